@@ -1,0 +1,1 @@
+"""Fixtures of the simulated kubelet, for the tests of any device plugin."""
