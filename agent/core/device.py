@@ -1,0 +1,131 @@
+"""Devices: what the host has, what a resource offers of it, and the list that the kubelet is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from agent.core.resource import SHARE_MARK
+
+
+class Health(Enum):
+    """What the kubelet is told of a device; the values are its words for it."""
+
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A device node as it stands on the host now: canonical path, `c` or `b`, and its number."""
+
+    path: str
+    type: str
+    major: int
+    minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostDevice:
+    """A thing seen on the host by one source.
+
+    key: equal for the same thing whoever looks, so that one entry alone can take it.
+    name: what people call it (`0000:3b:00.0`, `ttyUSB0`, `/dev/kvm`).
+    place: where it sits, the same after a replug or a reboot (rulings 5).
+    directory: its canonical directory below /sys; empty where it has none.
+    node: its own device node as matched; empty where it has none.
+    stamp: differs when another thing now has this key (inode of the directory, number of the node).
+    """
+
+    source: str
+    key: str
+    name: str
+    place: str
+    directory: str = ""
+    node: str = ""
+    stamp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
+
+    reason: why it is Unhealthy; empty when it is Healthy.
+    gone_since: monotonic seconds since when the host lacks it; None while it is there.
+    nodes: device nodes as last seen, for comparison at the moment of a grant.
+    """
+
+    id: str
+    place: str
+    key: str
+    health: Health
+    reason: str = ""
+    numa: tuple[int, ...] = ()
+    shares: int | None = None
+    first_share: int = 0
+    nodes: tuple[Node, ...] = ()
+    gone_since: float | None = None
+
+    def ids(self) -> Iterator[str]:
+        """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
+        if self.shares is None:
+            yield self.id
+        else:
+            for share in range(self.first_share, self.shares):
+                yield f"{self.id}{SHARE_MARK}{share}"
+
+    def __len__(self) -> int:
+        """How many ids that is."""
+        return 1 if self.shares is None else self.shares - self.first_share
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one resource offers at one moment, in list order (natural order of id)."""
+
+    resource: str
+    devices: tuple[Device, ...] = ()
+    _index: dict[str, list[Device]] = field(default_factory=dict, repr=False, compare=False)
+
+    def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
+        """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
+        if not self._index:
+            for device in self.devices:
+                self._index.setdefault(device.id, []).append(device)
+        base, share = split_share(id)
+        for device in self._index.get(id, ()):
+            if device.shares is None:
+                return device, None
+        for device in self._index.get(base, ()) if share is not None else ():
+            if device.shares is not None and share is not None and device.first_share <= share < device.shares:
+                return device, share
+        return None
+
+    def count(self, health: Health) -> int:
+        """How many ids the kubelet sees with that health."""
+        return sum(len(device) for device in self.devices if device.health is health)
+
+
+def split_share(id: str) -> tuple[str, int | None]:  # noqa: A002  the API's own word
+    """An id of the kubelet's as base and share number; None for an id that has no share."""
+    base, mark, share = id.rpartition(SHARE_MARK)
+    if mark and share.isascii() and share.isdecimal() and share == str(int(share)):
+        return base, int(share)
+    return id, None
+
+
+def unhealthy(device: Device, reason: str) -> Device:
+    """The same device, Unhealthy for that reason; itself if it is so already."""
+    if device.health is Health.UNHEALTHY and device.reason == reason:
+        return device
+    return replace(device, health=Health.UNHEALTHY, reason=reason)
+
+
+def list_bytes(id_length: int, numa_nodes: int = 0) -> int:
+    """Bytes of one device in an encoded list, Unhealthy (the longer word), for ids of that length.
+
+    Upper bound by at most two bytes; field layout: deviceplugin v1beta1 `Device`.
+    """
+    topology = 2 + numa_nodes * 4 if numa_nodes else 0
+    return 2 + (2 + id_length) + (2 + len(Health.UNHEALTHY.value)) + topology

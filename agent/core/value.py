@@ -1,0 +1,159 @@
+"""The typed values that facts have: how the kernel's text becomes one, how a person's does, when two are equal.
+
+A value is plain: `str`, `int`, `bool` or a tuple of these; what it means is said by the *kind* of its word.
+Canonical forms: `hex` lower case without prefix, `class` six digits, `pci` `DDDD:BB:DD.F`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+Scalar: TypeAlias = str | int | bool
+Value: TypeAlias = Scalar | tuple[Scalar, ...]
+
+
+class Kind(Enum):
+    """What a word's value means; language.md §5 has the table."""
+
+    TEXT = "text"
+    INT = "int"
+    BOOL = "bool"
+    HEX = "hex"
+    CLASS = "class"
+    PCI = "pci"
+    PATH = "path"
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A fact that is not there. `unread`: it may be there, but could not be read."""
+
+    reason: str
+    unread: bool = False
+
+
+class OperandError(ValueError):
+    """What a person wrote cannot be a value of this kind. `write` says what to write instead, or is empty."""
+
+    def __init__(self, message: str, write: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.write = write
+
+
+_INT = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]+)")
+_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
+_BOOLS = {word: True for word in ("1", "y", "yes", "on", "true")} | {
+    word: False for word in ("0", "n", "no", "off", "false")
+}
+
+
+def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
+    """The value that a file's trimmed text says, or `Absent` with the reason; no kind turns into another.
+
+    Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full (rulings 36).
+    """
+    match kind:
+        case Kind.TEXT | Kind.PATH:
+            return text
+        case Kind.INT:
+            if _INT.fullmatch(text):
+                return int(text, 16 if text[:2].lower() == "0x" else 10)
+        case Kind.BOOL:
+            if (value := _BOOLS.get(text.lower())) is not None:
+                return value
+        case Kind.HEX:
+            if found := _HEX.fullmatch(text):
+                return found[1].lower()
+        case Kind.CLASS:
+            if (found := _HEX.fullmatch(text)) and len(found[1]) <= 6:
+                return found[1].lower().zfill(6)
+        case Kind.PCI:
+            if (found := _PCI.fullmatch(text)) and found[1] and found[4]:
+                return _pci(found)
+    return Absent(f"reads {text[:64]!r}, which is no {kind.value}")
+
+
+def from_person(kind: Kind, written: object) -> Scalar:
+    """The value that a TOML operand says, for comparison with words of this kind.
+
+    Raises:
+        OperandError: another TOML type, or text that is no value of this kind.
+    """
+    match kind:
+        case Kind.INT:
+            if isinstance(written, int) and not isinstance(written, bool):
+                return written
+            raise OperandError("this word is a number", _suggest_int(written))
+        case Kind.BOOL:
+            if isinstance(written, bool):
+                return written
+            raise OperandError("this word is true or false", "write true or false, without quotes")
+        case Kind.HEX | Kind.CLASS | Kind.PCI if isinstance(written, int) and not isinstance(written, bool):
+            raise OperandError(
+                "ids are hexadecimal text; TOML reads this as a decimal number", f'write "{written}"'
+            )
+    if not isinstance(written, str):
+        raise OperandError(f"this word is {kind.value}, so text in quotes is wanted")
+    return _from_text(kind, written)
+
+
+def _from_text(kind: Kind, written: str) -> Scalar:
+    if kind is Kind.HEX:
+        if found := _HEX.fullmatch(written):
+            return found[1].lower()
+        raise OperandError(f"{written!r} is not hexadecimal", 'write for example "10de"')
+    if kind is Kind.CLASS:
+        if (found := _HEX.fullmatch(written)) and len(found[1]) in {2, 4, 6}:
+            return found[1].lower()
+        raise OperandError("a PCI class has 2, 4 or 6 hexadecimal digits", 'write for example "0302"')
+    if kind is Kind.PCI:
+        if found := _PCI.fullmatch(written):
+            return _pci(found)
+        raise OperandError(f"{written!r} is no PCI address", 'write for example "0000:3b:00.0" or "3b:00.0"')
+    return written
+
+
+def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
+    """Whether a fact equals an operand of the same kind, by the kind's rule (language.md §5)."""
+    match kind:
+        case Kind.HEX:
+            return int(str(value), 16) == int(str(operand), 16)
+        case Kind.CLASS:
+            return str(value).startswith(str(operand))
+        case Kind.PCI:
+            slot = "." not in str(operand)
+            return (str(value).partition(".")[0] if slot else value) == operand
+    return type(value) is type(operand) and value == operand
+
+
+def text_of(value: Scalar) -> str:
+    """How a value is written into a text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A sort key in which `tty10` follows `tty9`."""
+    return tuple(
+        (0, int(piece), "") if piece.isdecimal() else (1, 0, piece)
+        for piece in re.split(r"([0-9]+)", text)
+        if piece
+    )
+
+
+def _pci(found: re.Match[str]) -> str:
+    domain, bus, slot, function = found.groups()
+    address = f"{(domain or '0000').lower()}:{bus.lower()}:{slot.lower()}"
+    return f"{address}.{function}" if function else address
+
+
+def _suggest_int(written: object) -> str:
+    if isinstance(written, str) and _INT.fullmatch(written):
+        return f"write {written}, without quotes"
+    return ""
