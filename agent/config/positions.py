@@ -1,0 +1,175 @@
+"""Where every key and value of a TOML text stands: a scanner beside tomllib, which gives no places.
+
+It judges nothing: its text is one that tomllib accepts, and it takes everything else about it for granted.
+The work is linear in the text, and nesting costs fewer frames than it costs tomllib, so that what passes
+there passes here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Extent: TypeAlias = tuple[int, int]  # offsets in the text, the end exclusive
+_Named: TypeAlias = tuple[str, Extent]  # one segment of a key, and where it stands
+
+BASIC = r'"(?:[^"\\\n]|\\.)*+"'
+LITERAL = r"'[^'\n]*+'"
+# The first three quotes end the text; up to two more before them belong to it.
+MULTI_BASIC = r'"""(?:[^"\\]|\\.|"(?!""))*+""""{0,2}'
+MULTI_LITERAL = r"'''(?:[^']|'(?!''))*+''''{0,2}"
+SEGMENT = rf"[A-Za-z0-9_-]++|{BASIC}|{LITERAL}"
+
+_BLANK = re.compile(r"[ \t]*+")
+_FILLING = re.compile(r"(?:[ \t\n]|#[^\n]*+)*+")
+_SEGMENT = re.compile(SEGMENT)
+# A date and a time may have one blank between them; nothing else unquoted has any.
+_SCALAR = re.compile(
+    rf"{MULTI_BASIC}|{MULTI_LITERAL}|{BASIC}|{LITERAL}|\d{{4}}-\d\d-\d\d \d\d:[^ \t\n,\]}}#]*+|[^ \t\n,\]}}#]++",
+    re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where one path stands, and the paths below it. Filled while scanning, only read afterwards.
+
+    `key` is the key as first written, or as its own header writes it; an array's element has none, a table
+    of an array of tables has its header's. `value` is the value, or the header, or the first segment that
+    names the table, for one that only dotted keys and longer headers make.
+    """
+
+    key: Extent | None
+    value: Extent
+    below: dict[str | int, Place] = field(default_factory=dict)
+
+
+class TwiceError(ValueError):
+    """A key or header that is there already. Raised on no text that tomllib accepts."""
+
+    def __init__(self, name: str, first: Extent, second: Extent) -> None:
+        super().__init__(name)
+        self.name = name
+        self.first = first
+        self.second = second
+
+
+def scan(text: str) -> Place:
+    """The root of all places in a valid text without carriage returns."""
+    root = table = Place(None, (0, 0))
+    at = _skip(text, 0)
+    while at < len(text):
+        if text[at] == "[":
+            table, at = _header(text, at, root)
+        else:
+            at = _pair(text, at, table)
+        at = _skip(text, at)
+    return root
+
+
+def _header(text: str, start: int, root: Place) -> tuple[Place, int]:
+    """Reads `[a.b]` or `[[a.b]]`; the table it opens, and the offset behind it."""
+    many = text.startswith("[[", start)
+    names, at = _key(text, start + 1 + many)
+    end = at + 1 + many
+    table = root
+    for name, span in names[:-1]:
+        table = _newest(_step(table, name, span))
+    name, span = names[-1]
+    found = table.below.get(name)
+    if found and (0 not in found.below if many else found.value != found.key):
+        raise TwiceError(name, found.key or found.value, span)
+    place = _step(table, name, span)
+    if not found or not many:
+        place.key, place.value = span, (start, end)
+    if many:
+        element = place.below[len(place.below)] = Place(span, (start, end))
+        return element, end
+    return place, end
+
+
+def _pair(text: str, at: int, table: Place) -> int:
+    """Reads `a.b = value` into the table; the offset behind it."""
+    names, at = _key(text, at)
+    for name, span in names[:-1]:
+        table = _step(table, name, span)
+        if table.value != table.key:  # it has a value or a header, and dotted keys add to neither
+            raise TwiceError(name, table.key or table.value, span)
+    name, span = names[-1]
+    if found := table.below.get(name):
+        raise TwiceError(name, found.key or found.value, span)
+    return _value(text, _blank(text, at + 1), _step(table, name, span))
+
+
+def _value(text: str, start: int, place: Place) -> int:
+    """Reads the value that begins here into its place; the offset behind it."""
+    at = start
+    if text[start] == "[":
+        at = _skip(text, at + 1)
+        while text[at] != "]":
+            item = place.below[len(place.below)] = Place(None, (at, at))
+            at = _comma(text, _value(text, at, item))
+        at += 1
+    elif text[start] == "{":
+        at = _skip(text, at + 1)
+        while text[at] != "}":
+            at = _comma(text, _pair(text, at, place))
+        at += 1
+    elif scalar := _SCALAR.match(text, at):
+        at = scalar.end()
+    place.value = (start, at)
+    return at
+
+
+def _key(text: str, at: int) -> tuple[list[_Named], int]:
+    """Reads `a . "b".'c'`; its segments, and the offset of what follows them and the blanks."""
+    names: list[_Named] = []
+    at = _blank(text, at)
+    while segment := _SEGMENT.match(text, at):
+        names.append((_name(segment[0]), segment.span()))
+        at = _blank(text, segment.end())
+        if not text.startswith(".", at):
+            break
+        at = _blank(text, at + 1)
+    return names, at
+
+
+def _name(segment: str) -> str:
+    """What a segment of a key says."""
+    if segment[0] not in "\"'":
+        return segment
+    if "\\" not in segment:
+        return segment[1:-1]
+    name: str = tomllib.loads(f"name = {segment}")["name"]
+    return name
+
+
+def _step(table: Place, name: str, span: Extent) -> Place:
+    """The place of this name below a table, made if it is not there."""
+    found = table.below.get(name)
+    if found is None:
+        found = table.below[name] = Place(span, span)
+    return found
+
+
+def _newest(place: Place) -> Place:
+    """Of an array of tables the last one, which headers go on from; any other place itself."""
+    return place.below.get(len(place.below) - 1, place)
+
+
+def _comma(text: str, at: int) -> int:
+    at = _skip(text, at)
+    return _skip(text, at + 1) if text[at] == "," else at
+
+
+def _skip(text: str, at: int) -> int:
+    """The offset behind blanks, line ends and comments."""
+    found = _FILLING.match(text, at)
+    return found.end() if found else at
+
+
+def _blank(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,77 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.printable import columns, escape, printable
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("FTDI USB Serial", "FTDI USB Serial"),
+        ("Größe 漢字", "Größe 漢字"),
+        ("A1\x1b[2J", r'"A1\x1b[2J"'),
+        ("a\x00b\x7f\x85", r'"a\x00b\x7f\x85"'),
+        ("a\tb\nc\r", r'"a\tb\nc\r"'),
+        ("evil\u202egnp", r'"evil\u202egnp"'),
+        ("\u2066x\u2069", r'"\u2066x\u2069"'),
+        ("a\u200bb\u200d\ufeff", r'"a\u200bb\u200d\ufeff"'),
+        ("a\u034f\ufe0f\u3164", r'"a\u034f\ufe0f\u3164"'),
+        ("a\u00a0b\u2028", r'"a\xa0b\u2028"'),
+        ("tag\U000e0041", r'"tag\U000e0041"'),
+        (b"ab\xff\xc3".decode(errors="surrogateescape"), r'"ab\xff\xc3"'),
+        ("\ud800", r'"\ud800"'),
+        (r"back\slash", r"back\slash"),
+        ('a\\b"c\x07', r'"a\\b\"c\x07"'),
+        ('"A1"', r'"\"A1\""'),
+    ],
+)
+def test_what_is_shown(text, shown):
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x" * 64, "x" * 64),
+        ("x" * 65, "x" * 64 + "…(+1)"),
+        ("x" * 1000, "x" * 64 + "…(+936)"),
+        ("漢" * 40, "漢" * 32 + "…(+8)"),
+        ("\x1b" * 20, '"' + r"\x1b" * 15 + '"…(+5)'),
+        ("a" * 61 + "\x1b", '"' + "a" * 61 + '"…(+1)'),
+        ("e" + "\u0301" * 100, "e" + "\u0301" * 63 + "…(+37)"),
+    ],
+)
+def test_the_limit_cuts_between_characters_and_counts_the_rest(text, shown):
+    assert printable(text) == shown
+
+
+def test_the_limit_is_the_callers():
+    assert printable("abcdef", limit=4) == "abcd…(+2)"
+    assert printable("x" * 500, limit=None) == "x" * 500
+    assert printable("\U000e0041" * 50, limit=None) == '"' + r"\U000e0041" * 50 + '"'
+
+
+@given(st.text(st.characters() | st.characters(categories=["Cs", "Cc", "Cf", "Mn"])))
+def test_nothing_that_moves_hides_or_turns_text_is_left(text):
+    for shown in (printable(text), escape(text)):
+        assert shown.isprintable()
+        shown.encode()
+    assert columns(printable(text).partition("…(+")[0]) <= 64 or "…" in text
+
+
+@given(st.lists(st.text(st.sampled_from('a"\\x1b\x1b\u202e'), max_size=6), min_size=2, max_size=2, unique=True))
+def test_different_texts_are_shown_differently(texts):
+    assert printable(texts[0]) != printable(texts[1])
+
+
+@given(st.text(), st.text())
+def test_escape_goes_character_by_character(one, two):
+    assert escape(one) + escape(two) == escape(one + two)
+
+
+def test_columns():
+    assert columns("abc") == 3
+    assert columns("漢字") == 4
+    assert columns("e\u0301") == 1
