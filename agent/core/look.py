@@ -16,8 +16,6 @@ from agent.core.resource import NodeGive, ResourceSpec, Source
 from agent.core.text import clean_id
 from agent.core.value import Absent, Value, natural, text_of
 
-SHARE_SUFFIX = 8  # characters that "::" and the largest share number may take of an id
-
 
 class Reader(Protocol):
     """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
@@ -207,7 +205,7 @@ def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Candid
         if isinstance(written, Absent):
             unnamed = unnamed or written.reason
         elif written:
-            ids.append(clean_id(written, 0 if spec.shares is None else SHARE_SUFFIX))
+            ids.append(clean_id(written, spec.suffix_length))
         else:
             unnamed = unnamed or f"{text.source} is empty"
     numa = reader.fact(device, "numa")

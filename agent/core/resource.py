@@ -8,6 +8,7 @@ from agent.core.clause import Clause, Origin
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share
+SHARE_SUFFIX = 8  # characters of the mark and the largest number
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,18 @@ class ResourceSpec:
     env: tuple[EnvGive, ...]
     registration: str
     expect: int | None = None
+
+    def meaning(self) -> object:
+        """What two equal entries share wherever they are written."""
+        give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
+        env = [(item.key, item.name, item.value, item.join) for item in self.env]
+        clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
+        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.expect)
+
+    @property
+    def suffix_length(self) -> int:
+        """Characters that a share's suffix may take of an id; room for any number, so that more shares rename none."""
+        return 0 if self.shares is None else SHARE_SUFFIX
 
     def giving_words(self) -> frozenset[str]:
         """The words that its nodes and variables mention: what is read anew for each grant."""

@@ -1,0 +1,152 @@
+"""The edge of an Allocate: from ids to a grant that was true on the host a moment ago.
+
+The words that the entry's nodes and variables mention are read anew for the devices asked for, the nodes are looked
+at, and only then is the grant decided, by a pure function. Nothing is remembered but that the ids may be held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from agent.core.device import Device, Health, HostDevice, Snapshot
+from agent.core.grant import Cause, Chosen, Grant, Refused, allocate, node_paths
+from agent.core.look import Look, Touched
+from agent.core.prefer import prefer
+from agent.core.resource import ResourceSpec
+from agent.core.text import clean_id
+from agent.core.value import Absent
+from agent.host.root import Root
+from agent.registry import Registry
+from agent.scanners.reading import HostReader
+
+DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
+DELIVERY_SECONDS = 0.3
+
+
+class Truth(Protocol):
+    """What the tracker knows and can be asked to look at again."""
+
+    look: Look
+    specs: tuple[ResourceSpec, ...]
+
+    def nudge(self, touched: Touched) -> None:
+        """Say that something may have changed."""
+
+    async def looked(self) -> None:
+        """Return when a new look is published."""
+
+
+class Allocation:
+    """Answers what containers get; see `agent.kubelet.plugin.Granting`."""
+
+    def __init__(
+        self, root: Root, registry: Registry, truth: Truth, granted: Callable[[Iterable[str]], None]
+    ) -> None:
+        """`granted` is told the ids of every request, before it is answered."""
+        self._root = root
+        self._registry = registry
+        self._truth = truth
+        self._granted = granted
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
+        """The grant for one container.
+
+        Raises:
+            Refused: an id is not listed or not Healthy, the host is not as listed, or it did not answer in time.
+        """
+        snapshot = self._registry.current(resource)
+        devices = requested(snapshot, ids)
+        spec = next((spec for spec in self._truth.specs if spec.name == resource), None)
+        if spec is None:
+            raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
+        self._granted(ids)
+        hosts = self._host_devices(spec, devices)
+        offered = sum(len(device) for device in snapshot.devices)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                chosen = await asyncio.to_thread(read_anew, self._root, spec, devices, hosts)
+            return allocate(spec, ids, chosen, offered)
+        except TimeoutError:
+            raise Refused(
+                Cause.DEADLINE, f"{resource} {ids[0]}: the host did not answer within {DEADLINE_SECONDS:g} s"
+            ) from None
+        except Refused as refused:
+            if refused.cause is Cause.NODE_MISSING:
+                await self._tell_first(resource, hosts.values())
+            raise
+
+    def prefer(
+        self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int
+    ) -> Sequence[str]:
+        """Which of the available ids a container had better get; empty where nothing can be preferred."""
+        del resource
+        return prefer(available, must_include, size)
+
+    def _host_devices(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Mapping[str, HostDevice]:
+        """The host devices behind devices, by key, as the last look saw them."""
+        hosts: dict[str, HostDevice] = {}
+        for device in devices:
+            sighting = self._truth.look.sightings.get(device.key)
+            candidate = sighting.candidate if sighting else None
+            if candidate is None or candidate.resource != spec.name:
+                raise Refused(Cause.UNHEALTHY, f"{spec.name} {device.id}: it is not offered any more")
+            hosts[device.key] = candidate.device
+        return hosts
+
+    async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
+        """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
+        paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
+        self._truth.nudge(Touched(paths))
+        try:
+            async with asyncio.timeout(DELIVERY_SECONDS):
+                await self._truth.looked()
+                await self._registry.delivered([resource])
+        except TimeoutError:
+            return
+
+
+def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[int, ...]]:
+    """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
+
+    Raises:
+        Refused: an id that is not listed, or that is not Healthy.
+    """
+    shares: dict[str, list[int]] = {}
+    for id in ids:  # noqa: A001  the API's own word
+        found = snapshot.find(id)
+        if found is None:
+            raise Refused(Cause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
+        device, share = found
+        if device.health is not Health.HEALTHY:
+            raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy: {device.reason}")
+        shares.setdefault(device.id, []).extend(() if share is None else (share,))
+    return {
+        device: tuple(sorted(shares[device.id]))
+        for device in snapshot.devices
+        if device.id in shares and device.health is Health.HEALTHY
+    }
+
+
+def read_anew(
+    root: Root, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
+) -> list[Chosen]:
+    """What the host says now of the devices asked for.
+
+    Raises:
+        Refused: other hardware stands where a device was.
+    """
+    reader = HostReader(root)
+    words = spec.giving_words()
+    chosen: list[Chosen] = []
+    for device, shares in devices.items():
+        host = hosts[device.key]
+        texts = [text.write(lambda word, host=host: reader.fact(host, word)) for text in spec.id]  # type: ignore[misc]
+        ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
+        if ids and device.id not in ids:
+            raise Refused(Cause.NODE_MISSING, f"{spec.name} {device.id}: other hardware is in its place now")
+        facts = {word: reader.fact(host, word) for word in words}
+        paths = node_paths(spec, lambda word, facts=facts: facts.get(word, Absent("was not read")))  # type: ignore[misc]
+        chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}))
+    return chosen

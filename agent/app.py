@@ -1,0 +1,299 @@
+"""The agent: the one place that knows all the parts and starts and ends them.
+
+Three lives run through here (docs/architecture.md): a change on the host (monitor, tracker, registry, streams), an
+Allocate (plugin, allocation, host) and an entry of the configuration (load, difference, tracker and registrations).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import itertools
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from functools import partial
+
+from agent.allocation import Allocation
+from agent.config.load import Configuration
+from agent.core.assemble import Assembly
+from agent.core.device import Snapshot
+from agent.core.look import EVERYTHING, Touched
+from agent.core.phase import Phase
+from agent.core.value import Absent
+from agent.held import Held
+from agent.host import presence, systemd
+from agent.host.inotify import PathWatch
+from agent.host.monitor import group, uevents
+from agent.host.root import Root
+from agent.host.udev import CONTROL as UDEV_CONTROL
+
+from agent.kubelet.endpoint import Endpoint
+from agent.registration import keep_offered, keep_registered
+from agent.registry import Registry
+from agent.reload import Difference, difference
+from agent.state import State, StateFile
+from agent.state import load as load_state
+from agent.status import Status, heartbeat
+from agent.tracker import Tracker
+
+KUBELET_SOCKET = "kubelet.sock"
+FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
+
+log = logging.getLogger("agent")
+
+
+class AlreadyRunning(RuntimeError):
+    """Another agent has this state directory."""
+
+
+class Agent:
+    """One running agent.
+
+    Args:
+        configuration: what to serve.
+        root: the host, or a tree in its place.
+        state: the directory of the state file and the lock.
+
+    Attributes:
+        registry, status, tracker, allocation: the parts, for those who show them (`lab`, tests).
+    """
+
+    def __init__(self, configuration: Configuration, root: Root, state: str) -> None:
+        self.configuration = configuration
+        self.registry = Registry()
+        self.status = Status()
+        settings = configuration.settings
+        remembered = load_state(state)
+        self._state = state
+        self._root = root
+        self._settings = settings
+        self._file = StateFile(state)
+        self._held = Held(settings.kubelet.pod_resources, remembered.held, self._held_changed)
+        self.tracker = Tracker(
+            root,
+            self.registry,
+            configuration.resources,
+            remembered.lists,
+            settle=settings.look.settle,
+            every=settings.look.every,
+            held=lambda: self._held.ids,
+            published=self._published,
+        )
+        self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted)
+        self._generation = itertools.count(time.time_ns())
+        self._services: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[str] = set()
+        self._stopping = asyncio.Event()
+        self._failure: asyncio.Future[None] | None = None
+        self._first_lists = True
+
+    async def run(self) -> None:
+        """Serve until `stop`; every socket and task is gone when this returns.
+
+        Raises:
+            AlreadyRunning: another agent has the state directory.
+            ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
+        """
+        with _locked(self._state):
+            async with AsyncExitStack() as stack:
+                socket = os.path.join(self._settings.kubelet.dir, KUBELET_SOCKET)
+                self._kubelet = await stack.enter_async_context(presence.watch(socket))
+                await stack.enter_async_context(self.tracker)
+                self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
+                async with asyncio.TaskGroup() as tasks:
+                    await self._serve(tasks)
+
+    def stop(self) -> None:
+        """End in good order: streams first, then sockets, then everything else."""
+        self._stopping.set()
+
+    async def reload(self, configuration: Configuration) -> Difference:
+        """Put a valid configuration in force by difference; resources that are not in it retire.
+
+        Returns when the new lists are published; a new resource is registered only then, so that its first list is
+        full. Settings of agent.toml are read at start only; what differs there is said in the log.
+        """
+        change = difference(self.configuration.resources, configuration.resources)
+        if configuration.settings != self._settings:
+            log.warning("agent.toml has changed: that takes effect at the next start")
+        self.configuration = configuration
+        self.tracker.configure(configuration.resources)
+        await self.tracker.looked()
+        for name in change.added:
+            if name not in self._services or name in self._leaving:
+                self._start(name)
+        for name in change.moved:
+            self._start(name)
+        log.info("configuration: %s: %s", configuration.digest, change)
+        return change
+
+    async def _serve(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._failure = asyncio.get_running_loop().create_future()
+        listening = asyncio.Event()
+        works = [tasks.create_task(self._listen(listening))]
+        await listening.wait()
+        works += [
+            tasks.create_task(work)
+            for work in (
+                self.tracker.run(),
+                self._held.run(),
+                self._file.run(),
+                self.status.tell_systemd(),
+                heartbeat(),
+                self._audit(),
+                _raised(self._failure),
+            )
+        ]
+        await self.tracker.looked()
+        for name in self.tracker.assembly.snapshots:
+            self._start(name)
+        while not self.status.settled and not self._stopping.is_set():
+            await self.status.changed()
+        self.status.ready()
+        await self._stopping.wait()
+        services = tuple(self._services.values())
+        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {len(services)} streams")
+        for service in services:
+            service.cancel()
+        await asyncio.gather(*services, return_exceptions=True)
+        for work in works:
+            work.cancel()
+
+    def _start(self, name: str) -> None:
+        """Serve a resource, after whatever served it before has ended."""
+        before = self._services.get(name)
+        self._leaving.discard(name)
+        self.status.add(name)
+        self._services[name] = self._tasks.create_task(self._service(name, before), name=name)
+
+    async def _service(self, name: str, before: asyncio.Task[None] | None) -> None:
+        """One resource with the kubelet, in the way that its entry says, until cancelled."""
+        await _ended(before)
+
+        def report(phase: Phase, reason: str) -> None:
+            self.status.phase(name, phase, reason)
+
+        settings = self._settings.kubelet
+        spec = next((spec for spec in self.tracker.specs if spec.name == name), None)
+        if spec is None or spec.registration == "socket":
+            await keep_registered(name, lambda: self._endpoint(name, settings.dir), self._kubelet, report)
+        else:
+            async with presence.watch(os.path.join(settings.watcher_dir, name)) as directory:
+                serve = partial(self._endpoint, name, settings.watcher_dir, watcher=True)
+                await keep_offered(serve, directory.stirred, report)
+
+    def _endpoint(
+        self, name: str, directory: str, *, watcher: bool = False
+    ) -> AbstractAsyncContextManager[Endpoint]:
+        return Endpoint.serve(
+            directory,
+            name,
+            next(self._generation),
+            self.registry,
+            self.allocation,
+            unexpected=self._unexpected,
+            watcher=watcher,
+        )
+
+    def _retire(self, name: str) -> None:
+        """End a resource that is not configured and that no pod holds any more."""
+        service = self._services.get(name)
+        if service is None:
+            self.tracker.drop(name)
+        elif name not in self._leaving:
+            self._leaving.add(name)
+            self._services[name] = self._tasks.create_task(self._farewell(name, service), name=f"retire {name}")
+
+    async def _farewell(self, name: str, service: asyncio.Task[None]) -> None:
+        """Let the kubelet have the empty list, then end the service and forget the resource."""
+        try:
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await self.registry.delivered([name])
+        except TimeoutError:
+            log.debug("%s: the kubelet did not take its last list", name)
+        finally:
+            await _ended(service)
+        self._leaving.discard(name)
+        self._services.pop(name, None)
+        self.tracker.drop(name)
+        self.registry.forget(name)
+        self.status.remove(name)
+        log.info("%s: retired", name)
+
+    def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
+        """After each assembly: say what changed, remember it, and watch what is to be watched now."""
+        self.status.published(before, assembly, first=self._first_lists)
+        self._first_lists = False
+        self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
+        self._file.save(State(assembly.snapshots, self._held.ids))
+        self._nodes.watch(self.tracker.directories)
+        configured = {spec.name for spec in self.tracker.specs}
+        for name, snapshot in assembly.snapshots.items():
+            if name not in configured and not snapshot.devices:
+                self._retire(name)
+
+    def _held_changed(self) -> None:
+        self.tracker.reassemble()
+
+    def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+        self.tracker.nudge(EVERYTHING if overflow else Touched(paths))
+
+    async def _listen(self, listening: asyncio.Event) -> None:
+        """Hear the kernel's events, from udev where it runs; a tree in place of the host has none."""
+        if self._root.prefix:
+            listening.set()
+            return
+        async with presence.watch(UDEV_CONTROL) as udev:
+            while True:
+                async with uevents(self.tracker.nudge) as source:
+                    if isinstance(source, Absent):
+                        log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
+                    listening.set()
+                    self.tracker.nudge(EVERYTHING)
+                    heard = group()
+                    while group() == heard:
+                        await udev.stirred()
+
+    async def _audit(self) -> None:
+        """Look at the kubelet's socket once a sweep, for the case that inotify missed it."""
+        while True:
+            await asyncio.sleep(self._settings.look.every)
+            self._kubelet.check()
+
+    def _unexpected(self, error: BaseException) -> None:
+        """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
+        if self._failure and not self._failure.done():
+            self._failure.set_exception(error)
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and return when it has ended."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _raised(failure: asyncio.Future[None]) -> None:
+    await failure
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Hold the state directory for this process alone; where it cannot be written, only say so."""
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        lock = open(os.path.join(directory, "lock"), "w", encoding="utf-8")  # noqa: SIM115  closed below
+    except OSError as error:
+        log.warning("state: %s cannot be used (%s): nothing is remembered over a restart", directory, error)
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyRunning(f"another device-agent is running with the state directory {directory}") from None
+        yield

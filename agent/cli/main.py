@@ -1,0 +1,93 @@
+"""The command line: which commands there are, the flags that all of them know, and the exit codes.
+
+A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from agent.config.finding import nearest
+
+COMMANDS = {
+    "scan": ("Look", "what is on this host, and which resource takes it"),
+    "check": ("Configure", "judge the configuration exactly as run would"),
+    "run": ("Operate", "the agent itself (systemd starts this)"),
+    "lab": ("Try", "a simulated kubelet with this host's devices"),
+    "version": ("Try", "which device-agent this is"),
+}
+OPENING = """Serves this node's hardware to Kubernetes pods, from TOML.   Try it without a cluster: device-agent lab"""
+CLOSING = """Exit   0  done, all is well         1  answered, and it is not good: errors, a step that failed
+       2  wrong command line        70  defect in device-agent     78  run: agent.toml unusable     130  Ctrl-C
+device-agent COMMAND --help says what a command takes. None but run needs root; what could not be read is said."""
+
+CONFIG = "/etc/device-agent"
+WRONG_COMMAND_LINE = 2
+DEFECT = 70
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code (see CLOSING)."""
+    top = argparse.ArgumentParser(prog="device-agent", parents=[_common()], add_help=False, allow_abbrev=False)
+    top.add_argument("-h", "--help", action="store_true")
+    top.add_argument("--version", action="store_true")
+    top.add_argument("command", nargs="?")
+    top.add_argument("rest", nargs=argparse.REMAINDER)
+    arguments = top.parse_args(argv)
+    name = "version" if arguments.version else arguments.command
+    if name is None or name == "help" or (arguments.help and not name):
+        print(usage())
+        return 0
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
+        print(f"device-agent: {name!r}: no such command" + (f"; nearest: {near}" if near else ""), file=sys.stderr)
+        return WRONG_COMMAND_LINE
+    module = importlib.import_module(f"agent.cli.{name}")
+    parser = argparse.ArgumentParser(
+        prog=f"device-agent {name}",
+        description=module.__doc__,
+        parents=[_common()],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add(parser)
+    rest = ["--help"] if arguments.help else arguments.rest
+    defaults = {"config": CONFIG, "root": "/", "output": "table"}
+    chosen = argparse.Namespace(**{**defaults, **vars(arguments)})
+    try:
+        code: int = module.run(parser.parse_args(rest, chosen))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _common() -> argparse.ArgumentParser:
+    """The flags that every command knows, before it or after it."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
+    common.add_argument("--root", metavar="DIR", help="a tree in place of this host: its sys, proc, dev and run")
+    common.add_argument("-o", "--output", choices=("table", "json"), help="for people (table) or programs (json)")
+    return common
+
+
+def usage() -> str:
+    """What `device-agent` alone prints."""
+    lines = [OPENING]
+    group = ""
+    for name, (under, about) in COMMANDS.items():
+        lines.append(f"{under if under != group else '':10} {name:10} {about}")
+        group = under
+    return "\n".join([*lines, CLOSING])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Print which device-agent this is, and on what it runs."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+
+from agent import __version__
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+    del parser
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    del arguments
+    print(f"device-agent {__version__} (Python {platform.python_version()}, {platform.release()}, {platform.machine()})")
+    return 0

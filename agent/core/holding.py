@@ -1,0 +1,55 @@
+"""Holding: which ids a pod may have, judged from what was granted and what the kubelet's PodResources says.
+
+There is no word from the kubelet when a pod ends (kubelet-contract §3), and taking a held id out of a list makes
+current kubelets crash, so doubt counts as held: an id is free only when two answers of PodResources at least
+`SURE_SECONDS` apart, both later than its last grant by as much, do not name it. One answer is not enough, since a
+kubelet that has just started may not know all its pods yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+SURE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Ids that a pod may hold, each with the monotonic time since when no answer named it (None: one does, or none
+    came since the grant)."""
+
+    unnamed_since: Mapping[str, float | None] = field(default_factory=dict)
+    granted_at: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids."""
+        return frozenset(self.unnamed_since)
+
+    def granted(self, ids: Iterable[str], now: float) -> Holding:
+        """After a grant of these ids."""
+        fresh = tuple(ids)
+        return Holding(
+            {**self.unnamed_since, **dict.fromkeys(fresh)}, {**self.granted_at, **dict.fromkeys(fresh, now)}
+        )
+
+    def answered(self, named: frozenset[str], now: float) -> Holding:
+        """After an answer of PodResources that names these ids (of ours)."""
+        unnamed: dict[str, float | None] = dict.fromkeys(named)
+        for id, since in self.unnamed_since.items():  # noqa: A001  the API's own word
+            if id in named:
+                continue
+            granted = self.granted_at.get(id)
+            if granted is not None and now - granted < SURE_SECONDS:
+                unnamed[id] = None
+            elif since is None:
+                unnamed[id] = now
+            elif now - since < SURE_SECONDS:
+                unnamed[id] = since
+        return Holding(unnamed, {id: at for id, at in self.granted_at.items() if id in unnamed})  # noqa: A001
+
+
+def remembered(ids: Iterable[str]) -> Holding:
+    """What an earlier life of the agent knew to be held."""
+    return replace(Holding(), unnamed_since=dict.fromkeys(ids))
