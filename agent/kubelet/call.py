@@ -1,0 +1,93 @@
+"""A call to us: what the peer sent is read here, and every error is turned into a status here, once.
+
+A peer that breaks the protocol gets an error of its own; whatever else goes wrong is a defect of ours, which the peer
+is told in one line and the agent as an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from grpclib.const import Handler, Status
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+from grpclib.server import Stream
+from h2.exceptions import H2Error
+
+from agent.kubelet.wire import one_line
+
+Unexpected = Callable[[BaseException], None]
+
+
+class Servicer(Protocol):
+    """A generated service with its methods filled in."""
+
+    def __mapping__(self) -> Mapping[str, Handler]:
+        """The calls by path."""
+
+
+class Request:
+    """A call whose request has been read: all of a stream that generated code uses."""
+
+    def __init__(self, stream: Stream[Any, Any], message: object) -> None:
+        self._stream = stream
+        self._message = message
+
+    async def recv_message(self) -> Any:  # noqa: ANN401  as the stream's
+        """The request."""
+        return self._message
+
+    async def send_message(self, message: object) -> None:
+        """Send an answer; waits for a slow reader.
+
+        Raises:
+            StreamTerminatedError: the peer is gone.
+        """
+        try:
+            await self._stream.send_message(message)
+        except (H2Error, OSError, RuntimeError) as error:  # RuntimeError: uvloop's for a transport that is closed
+            raise StreamTerminatedError(str(error)) from error
+
+
+def calls(servicer: Servicer, unexpected: Unexpected) -> Mapping[str, Handler]:
+    """The calls of a service by path, each with its errors mapped. `unexpected` is told of every defect."""
+    return {
+        path: call._replace(func=partial(_answer, call.func, unexpected))
+        for path, call in servicer.__mapping__().items()
+    }
+
+
+def internal(error: Exception) -> GRPCError:
+    """A defect of ours as the peer sees it."""
+    return GRPCError(Status.INTERNAL, one_line(f"internal error: {type(error).__name__}: {error}"))
+
+
+async def _answer(answer: Callable[[Any], Any], unexpected: Unexpected, stream: Stream[Any, Any]) -> None:
+    request = Request(stream, await _message(stream))
+    try:
+        await answer(request)
+    except (GRPCError, StreamTerminatedError):
+        raise
+    except Exception as error:
+        unexpected(error)
+        raise internal(error) from error
+
+
+async def _message(stream: Stream[Any, Any]) -> object:
+    """The request.
+
+    Raises:
+        GRPCError: what came is no request of this call.
+    """
+    try:
+        message = await stream.recv_message()
+    except (GRPCError, StreamTerminatedError):
+        raise
+    except NotImplementedError:
+        raise GRPCError(Status.UNIMPLEMENTED, "compressed requests are not supported") from None
+    except Exception:  # noqa: BLE001  cut short, not protobuf, not UTF-8: libraries raise what they like
+        raise GRPCError(Status.INVALID_ARGUMENT, "the request cannot be read") from None
+    if message is None:
+        raise GRPCError(Status.INVALID_ARGUMENT, "there is no request")
+    return message

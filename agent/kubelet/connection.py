@@ -1,0 +1,156 @@
+"""One connection of a kubelet's to an endpoint, and the calls in progress on it.
+
+In place of grpclib's Server, whose closing neither ends streams nor closes connections, and which lets a peer that
+breaks the protocol write tracebacks into the log and fill the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import cast
+
+from grpclib.config import Configuration
+from grpclib.const import Handler, Status
+from grpclib.encoding.proto import ProtoCodec
+from grpclib.events import _DispatchServerEvents
+from grpclib.exceptions import GRPCError
+from grpclib.protocol import AbstractHandler, Buffer, H2Protocol, Stream
+from grpclib.server import request_handler
+from h2.config import H2Configuration
+from h2.events import UnknownFrameReceived
+
+MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet's own limit for what it receives
+CONNECTION_LIMIT = 128  # a kubelet has one, and forgets some over many duplicate registrations
+
+_CODEC = ProtoCodec()
+_EVENTS = _DispatchServerEvents()
+_CONFIGURATION = Configuration().__for_server__()
+_H2 = H2Configuration(  # the authority is not looked at: kubelets send three kinds (kubelet-contract #26)
+    client_side=False,
+    header_encoding="ascii",
+    validate_inbound_headers=False,
+    validate_outbound_headers=False,
+    normalize_inbound_headers=False,
+    normalize_outbound_headers=False,
+)
+
+log = logging.getLogger(__name__)
+
+
+class _Bounded(Buffer):
+    """What a peer sent of one stream. The length prefix of a message is believed only up to the limit."""
+
+    async def read(self, size: int) -> bytes:
+        if size > MESSAGE_LIMIT:
+            raise GRPCError(Status.RESOURCE_EXHAUSTED, f"a request of {size} bytes; the limit is {MESSAGE_LIMIT}")
+        return await super().read(size)
+
+
+class Calls(AbstractHandler):
+    """The calls in progress on one connection, each a task."""
+
+    def __init__(self, served: dict[str, Handler]) -> None:
+        self._served = served
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[Stream, asyncio.Task[None]] = {}
+
+    @property
+    def tasks(self) -> frozenset[asyncio.Task[None]]:
+        """Those that have not ended."""
+        return frozenset(self._tasks.values())
+
+    def accept(self, stream: Stream, headers: list[tuple[str, str]], release_stream: Callable[[], None]) -> None:
+        """Begin a call."""
+        assert stream.id is not None  # noqa: S101  a stream that came has a number
+        stream.buffer = _Bounded(partial(stream.connection.ack, stream.id))
+        call = request_handler(self._served, stream, headers, _CODEC, None, _EVENTS, release_stream)
+        task = self._tasks[stream] = self._loop.create_task(call)
+        task.add_done_callback(partial(self._ended, stream, release_stream))
+
+    def cancel(self, stream: Stream) -> None:
+        """The peer gave a call up."""
+        if stream in self._tasks:
+            self._tasks[stream].cancel()
+
+    def close(self) -> None:
+        """The connection is gone."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    def _ended(self, stream: Stream, release_stream: Callable[[], None], _task: asyncio.Task[None]) -> None:
+        del self._tasks[stream]
+        try:
+            release_stream()
+        except KeyError:
+            return  # as it should be: grpclib released it; not so if the task was cancelled before its first step
+
+
+class Connection(H2Protocol):
+    """One peer. Whatever it sends, the worst that comes of it is that its own connection is closed.
+
+    lost: done when the connection is gone.
+    """
+
+    def __init__(self, served: dict[str, Handler], present: set[Connection]) -> None:
+        """`present`: the connections of the endpoint, kept by each of them."""
+        self.calls = Calls(served)
+        super().__init__(self.calls, _CONFIGURATION, _H2)
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._present = present
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer connected."""
+        if len(self._present) >= CONNECTION_LIMIT:
+            log.warning("closed a connection: %d are open", len(self._present))
+            cast(asyncio.Transport, transport).abort()
+            return
+        self._transport = cast(asyncio.Transport, transport)  # a stream socket's; uvloop's is no subclass
+        self._present.add(self)
+        super().connection_made(transport)
+        # Frames of unknown kinds are to be ignored (RFC 9113 §5.5); grpclib raises.
+        self.processor.processors[UnknownFrameReceived] = _ignore
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the peer's."""
+        if self._transport is None:
+            return
+        try:
+            super().data_received(data)
+        except Exception:  # h2 and grpclib raise many kinds for what a peer can send
+            log.debug("closed a connection: the peer broke the protocol", exc_info=True)
+            self.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The peer is gone, or was closed."""
+        if self._transport is not None:
+            self._present.discard(self)
+            super().connection_lost(exc)
+        self.lost.set_result(None)
+
+    def close(self) -> None:
+        """Cancel what is in progress and close the connection when what was written has gone out."""
+        if self._transport is not None:
+            self.processor.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _ignore(_event: object) -> None:
+    pass
+
+
+def _debugging(record: logging.LogRecord) -> bool:
+    return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+
+
+def quiet() -> None:
+    """Keep what grpclib logs of peers, tracebacks and all, to whoever debugs: defects of ours never get that far."""
+    for name in ("grpclib.server", "grpclib.protocol"):
+        logging.getLogger(name).addFilter(_debugging)

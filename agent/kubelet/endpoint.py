@@ -1,0 +1,183 @@
+"""The endpoint of one resource: its Unix socket, the plugin served on it, and the way both end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+
+from agent.kubelet.call import Unexpected, calls
+from agent.kubelet.channel import dial
+from agent.kubelet.connection import Connection, quiet
+from agent.kubelet.messages.v1beta1 import DevicePluginStub
+from agent.kubelet.plugin import Granting, Plugin
+from agent.kubelet.socket_file import SocketFile, remove_stale, socket_name
+from agent.kubelet.watcher import Watched
+from agent.kubelet.wire import ListEncoder, Options
+from agent.registry import Registry
+
+BACKLOG = 16
+KUBELET_SECONDS = 0.5  # for the kubelet to close its connection when its stream has ended; it takes milliseconds
+ABORT_SECONDS = 0.1  # for what was written to go out before a connection is torn down
+
+stale = remove_stale
+
+
+class Endpoint:
+    """One socket that listens, and the one plugin behind it. Made by `serve`; never used again once ended."""
+
+    def __init__(self, file: SocketFile, plugin: Plugin, options: Options, watched: Watched | None) -> None:
+        self._file = file
+        self._plugin = plugin
+        self._watched = watched
+        self._connections: set[Connection] = set()
+        self._server: asyncio.AbstractServer | None = None
+        self.options = options
+
+    @classmethod
+    @asynccontextmanager
+    async def serve(
+        cls,
+        directory: str,
+        resource: str,
+        generation: str,
+        registry: Registry,
+        granting: Granting,
+        *,
+        unexpected: Unexpected,
+        options: Options = Options(),  # noqa: B008  frozen
+        encoder: ListEncoder | None = None,
+        watcher: bool = False,
+    ) -> AsyncIterator[Endpoint]:
+        """Serve a resource; the socket listens before this returns. Its end ends all there is, as `end` does.
+
+        Args:
+            directory: the kubelet's directory for these sockets.
+            resource: the resource's name.
+            generation: a token never used before (`new_generation`): a name is never used twice.
+            registry: where the lists come from.
+            granting: who decides what containers get.
+            unexpected: told of every defect that came up in a call.
+            options: what the kubelet is asked for.
+            encoder: the resource's, to keep over several endpoints what was encoded.
+            watcher: serve the plugin watcher too, and let the file appear by rename, already listening.
+
+        Raises:
+            OSError: the socket cannot be made.
+        """
+        quiet()
+        plugin = Plugin(resource, registry, granting, unexpected, options=options, encoder=encoder or ListEncoder())
+        watched = Watched(resource) if watcher else None
+        file = SocketFile(directory, socket_name(resource, generation), hidden=watcher)
+        endpoint = cls(file, plugin, options, watched)
+        try:
+            await endpoint._listen(unexpected)
+            yield endpoint
+        finally:
+            try:
+                await endpoint.end()
+            finally:
+                endpoint._drop()
+
+    @property
+    def name(self) -> str:
+        """The file's name, as Register wants it."""
+        return self._file.name
+
+    @property
+    def path(self) -> str:
+        """The file's path."""
+        return self._file.path
+
+    @property
+    def present(self) -> bool:
+        """Whether its own file is still there."""
+        return self._file.present
+
+    @property
+    def streams(self) -> int:
+        """How many ListAndWatch streams are open."""
+        return len(self._plugin.streams)
+
+    async def stream_opened(self) -> None:
+        """Return when a ListAndWatch stream is open; at once if one is."""
+        await self._plugin.streams.open()
+
+    async def streams_ended(self, grace: float = 1.0) -> None:
+        """Return when a stream was open and none has been for `grace` seconds (kubelet-contract #14)."""
+        await self._plugin.streams.ended(grace)
+
+    async def notified(self) -> tuple[bool, str]:
+        """The plugin watcher's next verdict: whether it registered us, and why not. Never, without a watcher."""
+        if self._watched is None:
+            await asyncio.get_running_loop().create_future()
+        assert self._watched is not None  # noqa: S101  nobody comes here without one
+        return await self._watched.notified()
+
+    async def answers(self, within: float = 1.0) -> None:
+        """Call ourselves through the file, as the kubelet will: Register must not come before this works (#1).
+
+        Raises:
+            OSError: nobody answered, or not in time (TimeoutError is one).
+        """
+        try:
+            async with asyncio.timeout(within), dial(self.path) as channel:
+                await DevicePluginStub(channel).get_device_plugin_options()
+        except (GRPCError, StreamTerminatedError) as error:
+            raise ConnectionError(f"{self.path} does not answer: {error}") from error
+
+    async def end(self, within: float = 5.0) -> None:
+        """End in good order, in that many seconds at most; a second time there is nothing left to do.
+
+        The streams' handlers return, so that the kubelet sees END_STREAM; the kubelet closes its connection when it
+        has taken that in, which it must have before the resource is registered again (kubelet-contract §2.4); what
+        is left is closed, and what does not close is torn down.
+        """
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + within
+        if self._server is not None:
+            self._server.close()
+        told = {connection for connection in self._connections if connection.calls.tasks} if self.streams else set()
+        self._plugin.streams.end()
+        await _done((task for connection in self._connections for task in connection.calls.tasks), latest)
+        soon = min(latest, loop.time() + KUBELET_SECONDS)
+        await _done((connection.lost for connection in told), soon)
+        left = set(self._connections)
+        tasks = [task for connection in left for task in connection.calls.tasks]
+        for connection in left:
+            connection.close()
+        await _done(
+            (connection.lost for connection in left), min(max(latest, loop.time()), loop.time() + ABORT_SECONDS)
+        )
+        for connection in left:
+            connection.abort()
+        await _done((*tasks, *(connection.lost for connection in left)), loop.time() + ABORT_SECONDS)
+
+    async def _listen(self, unexpected: Unexpected) -> None:
+        served = dict(calls(self._plugin, unexpected))
+        if self._watched is not None:
+            served.update(calls(self._watched, unexpected))
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            lambda: Connection(served, self._connections), sock=self._file.socket, backlog=BACKLOG
+        )
+        self._file.show()
+
+    def _drop(self) -> None:
+        """Let go of everything at once, whatever state it is in."""
+        if self._server is not None:
+            self._server.close()
+        else:
+            self._file.socket.close()
+        for connection in set(self._connections):
+            connection.abort()
+        self._file.remove()
+
+
+async def _done(waited: Iterable[asyncio.Future[Any]], latest: float) -> None:
+    """Wait until all are done, but no longer than to that moment of the loop's clock."""
+    futures = set(waited)
+    if futures:
+        await asyncio.wait(futures, timeout=max(0.0, latest - asyncio.get_running_loop().time()))

@@ -1,0 +1,156 @@
+"""The device plugin of one resource, as the kubelet calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from agent.core.grant import Grant, Refused
+from agent.core.pace import Pace
+from agent.kubelet.call import Unexpected
+from agent.kubelet.messages.v1beta1 import (
+    AllocateRequest,
+    AllocateResponse,
+    ContainerPreferredAllocationRequest,
+    ContainerPreferredAllocationResponse,
+    DevicePluginBase,
+    DevicePluginOptions,
+    Empty,
+    ListAndWatchResponse,
+    PreferredAllocationRequest,
+    PreferredAllocationResponse,
+    PreStartContainerRequest,
+    PreStartContainerResponse,
+)
+from agent.kubelet.streams import Streams
+from agent.kubelet.wire import ListEncoder, Options, ReadyList, container_response, one_line, refusal
+from agent.registry import Registry
+
+log = logging.getLogger(__name__)
+
+
+class Granting(Protocol):
+    """Who decides what containers get. Both answer in milliseconds or fail: the kubelet waits for ever (fact 7)."""
+
+    async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
+        """The grant for one container.
+
+        Raises:
+            Refused: with the reason, for the status of the pod.
+        """
+
+    def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
+        """The ids that a container had better get; none where nothing can be preferred."""
+
+
+class Plugin(DevicePluginBase):
+    """Serves one resource. Keeps nothing but its open streams."""
+
+    def __init__(
+        self,
+        resource: str,
+        registry: Registry,
+        granting: Granting,
+        unexpected: Unexpected,
+        *,
+        options: Options,
+        encoder: ListEncoder,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`clock` and `pause` are for the pacing of lists alone."""
+        self._resource = resource
+        self._registry = registry
+        self._granting = granting
+        self._unexpected = unexpected
+        self._options = options
+        self._encoder = encoder
+        self._clock = clock
+        self._pause = pause
+        self.streams = Streams()
+
+    async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions:
+        """Never fails: the kubelet asks once (kubelet-contract #20)."""
+        del message
+        return self._options.message()
+
+    async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
+        """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
+        del message
+        pace = Pace()
+        sent: ReadyList | None = None
+        with self._registry.follow(self._resource) as follower:
+            while True:
+                snapshot = await follower.next()
+                ready = self._encoder.encode(snapshot)
+                if sent is None or ready.wire != sent.wire:
+                    seconds = pace.wait(self._clock())
+                    if seconds:
+                        await self._pause(seconds)
+                        continue  # with what is newest then, which may be what was sent
+                    pace = pace.sent(self._clock())
+                    yield ready
+                    sent = ready
+                follower.sent(snapshot)
+
+    async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
+        """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet (§3.2)."""
+        return PreferredAllocationResponse(
+            container_responses=[self._preferred(request) for request in message.container_requests]
+        )
+
+    async def allocate(self, message: AllocateRequest) -> AllocateResponse:
+        """One answer for each container asked for, in that order, or an error for all."""
+        # An empty answer would cost the kubelet the devices until some pod goes (kubelet-contract fact 12).
+        if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
+            raise GRPCError(Status.INVALID_ARGUMENT, one_line(f"{self._resource}: no device is asked for"))
+        try:
+            return AllocateResponse(
+                container_responses=[
+                    container_response(await self._granting.allocate(self._resource, asked.devices_ids))
+                    for asked in message.container_requests
+                ]
+            )
+        except Refused as refused:
+            error = refusal(refused)
+            log.warning("refused: %s", error.message)
+            raise error from None
+
+    async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
+        """Nothing to do; answered all the same (kubelet-contract #77)."""
+        del message
+        return PreStartContainerResponse()
+
+    def _preferred(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
+        try:
+            ids = self._granting.prefer(
+                self._resource,
+                request.available_deviceIDs,
+                request.must_include_deviceIDs,
+                request.allocation_size,
+            )
+        except Exception as error:  # noqa: BLE001  a defect must not fail the pod as well
+            self._unexpected(error)
+            ids = ()
+        return ContainerPreferredAllocationResponse(device_i_ds=list(ids))
+
+    async def _call_rpc_handler_server_stream(
+        self,
+        handler: Callable[..., Any],
+        stream: Any,  # noqa: ANN401  as generated code has it
+        request: Any,  # noqa: ANN401  as generated code has it
+    ) -> None:
+        """Send a stream's messages. Unlike the inherited one, leaves no generator when the peer is gone."""
+        with self.streams.opened():
+            if self.streams.ending:
+                return
+            async with aclosing(handler(request)) as messages:
+                async for message in messages:
+                    await stream.send_message(message)

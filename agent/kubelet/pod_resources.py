@@ -1,0 +1,71 @@
+"""Which pods hold which devices, as the kubelet's PodResources API tells (kubelet-contract §6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+
+from agent.kubelet.channel import dial
+from agent.kubelet.messages.v1 import ListPodResourcesRequest, ListPodResourcesResponse, PodResourcesListerStub
+from agent.kubelet.wire import one_line
+
+_PASSING = frozenset(
+    {Status.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, Status.ABORTED, Status.DEADLINE_EXCEEDED, Status.UNKNOWN}
+)
+
+
+class Holder(NamedTuple):
+    """A container that holds a device."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+class Unavailable(Exception):  # noqa: N818  the field's word for it
+    """No answer. `retry` tells whether the same call may do better in a while, with nothing changed by people."""
+
+    def __init__(self, reason: str, *, retry: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.retry = retry
+
+
+async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
+    """The containers that hold each device, by resource and id; only devices that some container holds.
+
+    Call it seldom: every client of the socket shares one limit of calls (kubelet-contract #95).
+
+    Raises:
+        Unavailable: whatever the cause; never fatal.
+    """
+    try:
+        async with asyncio.timeout(deadline), dial(socket) as channel:
+            answer = await PodResourcesListerStub(channel).list(ListPodResourcesRequest(), timeout=deadline)
+    except GRPCError as error:
+        text = one_line(f"{error.status.name}: {error.message or 'no text'}")
+        raise Unavailable(text, retry=error.status in _PASSING) from error
+    except TimeoutError:
+        raise Unavailable(f"no answer within {deadline:g} s", retry=True) from None
+    except StreamTerminatedError as error:
+        raise Unavailable("the connection was lost", retry=True) from error
+    except OSError as error:
+        denied = isinstance(error, PermissionError)
+        raise Unavailable(f"{socket}: {error.strerror or error}", retry=not denied) from error
+    return held(answer)
+
+
+def held(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
+    """The answer by device. The kubelet repeats a device for each NUMA node it is on (kubelet-contract #97)."""
+    found: dict[tuple[str, str], dict[Holder, None]] = {}
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            holder = Holder(pod.namespace, pod.name, container.name)
+            for devices in container.devices:
+                for id in devices.device_ids:  # noqa: A001  the API's own word
+                    found.setdefault((devices.resource_name, id), {})[holder] = None
+    return {device: tuple(by) for device, by in found.items()}

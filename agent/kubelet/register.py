@@ -1,0 +1,56 @@
+"""Registering an endpoint by a call to the kubelet (kubelet-contract §2.1)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+
+from agent.kubelet.channel import dial
+from agent.kubelet.messages.v1beta1 import RegisterRequest, RegistrationStub
+from agent.kubelet.wire import VERSION, Options, one_line
+
+DEADLINE_SECONDS = 13.0  # the kubelet gives itself 10 to dial back; 12 to 15 (kubelet-contract #3)
+
+
+class Unreachable(Exception):  # noqa: N818  the field's word for it
+    """There is no kubelet behind the socket, or it went away; says why."""
+
+
+class RefusedByKubelet(Exception):  # noqa: N818  the field's word for it
+    """The kubelet answered with an error; its text, printable, on one line."""
+
+
+async def register(
+    kubelet_socket: str,
+    endpoint: str,
+    resource: str,
+    options: Options = Options(),  # noqa: B008  frozen
+    deadline: float = DEADLINE_SECONDS,
+) -> None:
+    """Register a socket that is served already: the kubelet dials it before it answers.
+
+    Args:
+        kubelet_socket: path of kubelet.sock.
+        endpoint: name of our socket, in the same directory.
+        resource: name of the resource.
+        options: those that the endpoint answers GetDevicePluginOptions with.
+        deadline: seconds in all.
+
+    Raises:
+        Unreachable: nobody listens there, or the connection was lost.
+        RefusedByKubelet: it answered with an error.
+        TimeoutError: it did not answer in time; a stream may open all the same (kubelet-contract #4).
+    """
+    request = RegisterRequest(version=VERSION, endpoint=endpoint, resource_name=resource, options=options.message())
+    try:
+        async with asyncio.timeout(deadline), dial(kubelet_socket) as channel:
+            await RegistrationStub(channel).register(request, timeout=deadline)
+    except GRPCError as error:
+        raise RefusedByKubelet(one_line(error.message or error.status.name)) from error
+    except TimeoutError:
+        raise TimeoutError(f"Register did not return within {deadline:g} s") from None
+    except StreamTerminatedError as error:
+        raise Unreachable("the connection was lost") from error
+    except OSError as error:
+        raise Unreachable(error.strerror or str(error)) from error

@@ -1,0 +1,114 @@
+"""The socket file of an endpoint in a directory of the kubelet's: its name, its making, its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+import time
+from collections.abc import Collection
+from contextlib import suppress
+
+from agent.core.text import digest
+
+PREFIX = "device-agent-"
+PATH_LIMIT = 107  # bytes of a Unix socket's path (sun_path, with its closing zero, has 108)
+MODE = 0o600
+
+_OWN = re.compile(rf"\.?{PREFIX}[0-9a-f]{{10}}-[0-9a-z]+\.sock")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_last = 0
+
+
+def new_generation() -> str:
+    """A short token never given before, in this life or an earlier one (kubelet-contract #16)."""
+    global _last  # noqa: PLW0603  the whole process shares one count
+    _last = max(_last + 1, time.time_ns() // 1000)
+    digits = []
+    left = _last
+    while left:
+        left, digit = divmod(left, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
+
+
+def socket_name(resource: str, generation: str) -> str:
+    """The base name of a resource's socket."""
+    return f"{PREFIX}{digest(resource, 10)}-{generation}.sock"
+
+
+def longest_path(directory: str) -> int:
+    """Bytes that the path of a socket in that directory will have; more than PATH_LIMIT cannot be bound."""
+    return len(os.fsencode(directory)) + len(f"/.{PREFIX}0123456789-{new_generation()}.sock")
+
+
+class SocketFile:
+    """A socket of ours, bound, to be listened on by its owner."""
+
+    def __init__(self, directory: str, name: str, *, hidden: bool) -> None:
+        """Bind it. With `hidden` under a dot name that the plugin watcher passes over, until `show`.
+
+        Raises:
+            OSError: the directory is not there or cannot be written, or the path is too long.
+        """
+        self.name = name
+        self.path = os.path.join(directory, name)
+        self._at = os.path.join(directory, f".{name}") if hidden else self.path
+        if len(os.fsencode(self._at)) > PATH_LIMIT:
+            raise OSError(f"{self._at}: longer than the {PATH_LIMIT} bytes that a socket's path may have")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # On Linux the file gets the mode of the socket; a umask would be the whole process's.
+            os.fchmod(self.socket.fileno(), MODE)
+            self.socket.bind(self._at)
+            self._identity = _identity(self._at)
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def show(self) -> None:
+        """Give it its name, now that it listens: the rename is what the watcher sees (kubelet-contract #91)."""
+        if self._at != self.path:
+            os.rename(self._at, self.path)
+            self._at = self.path
+
+    @property
+    def present(self) -> bool:
+        """Whether the file is still there, and still this one."""
+        return self._identity is not None and _identity(self.path) == self._identity
+
+    def remove(self) -> None:
+        """Unlink the file, unless it is gone or another's by now."""
+        if self._identity is not None and _identity(self._at) == self._identity:
+            with suppress(FileNotFoundError):
+                os.unlink(self._at)
+
+
+def remove_stale(directory: str, keep: Collection[str] = ()) -> list[str]:
+    """Remove the sockets that earlier lives left in a directory; the names of those removed.
+
+    Only sockets whose name is of our making, and none named in `keep`; never a file of another's.
+    """
+    removed = []
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    for name in names:
+        path = os.path.join(directory, name)
+        if name in keep or not _OWN.fullmatch(name):
+            continue
+        with suppress(FileNotFoundError):
+            if stat.S_ISSOCK(os.lstat(path).st_mode):
+                os.unlink(path)
+                removed.append(name)
+    return removed
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
