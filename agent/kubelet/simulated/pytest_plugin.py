@@ -1,1 +1,45 @@
-"""Fixtures of the simulated kubelet, for the tests of any device plugin."""
+"""Fixtures of the simulated kubelet, for the tests of any device plugin.
+
+They need pytest-asyncio in auto mode. Elsewhere: `async with Kubelet(tmp_path) as kubelet` in the test.
+Nothing is imported before a fixture is used: this file is loaded in every project of the environment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+    from typing import Any
+
+    from agent.kubelet.simulated.kubelet import Kubelet
+
+
+@pytest.fixture
+async def make_kubelet(tmp_path: Path) -> AsyncIterator[Callable[..., Kubelet]]:
+    """Makes kubelets that are stopped at the end of the test; the arguments are those of Kubelet.
+
+    Without a directory: one below tmp_path, with a short name, for socket paths have 107 characters.
+    """
+    from agent.kubelet.simulated.kubelet import Kubelet
+
+    made: list[Kubelet] = []
+
+    def make(directory: Path | None = None, **how: Any) -> Kubelet:  # noqa: ANN401
+        made.append(Kubelet(directory or tmp_path / f"dp{len(made) or ''}", **how))
+        return made[-1]
+
+    yield make
+    for kubelet in made:
+        await kubelet.stop()
+
+
+@pytest.fixture
+async def kubelet(make_kubelet: Callable[..., Kubelet]) -> Kubelet:
+    """One that runs, in a directory of its own."""
+    running = make_kubelet()
+    await running.start()
+    return running

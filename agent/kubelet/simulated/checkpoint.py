@@ -1,0 +1,87 @@
+"""What a kubelet remembers from one life to the next: kubelet_internal_checkpoint."""
+
+import base64
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.kubelet.messages import v1beta1
+
+NAME = "kubelet_internal_checkpoint"
+
+# The node of devices without topology.
+NO_NODE = -1
+
+
+@dataclass(frozen=True)
+class Held:
+    """What one container holds of one resource: ids by NUMA node, and the plugin's answer for them."""
+
+    pod: str
+    container: str
+    resource: str
+    by_node: Mapping[int, tuple[str, ...]]
+    answer: v1beta1.ContainerAllocateResponse
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(device_id for ids in self.by_node.values() for device_id in ids)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    held: list[Held] = field(default_factory=list)
+    registered: dict[str, list[str]] = field(default_factory=dict)  # resource: healthy ids
+
+    @classmethod
+    def read(cls, directory: str) -> "Checkpoint":
+        """Empty if there is none, or none that can be read."""
+        try:
+            with open(os.path.join(directory, NAME), "rb") as file:
+                document = json.load(file)
+            data = document["Data"]
+            if document["Checksum"] != _checksum(data):
+                return cls()
+            return cls([_held(entry) for entry in data["PodDeviceEntries"] or ()], data["RegisteredDevices"] or {})
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return cls()
+
+    @staticmethod
+    def write(directory: str, held: Iterable[Held], registered: Mapping[str, Iterable[str]]) -> None:
+        """A file of another name, renamed. The real one also syncs it, for every list that comes."""
+        data = {
+            "PodDeviceEntries": [_entry(one) for one in held],
+            "RegisteredDevices": {resource: sorted(ids) for resource, ids in registered.items()},
+        }
+        descriptor, path = tempfile.mkstemp(prefix=".", dir=directory)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump({"Data": data, "Checksum": _checksum(data)}, file)
+        os.rename(path, os.path.join(directory, NAME))
+
+
+def _checksum(data: object) -> int:
+    return zlib.crc32(json.dumps(data, sort_keys=True).encode())
+
+
+def _entry(held: Held) -> dict[str, Any]:
+    return {
+        "PodUID": held.pod,
+        "ContainerName": held.container,
+        "ResourceName": held.resource,
+        "DeviceIDs": {str(node): list(ids) for node, ids in held.by_node.items()},
+        "AllocResp": base64.b64encode(bytes(held.answer)).decode(),
+    }
+
+
+def _held(entry: Mapping[str, Any]) -> Held:
+    return Held(
+        entry["PodUID"],
+        entry["ContainerName"],
+        entry["ResourceName"],
+        {int(node): tuple(ids) for node, ids in entry["DeviceIDs"].items()},
+        v1beta1.ContainerAllocateResponse.parse(base64.b64decode(entry["AllocResp"])),
+    )

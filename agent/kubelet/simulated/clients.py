@@ -1,0 +1,213 @@
+"""Who has registered: the table of clients, and the life of each (dp/server.go, handler.go, client.go)."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from agent.kubelet.messages import v1beta1
+from agent.kubelet.simulated.device_table import DeviceList, DeviceTable, ListedDevice
+from agent.kubelet.simulated.errors import RpcError
+from agent.kubelet.simulated.events import Events
+from agent.kubelet.simulated.limits import Limits
+from agent.kubelet.simulated.peer import Peer, asked
+from agent.kubelet.simulated.release import Release
+
+
+class RegistrationError(Exception):
+    """Register failed; the text is what the plugin is told."""
+
+
+class Client:
+    """One registration: a connection, and the stream that is read from it."""
+
+    def __init__(self, resource: str, socket: str) -> None:
+        self.resource = resource
+        self.socket = socket
+        self.peer: Peer | None = None
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.last: DeviceList | None = None
+        self.streaming = False
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> Peer:
+        if self.peer is None:
+            raise RpcError("Unavailable", "no connection")
+        return self.peer
+
+    async def run(self, receive: Callable[[v1beta1.ListAndWatchResponse, int], None]) -> None:
+        """ListAndWatch, once. RpcError with the reason if the plugin did not end it well."""
+        ended: list[RpcError] = []
+
+        async def read() -> None:
+            try:
+                await self.connected.lists(receive, self.reading)
+            except RpcError as error:
+                ended.append(error)
+
+        self.streaming = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._reader = group.create_task(read())
+        finally:
+            self.streaming = False
+        if ended:
+            raise ended[0]
+
+    def cancel_stream(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+
+    async def close(self) -> None:
+        if self.peer is not None:
+            await self.peer.close()
+
+    def drop(self) -> None:
+        if self.peer is not None:
+            self.peer.drop()
+
+
+class Lists(list[DeviceList]):
+    """Every list that came, over all lives of the kubelet."""
+
+    def of(self, resource: str) -> list[DeviceList]:
+        return [seen for seen in self if seen.resource == resource]
+
+    def repeated(self, resource: str | None = None) -> int:
+        """How many said nothing new. A good plugin has none."""
+        return sum(seen.repeated for seen in self if resource in (None, seen.resource))
+
+
+class Clients:
+    """The handlers' table and the streams of one life. Connections live as long as the kubelet's would."""
+
+    def __init__(
+        self,
+        table: DeviceTable,
+        *,
+        lists: Lists,
+        receive: Callable[[DeviceList], None],
+        events: Events,
+        release: Release,
+        limits: Limits,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._table = table
+        self._lists = lists
+        self._receive = receive
+        self._events = events
+        self._release = release
+        self._limits = limits
+        self._tasks = tasks
+        self._named: dict[tuple[str, str], Client] = {}
+        # With the ones nobody knows any more: the real kubelet leaks those (#124716).
+        self.open: list[Client] = []
+
+    def _key(self, resource: str, socket: str) -> tuple[str, str]:
+        return (resource, socket if self._release.keyed_by_path else "")
+
+    def of(self, resource: str) -> list[Client]:
+        """Those whose stream is open, the oldest first."""
+        return [client for client in self.open if client.resource == resource and client.streaming]
+
+    async def connect(
+        self, resource: str, socket: str, *, deadline: float | None = None, again: bool = False
+    ) -> Client:
+        """Steps 5 to 9 of a registration. RegistrationError, with the texts of the device manager.
+
+        `deadline` (loop time) is that of Register, sent on where a release does so. `again` lets a socket in
+        that is connected already.
+        """
+        key = self._key(resource, socket)
+        client = Client(resource, socket)
+        self._named[key] = client
+        try:
+            client.peer = await self._dial(socket)
+            self.open.append(client)
+            if self._release.keyed_by_path and not again and socket in self._table.live_sockets(resource):
+                self.open.remove(client)
+                await client.close()
+                raise RegistrationError(f"device plugin already connected: {socket}")
+            await self._ask_options(client, deadline)
+        except BaseException:
+            # By name: where a live client stood under it, that one is lost from the table as well.
+            self._named.pop(key, None)
+            raise
+        self._tasks.create_task(self._run(key, client))
+        return client
+
+    async def _dial(self, socket: str) -> Peer:
+        try:
+            return await Peer.dial(
+                socket,
+                authority="localhost",
+                user_agent=self._release.user_agent,
+                limit=self._limits.dial,
+                backoff=self._limits.dial_backoff,
+            )
+        except RpcError as error:
+            raise RegistrationError(f"failed to dial device plugin: {error.text}") from None
+
+    async def _ask_options(self, client: Client, deadline: float | None) -> None:
+        timeout = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0.001)
+        try:
+            options = await asked(client.connected.plugin.get_device_plugin_options(v1beta1.Empty(), timeout=timeout))
+        except RpcError as error:
+            raise RegistrationError(f"failed to get device plugin options: {error}") from None
+        join = self._table.joined if self._release.keyed_by_path else self._table.connected
+        join(client.resource, client, options)
+        self._events.add(
+            "registered",
+            client.resource,
+            socket=client.socket,
+            pre_start=options.pre_start_required,
+            preferred=options.get_preferred_allocation_available,
+        )
+
+    async def _run(self, key: tuple[str, str], client: Client) -> None:
+        code, text = "OK", ""
+        try:
+            await client.run(lambda message, size: self._listed(client, message, size))
+        except RpcError as error:
+            code, text = error.code, error.text
+        # By name again: until 1.36 the end of an older stream finds, and closes, the newer client (#121994).
+        current = self._named.get(key)
+        self._events.add("stream_ended", client.resource, socket=client.socket, code=code, text=text)
+        if current is not None:
+            await self.disconnect(key, current)
+
+    def _listed(self, client: Client, message: v1beta1.ListAndWatchResponse, size: int) -> None:
+        devices = tuple(ListedDevice.of(device) for device in message.devices)
+        repeated = client.last is not None and set(client.last.devices) == set(devices)
+        number = len(self._lists)
+        seen = DeviceList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
+        client.last = seen
+        self._lists.append(seen)
+        self._receive(seen)
+
+    async def disconnect(self, key: tuple[str, str], client: Client) -> None:
+        self._named.pop(key, None)
+        if client in self.open:
+            self.open.remove(client)
+        if self._release.keyed_by_path:
+            self._table.left(client.resource, client)
+        else:
+            self._table.disconnected(client.resource)
+        self._events.add("disconnected", client.resource, socket=client.socket)
+        client.cancel_stream()
+        await client.close()
+
+    async def deregister(self, resource: str, socket: str) -> None:
+        """What the plugin watcher does when a socket is gone."""
+        key = self._key(resource, socket)
+        if (client := self._named.get(key)) is not None:
+            await self.disconnect(key, client)
+
+    def drop(self) -> None:
+        for client in self.open:
+            client.drop()
+
+    async def close(self) -> None:
+        for client in self.open:
+            await client.close()

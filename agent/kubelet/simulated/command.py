@@ -1,0 +1,160 @@
+"""fake-kubelet: the simulated kubelet as a process; events out, commands in, both as lines."""
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
+from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.kubelet import Kubelet
+from agent.kubelet.simulated.release import Release
+
+COMMANDS = {
+    "allocate": ("pod", "container", "resource", "count"),
+    "container": ("pod", "container"),
+    "remove": ("pod",),
+    "start": (),
+    "stop": (),
+    "kill": (),
+    "restart": (),
+    "show": (),
+    "refuse": ("text",),
+}
+
+
+def parsed(line: str) -> dict[str, str]:
+    """{"command": …, argument: …} from a line of words or a JSON object; ValueError says what is wrong."""
+    if line.startswith("{"):
+        given = {str(key): str(value) for key, value in json.loads(line).items()}
+        name = given.get("command", "")
+    else:
+        name, *words = line.split()
+        wanted = COMMANDS.get(name, ())
+        if len(words) > len(wanted) and wanted[-1:] == ("text",):
+            words = [*words[: len(wanted) - 1], " ".join(words[len(wanted) - 1 :])]
+        if len(words) != len(wanted):
+            raise ValueError(usage(name))
+        given = {"command": name, **dict(zip(wanted, words, strict=True))}
+    if name not in COMMANDS or set(given) != {"command", *COMMANDS[name]}:
+        raise ValueError(usage(name))
+    return given
+
+
+def usage(name: str) -> str:
+    if name in COMMANDS:
+        return " ".join((name, *(word.upper() for word in COMMANDS[name])))
+    return f"{name!r} is none of: {', '.join(COMMANDS)}"
+
+
+def say(**line: Any) -> None:  # noqa: ANN401
+    print(json.dumps(line, default=list), flush=True)
+
+
+def say_event(event: Event) -> None:
+    resource = {"resource": event.resource} if event.resource else {}
+    say(event=event.kind, number=event.number, at=round(event.at, 6), **resource, **event.detail)
+
+
+async def done(kubelet: Kubelet, given: dict[str, str]) -> object:
+    """The answer to a command."""
+    match given["command"]:
+        case "allocate":
+            wanted = {given["resource"]: int(given["count"])}
+            return dataclasses.asdict(await kubelet.allocate(given["pod"], given["container"], wanted))
+        case "container":
+            return dataclasses.asdict(await kubelet.start_container(given["pod"], given["container"]))
+        case "remove":
+            kubelet.remove_pod(given["pod"])
+        case "start":
+            await kubelet.start()
+        case "stop":
+            await kubelet.stop("term")
+        case "kill":
+            await kubelet.stop("kill")
+        case "restart":
+            await kubelet.restart()
+        case "refuse":
+            kubelet.faults.refuse(given["text"])
+    return shown(kubelet)
+
+
+def shown(kubelet: Kubelet) -> dict[str, object]:
+    status = kubelet.status()
+    return {
+        "running": kubelet.running,
+        "resources": {
+            resource: {
+                "capacity": capacity,
+                "allocatable": status.allocatable[resource],
+                "streams": kubelet.streams(resource),
+                "healthy": sorted(kubelet.healthy(resource)),
+                "unhealthy": sorted(kubelet.unhealthy(resource)),
+                "held": {i: "/".join(by) for i, by in sorted(kubelet.held(resource).items())},
+            }
+            for resource, capacity in status.capacity.items()
+        },
+        "pods": {key: pod.message or pod.phase for key, pod in kubelet.pods.items()},
+    }
+
+
+async def obey(kubelet: Kubelet, line: str) -> None:
+    """Every command is answered by one line, in the order of the commands."""
+    try:
+        given = parsed(line)
+        answer = await done(kubelet, given)
+    except (ValueError, KeyError, RuntimeError, PodRefused, AllocationError, KubeletStopped, KubeletCrashed) as error:
+        say(failed=line, error=str(error))
+    else:
+        say(done=line, answer=answer)
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Until the input ends or SIGTERM comes."""
+    kubelet = Kubelet(
+        options.directory,
+        release=options.release,
+        watcher_directory=options.watcher,
+        pod_resources_directory=options.pod_resources,
+        listener=say_event,
+    )
+    loop = asyncio.get_running_loop()
+    lines = asyncio.StreamReader()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lines.feed_eof)
+    with contextlib.closing(transport):
+        async with kubelet:
+            while line := (await lines.readline()).decode(errors="replace"):
+                if line.strip():
+                    await obey(kubelet, line.strip())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="fake-kubelet",
+        description="A simulated kubelet in DIR: events on stdout, one JSON object a line; commands on stdin.",
+        epilog="commands: " + "; ".join(usage(name) for name in COMMANDS),
+    )
+    parser.add_argument("directory", metavar="DIR", help="where kubelet.sock is made and plugins' sockets are expected")
+    parser.add_argument("--watcher", metavar="DIR", help="plugins_registry, watched for sockets")
+    parser.add_argument("--pod-resources", metavar="DIR", help="where the PodResources socket is made")
+    parser.add_argument("--release", default="1.36", type=_release, help="1.30 to 1.37, default 1.36")
+    asyncio.run(serve(parser.parse_args(arguments)))
+    return 0
+
+
+def _release(text: str) -> str:
+    try:
+        return str(Release.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""What one container gets: the answers of several resources made one."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from agent.kubelet.messages import v1beta1
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class ContainerOptions:
+    """The merged result, by key. `conflicts` names what a later resource said otherwise and lost."""
+
+    envs: dict[str, str] = field(default_factory=dict)
+    devices: dict[str, tuple[str, str]] = field(default_factory=dict)  # container path: (host path, permissions)
+    mounts: dict[str, tuple[str, bool]] = field(default_factory=dict)  # container path: (host path, read only)
+    annotations: dict[str, str] = field(default_factory=dict)
+    cdi_devices: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    # Wanted, but this kubelet has never heard of them: the container runs without.
+    without: tuple[str, ...] = ()
+
+
+def merged(answers: Iterable[v1beta1.ContainerAllocateResponse], without: tuple[str, ...] = ()) -> ContainerOptions:
+    """As deviceRunContainerOptions of dm/pod_devices.go: the first to name a key keeps it."""
+    options = ContainerOptions(without=without)
+
+    def put(table: dict[str, V], what: str, key: str, value: V) -> None:
+        if table.setdefault(key, value) != value:
+            options.conflicts.append(f"{what} {key}")
+
+    for answer in answers:
+        for key, value in answer.envs.items():
+            put(options.envs, "env", key, value)
+        for device in answer.devices:
+            put(options.devices, "device", device.container_path, (device.host_path, device.permissions))
+        for mount in answer.mounts:
+            put(options.mounts, "mount", mount.container_path, (mount.host_path, mount.read_only))
+        for key, value in answer.annotations.items():
+            put(options.annotations, "annotation", key, value)
+        options.cdi_devices.extend(d.name for d in answer.cdi_devices if d.name not in options.cdi_devices)
+    return options

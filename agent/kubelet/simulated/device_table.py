@@ -1,0 +1,166 @@
+"""The devices of every resource, and who serves them, as one kubelet process knows them."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.kubelet.messages import v1beta1
+
+HEALTHY = "Healthy"
+
+
+@dataclass(frozen=True)
+class ListedDevice:
+    """A device as a plugin listed it; `nodes` are its NUMA nodes, empty without topology."""
+
+    id: str
+    health: str
+    nodes: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, message: v1beta1.Device) -> "ListedDevice":
+        nodes = () if message.topology is None else tuple(node.id for node in message.topology.nodes)
+        return cls(message.id, message.health, nodes)
+
+
+@dataclass(frozen=True)
+class DeviceList:
+    """One message of a ListAndWatch stream."""
+
+    number: int  # over all streams of this kubelet
+    at: float  # time.monotonic()
+    resource: str
+    socket: str
+    devices: tuple[ListedDevice, ...]
+    size: int  # of the message in bytes
+    repeated: bool  # says what the one before on this stream said: a needless fsync in the kubelet
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(device.id for device in self.devices)
+
+    @property
+    def healthy(self) -> frozenset[str]:
+        return frozenset(device.id for device in self.devices if device.health == HEALTHY)
+
+    @property
+    def healths(self) -> frozenset[str]:
+        return frozenset(device.health for device in self.devices)
+
+    @property
+    def duplicates(self) -> frozenset[str]:
+        """Ids listed more than once: the kubelet counts them twice."""
+        seen: set[str] = set()
+        return frozenset(d.id for d in self.devices if d.id in seen or seen.add(d.id))  # type: ignore[func-returns-value]
+
+
+class Connection(Protocol):
+    """What the table knows of a client: where it leads."""
+
+    @property
+    def socket(self) -> str: ...
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """Who answers for a resource. Without a connection: remembered from a checkpoint."""
+
+    connection: Connection | None
+    options: v1beta1.DevicePluginOptions | None
+    stopped_at: float | None = None
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """What the node object says: a resource once known keeps its key, at 0."""
+
+    capacity: dict[str, int] = field(default_factory=dict)
+    allocatable: dict[str, int] = field(default_factory=dict)
+
+
+class DeviceTable:
+    """allDevices, healthyDevices, unhealthyDevices, endpoints of dm/manager.go."""
+
+    def __init__(self, clock: Callable[[], float], grace: float) -> None:
+        self._clock = clock
+        self._grace = grace
+        self._ever: set[str] = set()
+        self.devices: dict[str, dict[str, ListedDevice]] = {}
+        self.healthy: dict[str, set[str]] = {}
+        self.unhealthy: dict[str, set[str]] = {}
+        # The newest last; more than one only where registrations are keyed by path.
+        self.endpoints: dict[str, list[Endpoint]] = {}
+
+    def remember(self, resources: Iterable[str]) -> None:
+        """Resources of a checkpoint: known, without devices, their grace running (readCheckpoint)."""
+        for resource in resources:
+            self.healthy[resource] = set()
+            self.unhealthy[resource] = set()
+            self.endpoints[resource] = [Endpoint(None, None, self._clock())]
+
+    def endpoint(self, resource: str) -> Endpoint | None:
+        served = self.endpoints.get(resource)
+        return served[-1] if served else None
+
+    def connected(self, resource: str, connection: Connection, options: v1beta1.DevicePluginOptions) -> None:
+        self.endpoints[resource] = [Endpoint(connection, options)]
+
+    def joined(self, resource: str, connection: Connection, options: v1beta1.DevicePluginOptions) -> None:
+        """As `connected`, the others that live are kept (1.37)."""
+        alive = [e for e in self.endpoints.get(resource, ()) if e.stopped_at is None]
+        self.endpoints[resource] = [*alive, Endpoint(connection, options)]
+
+    def live_sockets(self, resource: str) -> set[str]:
+        served = self.endpoints.get(resource, ())
+        return {e.connection.socket for e in served if e.connection and e.stopped_at is None}
+
+    def listed(self, resource: str, devices: Iterable[ListedDevice]) -> None:
+        """A full replacement. A duplicate id: the last wins here, both count in the sets."""
+        self._ever.add(resource)
+        self.devices[resource] = {}
+        self.healthy[resource], self.unhealthy[resource] = set(), set()
+        for device in devices:
+            self.devices[resource][device.id] = device
+            (self.healthy if device.health == HEALTHY else self.unhealthy)[resource].add(device.id)
+
+    def disconnected(self, resource: str) -> None:
+        """PluginDisconnected: whoever serves the resource now is taken for gone."""
+        endpoint = self.endpoint(resource)
+        if endpoint is None:
+            return
+        healthy = self.healthy.get(resource, set())
+        if resource in self.healthy:
+            self.healthy[resource] = set()
+        self.unhealthy[resource] = self.unhealthy.get(resource, set()) | healthy
+        endpoint.stopped_at = self._clock()
+
+    def left(self, resource: str, connection: Connection) -> None:
+        """As `disconnected`, of this connection alone; another that lives takes over (1.37)."""
+        others = [e for e in self.endpoints.get(resource, ()) if e.connection is not connection]
+        if others:
+            self.endpoints[resource] = others
+        else:
+            self.disconnected(resource)
+
+    def forget_expired(self) -> set[str]:
+        """What the node-status pass does: resources whose grace is over leave the memory."""
+        gone = set()
+        for resource in self.healthy.keys() | self.unhealthy.keys():
+            endpoint = self.endpoint(resource)
+            stopped = None if endpoint is None else endpoint.stopped_at
+            if endpoint is None or (stopped is not None and self._clock() - stopped > self._grace):
+                for table in (self.endpoints, self.healthy, self.unhealthy):
+                    table.pop(resource, None)
+                gone.add(resource)
+        return gone
+
+    def status(self) -> NodeStatus:
+        """Capacity and allocatable of GetCapacity; looking is a node-status pass."""
+        self._ever |= self.healthy.keys() | self.unhealthy.keys()
+        self.forget_expired()
+        status = NodeStatus(dict.fromkeys(sorted(self._ever), 0), dict.fromkeys(sorted(self._ever), 0))
+        for resource, ids in self.healthy.items():
+            status.capacity[resource] = status.allocatable[resource] = len(ids)
+        for resource, ids in self.unhealthy.items():
+            status.capacity[resource] += len(ids)
+        return status

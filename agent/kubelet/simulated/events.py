@@ -1,0 +1,83 @@
+"""What happened in the kubelet, in order, for those who wait for something."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, overload
+
+T = TypeVar("T")
+
+# A condition may look at things that wake nobody here; those are seen this late at most.
+_LOOK_AGAIN = 0.1
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened; `at` is time.monotonic()."""
+
+    number: int
+    at: float
+    kind: str
+    resource: str = ""
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = (f"{key}={value!r}" for key, value in self.detail.items())
+        return " ".join((f"#{self.number}", self.kind, self.resource, *words)).replace("  ", " ")
+
+
+class Events(Sequence[Event]):
+    """The log of all lives of one kubelet; only grows."""
+
+    def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
+        self._all: list[Event] = []
+        self._changed = asyncio.Event()
+        self._listener = listener
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        return self._all[index]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def of(self, kind: str, resource: str | None = None) -> list[Event]:
+        return list(self._matching(kind, resource))
+
+    def count(self, kind: str, resource: str | None = None) -> int:
+        return sum(1 for _ in self._matching(kind, resource))
+
+    def _matching(self, kind: str, resource: str | None) -> Iterator[Event]:
+        return (e for e in self._all if e.kind == kind and resource in (None, e.resource))
+
+    def add(self, kind: str, resource: str = "", **detail: object) -> Event:
+        event = Event(len(self._all), time.monotonic(), kind, resource, detail)
+        self._all.append(event)
+        if self._listener is not None:
+            self._listener(event)
+        self.wake()
+        return event
+
+    def wake(self) -> None:
+        """Everyone in `until` looks again."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def until(self, condition: Callable[[], T], timeout: float) -> T:  # noqa: ASYNC109
+        """The first true value of `condition`; TimeoutError tells the last events."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not (value := condition()):
+                    try:
+                        async with asyncio.timeout(_LOOK_AGAIN):
+                            await self._changed.wait()
+                    except TimeoutError:
+                        continue
+                return value
+        except TimeoutError:
+            last = "\n  ".join(str(event) for event in self._all[-10:]) or "none"
+            raise TimeoutError(f"not within {timeout} s; the last events:\n  {last}") from None

@@ -1,0 +1,89 @@
+"""NUMA hints of the device manager, and what the topology manager makes of them. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations, product
+
+from agent.kubelet.simulated.device_table import ListedDevice
+from agent.kubelet.simulated.errors import KubeletCrashed
+
+POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A set of NUMA nodes that would do; None: any."""
+
+    nodes: frozenset[int] | None
+    preferred: bool
+
+
+def has_topology(devices: Iterable[ListedDevice]) -> bool:
+    return any(device.nodes for device in devices)
+
+
+def hints(
+    devices: Mapping[str, ListedDevice],
+    available: Collection[str],
+    reusable: Collection[str],
+    wanted: int,
+    numa_nodes: Collection[int],
+    *,
+    used_nodes_only: bool = True,
+) -> list[Hint]:
+    """dm/topology_hints.go. Ids of `available` or `reusable` that are not listed: KubeletCrashed."""
+    for device_id in (*available, *reusable):
+        if device_id not in devices:
+            raise KubeletCrashed(f"nil dereference in hints: {device_id} is held or free, but no longer listed")
+    nodes = sorted(numa_nodes)
+    if used_nodes_only:
+        used = {node for device in devices.values() for node in device.nodes}
+        nodes = [node for node in nodes if node in used]
+    fewest = len(nodes)
+    found: list[frozenset[int]] = []
+    for mask in (frozenset(c) for size in range(1, len(nodes) + 1) for c in combinations(nodes, size)):
+        if sum(1 for d in devices.values() if mask & set(d.nodes)) >= wanted:
+            fewest = min(fewest, len(mask))
+        matching = 0
+        for device_id in reusable:
+            if devices[device_id].nodes:
+                if not mask & set(devices[device_id].nodes):
+                    break
+                matching += 1
+        else:
+            matching += sum(1 for i in available if i not in reusable and mask & set(devices[i].nodes))
+            if matching >= wanted:
+                found.append(mask)
+    return [Hint(mask, len(mask) == fewest) for mask in found]
+
+
+def best(hints_by_resource: Mapping[str, list[Hint] | None], numa_nodes: Collection[int], policy: str) -> Hint:
+    """The merged hint of one container (cm/topologymanager): nil is any node, an empty list is no way."""
+    everywhere = frozenset(numa_nodes)
+    choices = [
+        [Hint(None, True)] if found is None else (found or [Hint(None, False)]) for found in hints_by_resource.values()
+    ]
+    if policy == "single-numa-node":
+        choices = [
+            [h for h in c if h.preferred and (h.nodes is None or len(h.nodes) == 1)] or [Hint(None, False)]
+            for c in choices
+        ]
+    result = Hint(everywhere, not choices)
+    for combination in product(*choices):
+        nodes = everywhere
+        for hint in combination:
+            nodes &= everywhere if hint.nodes is None else hint.nodes
+        merged = Hint(nodes, all(hint.preferred for hint in combination))
+        if nodes and _better(merged, result):
+            result = merged
+    return Hint(None, result.preferred) if result.nodes == everywhere else result
+
+
+def _better(one: Hint, other: Hint) -> bool:
+    if one.preferred != other.preferred:
+        return one.preferred
+    return len(one.nodes or ()) < len(other.nodes or ())
+
+
+def admitted(hint: Hint, policy: str) -> bool:
+    return hint.preferred or policy in ("none", "best-effort")

@@ -1,0 +1,129 @@
+"""A kubelet to try device plugins against; models the device manager of 1.30 to 1.37.
+
+    async with Kubelet(tmp_path) as kubelet:
+        ...                                   # the plugin registers at kubelet.socket
+        await kubelet.until(lambda: kubelet.allocatable("example.com/foo") == 2)
+        options = await kubelet.allocate("pod", "container", {"example.com/foo": 1})
+        await kubelet.restart()
+
+What it does and what it leaves out: docs/fake-kubelet.md.
+"""
+
+from collections.abc import Mapping
+
+from agent.kubelet.simulated import hints as numa
+from agent.kubelet.simulated.container_options import ContainerOptions
+from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused, RpcError
+from agent.kubelet.simulated.life import Life
+from agent.kubelet.simulated.lives import Lives
+from agent.kubelet.simulated.pod import Container, Kind, Pod
+
+
+class Kubelet(Lives):
+    """Lives, and pods that outlast them: what the sync loop of the real one does with devices."""
+
+    async def allocate(
+        self,
+        pod: str,
+        container: str,
+        wanted: Mapping[str, int],
+        *,
+        init: bool = False,
+        restartable: bool = False,
+    ) -> ContainerOptions:
+        """Admission of one container; PodRefused is final for the pod, whose devices are then free again.
+
+        Containers of a pod come in the order of admission: init containers first. `restartable` with `init`
+        is a sidecar.
+        """
+        kind: Kind = "app" if not init else "sidecar" if restartable else "init"
+        async with self._sync_loop:
+            self._alive()
+            there = self.pods.get(pod)
+            if there is None or not there.active:
+                there = self.pods[pod] = Pod(pod)
+            there.containers[container] = Container(container, dict(wanted), kind)
+            options = await self._admit(there, there.containers[container])
+            if kind != "init":
+                there.running.add(container)
+            return options
+
+    async def _admit(self, pod: Pod, container: Container) -> ContainerOptions:
+        life, _ = self._alive()
+        try:
+            nodes = self._affinity(life, pod, container)
+            return await life.admission.allocate(pod, container, nodes)
+        except KubeletCrashed as crash:
+            await self._crash(crash)
+            raise
+        except PodRefused as refused:
+            self._refuse(pod, refused)
+            raise
+        except (AllocationError, RpcError) as error:
+            if life is not self._life:
+                raise KubeletStopped("the kubelet went away during admission") from error
+            final = PodRefused("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
+            self._refuse(pod, final)
+            raise final from error
+
+    def _affinity(self, life: Life, pod: Pod, container: Container) -> frozenset[int] | None:
+        policy, nodes = self._node.topology_policy, self._node.numa_nodes
+        if policy == "none":
+            return None
+        found = {
+            resource: life.admission.hints(pod.key, container.name, resource, number)
+            for resource, number in container.limits.items()
+            if life.admission.known(resource)
+        }
+        hint = numa.best(found, nodes, policy)
+        if not numa.admitted(hint, policy):
+            raise PodRefused("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
+        return hint.nodes
+
+    def _refuse(self, pod: Pod, refused: PodRefused) -> None:
+        pod.phase, pod.message = "Failed", f"{refused.reason}: {refused.message}"
+        pod.running.clear()
+        self.events.add("pod_refused", pod=pod.key, reason=refused.reason, message=refused.message)
+
+    async def readmit(self, *, reboot: bool = False) -> dict[str, str]:
+        """What a kubelet that has started does with its pods; returns {pod: message} of the refused.
+
+        After a mere restart the containers run on and need nothing; after a reboot every one is admitted anew.
+        """
+        life, _ = self._alive()
+        life.admission.sources_ready = False
+        refused = {}
+        async with self._sync_loop:
+            for pod in [pod for pod in self.pods.values() if pod.active]:
+                if reboot:
+                    pod.running.clear()
+                try:
+                    for container in pod.containers.values():
+                        await self._admit(pod, container)
+                        if container.kind != "init":
+                            pod.running.add(container.name)
+                except PodRefused as error:
+                    refused[pod.key] = str(error)
+        life.admission.sources_ready = True
+        return refused
+
+    async def pre_start(self, pod: str, container: str) -> None:
+        """PreStartContainer of each resource that wants it; AllocationError: the container does not start yet."""
+        life, _ = self._alive()
+        await life.admission.pre_start(pod, self.pods[pod].containers[container])
+
+    async def start_container(self, pod: str, container: str) -> ContainerOptions:
+        """A start or restart in a pod that was admitted: PreStartContainer, then the recorded answers again."""
+        life, _ = self._alive()
+        there = self.pods[pod]
+        await self.pre_start(pod, container)
+        if life.admission.lacks(pod, there.containers[container]):
+            return await self._admit(there, there.containers[container])
+        self.events.add("container_started", pod=pod, container=container)
+        return life.admission.options(pod, container)
+
+    def remove_pod(self, pod: str) -> None:
+        """Its devices are free at the next admission or PodResources List; the plugin is not told."""
+        there = self.pods.pop(pod, None)
+        if there is not None:
+            self.events.add("pod_removed", pod=pod)

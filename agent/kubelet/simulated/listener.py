@@ -1,0 +1,78 @@
+"""A Unix socket that gRPC services are reached at."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from grpclib.protocol import H2Protocol
+from grpclib.server import Server
+
+
+class _Connections(Server):
+    """grpclib's server without its socket: knows every connection, so that it can end them."""
+
+    def __init__(self, services: Sequence[Any]) -> None:
+        super().__init__(services)
+        self.open: list[H2Protocol] = []
+
+    def _protocol_factory(self) -> H2Protocol:
+        protocol = super()._protocol_factory()
+        self.open = [known for known in self.open if not _lost(known)]
+        self.open.append(protocol)
+        return protocol
+
+
+def _lost(protocol: H2Protocol) -> bool:
+    return hasattr(protocol, "connection") and protocol.connection.is_closing()
+
+
+class Listener:
+    """Bound first, listening later: in between its file is there and connecting is refused."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setblocking(False)
+        try:
+            self._socket.bind(path)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._connections: _Connections | None = None
+
+    def listen(self) -> None:
+        self._socket.listen(128)
+
+    def rename(self, path: str) -> None:
+        os.rename(self.path, path)
+        self.path = path
+
+    async def serve(self, *services: Any) -> None:  # noqa: ANN401
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._connections = _Connections(services)
+        while True:
+            # Not asyncio's Server: from 3.13 that removes the file, and a kubelet leaves it behind.
+            connection, _ = await loop.sock_accept(self._socket)
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(self._connections._protocol_factory, connection)  # noqa: SLF001
+
+    def drop(self) -> None:
+        """As the death of a process."""
+        for protocol in self._connections.open if self._connections else ():
+            if not _lost(protocol):
+                protocol.connection._transport.abort()  # noqa: SLF001
+
+    async def close(self) -> None:
+        """Connections are closed, calls that ran have ended; the file stays."""
+        self._socket.close()
+        if self._connections is None:
+            return
+        for protocol in self._connections.open:
+            if hasattr(protocol, "processor"):
+                protocol.processor.close("kubelet stopped")
+        for served in self._connections._handlers:  # noqa: SLF001
+            await served.wait_closed()

@@ -1,0 +1,29 @@
+"""What is there whether or not a kubelet runs: the directories, the pods, what was seen so far."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.kubelet.simulated.clients import Lists
+from agent.kubelet.simulated.events import Events
+from agent.kubelet.simulated.faults import Faults
+from agent.kubelet.simulated.limits import Limits
+from agent.kubelet.simulated.pod import Pod
+from agent.kubelet.simulated.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    directory: str
+    watcher_directory: str | None
+    pod_resources_directory: str | None
+    release: Release
+    limits: Limits
+    topology_policy: str
+    numa_nodes: tuple[int, ...]
+    chance: random.Random
+    clock: Callable[[], float]
+    events: Events
+    lists: Lists
+    faults: Faults
+    pods: dict[str, Pod]

@@ -1,0 +1,95 @@
+"""The PodResources service: who holds what, for those who cannot ask the API server."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from grpclib import GRPCError
+from grpclib.const import Status
+
+from agent.kubelet.messages import v1
+from agent.kubelet.simulated.admission import Admission
+from agent.kubelet.simulated.checkpoint import NO_NODE, Held
+from agent.kubelet.simulated.device_table import DeviceTable
+from agent.kubelet.simulated.limits import Limits
+from agent.kubelet.simulated.pod import Pod
+
+
+class Bucket:
+    """One for all clients and methods of the socket."""
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float]) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._at = clock()
+
+    def take(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
+        self._at = now
+        if self._tokens < 1:
+            raise GRPCError(Status.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        self._tokens -= 1
+
+
+def _entries(holdings: Iterable[Held]) -> Iterator[v1.ContainerDevices]:
+    """One per device and NUMA node: a device on two nodes comes twice."""
+    for held in holdings:
+        for node, ids in held.by_node.items():
+            for device_id in ids:
+                yield _entry(held.resource, device_id, None if node == NO_NODE else node)
+
+
+def _entry(resource: str, device_id: str, node: int | None) -> v1.ContainerDevices:
+    topology = None if node is None else v1.TopologyInfo(nodes=[v1.NumaNode(id=node)])
+    return v1.ContainerDevices(resource_name=resource, device_ids=[device_id], topology=topology)
+
+
+class PodResources(v1.PodResourcesListerBase):
+    def __init__(
+        self, pods: Mapping[str, Pod], admission: Admission, table: DeviceTable, limits: Limits, *, active_only: bool
+    ) -> None:
+        self._pods = pods
+        self._admission = admission
+        self._table = table
+        self._active_only = active_only
+        clock = asyncio.get_running_loop().time
+        self._bucket = Bucket(limits.pod_resources_rate, limits.pod_resources_burst, clock)
+
+    def _pod(self, pod: Pod) -> v1.PodResources:
+        # An ordinary init container is over by the time anyone asks.
+        containers = [
+            v1.ContainerResources(name=c.name, devices=list(_entries(self._admission.holdings.of(pod.key, c.name))))
+            for c in pod.containers.values()
+            if c.kind != "init"
+        ]
+        return v1.PodResources(name=pod.name, namespace=pod.namespace, containers=containers)
+
+    async def list(self, message: v1.ListPodResourcesRequest) -> v1.ListPodResourcesResponse:  # noqa: ARG002
+        self._bucket.take()
+        self._admission.drop_finished()
+        listed = [pod for pod in self._pods.values() if pod.active or not self._active_only]
+        return v1.ListPodResourcesResponse(pod_resources=[self._pod(pod) for pod in listed])
+
+    async def get_allocatable_resources(
+        self,
+        message: v1.AllocatableResourcesRequest,  # noqa: ARG002
+    ) -> v1.AllocatableResourcesResponse:
+        """Healthy devices, those in use too."""
+        self._bucket.take()
+        entries = [
+            _entry(resource, device_id, node)
+            for resource, ids in self._table.healthy.items()
+            for device_id in sorted(ids)
+            for node in self._table.devices[resource][device_id].nodes or (None,)
+        ]
+        return v1.AllocatableResourcesResponse(devices=entries)
+
+    async def get(self, message: v1.GetPodResourcesRequest) -> v1.GetPodResourcesResponse:
+        self._bucket.take()
+        for pod in self._pods.values():
+            if (pod.name, pod.namespace) == (message.pod_name, message.pod_namespace):
+                return v1.GetPodResourcesResponse(pod_resources=self._pod(pod))
+        text = f"pod {message.pod_name} in namespace {message.pod_namespace} not found"
+        raise GRPCError(Status.UNKNOWN, text)

@@ -1,0 +1,131 @@
+"""The Registration service on kubelet.sock."""
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from grpclib import GRPCError
+from grpclib.const import Cardinality, Handler, Status
+
+from agent.kubelet.messages import v1beta1
+from agent.kubelet.simulated.clients import Clients, RegistrationError
+from agent.kubelet.simulated.events import Events
+from agent.kubelet.simulated.faults import Fault, Faults
+from agent.kubelet.simulated.release import Release
+from agent.kubelet.simulated.resource_name import accepted
+
+if TYPE_CHECKING:
+    from grpclib.server import Stream
+
+VERSION = "v1beta1"
+
+
+def refusal(request: v1beta1.RegisterRequest) -> str | None:
+    """Steps 2 and 3, in the words of dp/server.go."""
+    if request.version != VERSION:
+        return (
+            f'requested API version "{request.version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
+        )
+    if not accepted(request.resource_name):
+        return f'the ResourceName "{request.resource_name}" is invalid'
+    return None
+
+
+def joined(directory: str, endpoint: str) -> str:
+    """A plain join, as filepath.Join: `..` leads out, an absolute path leads below."""
+    return os.path.normpath(directory + "/" + endpoint)
+
+
+class Registration:
+    """Synchronous: dials back and asks for the options before it answers. Every failure is UNKNOWN with a text."""
+
+    def __init__(
+        self,
+        directory: str,
+        clients: Clients,
+        faults: Faults,
+        *,
+        events: Events,
+        release: Release,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._directory = directory
+        self._clients = clients
+        self._faults = faults
+        self._events = events
+        self._release = release
+        self._tasks = tasks
+
+    def __mapping__(self) -> dict[str, Handler]:
+        return {
+            "/v1beta1.Registration/Register": Handler(
+                self._register, Cardinality.UNARY_UNARY, v1beta1.RegisterRequest, v1beta1.Empty
+            )
+        }
+
+    async def _register(self, stream: "Stream[v1beta1.RegisterRequest, v1beta1.Empty]") -> None:
+        request = await stream.recv_message()
+        if request is None:
+            return
+        resource, fault = request.resource_name, self._faults.next(request.resource_name)
+        self._events.add(
+            "register",
+            resource,
+            endpoint=request.endpoint,
+            version=request.version,
+            pre_start=bool(request.options and request.options.pre_start_required),
+            preferred=bool(request.options and request.options.get_preferred_allocation_available),
+            timeout=None if stream.deadline is None else stream.deadline.time_remaining(),
+            fault=None if fault is None else fault.kind,
+        )
+        try:
+            await self._early(fault, stream)
+            if (text := refusal(request)) is not None:
+                raise RegistrationError(text)
+            await self._pause(fault, "dial_late")
+            await self._connect(resource, joined(self._directory, request.endpoint), stream)
+        except RegistrationError as error:
+            self._events.add("register_refused", resource, text=str(error))
+            raise GRPCError(Status.UNKNOWN, str(error)) from None
+        await self._pause(fault, "answer_late")
+        if fault is not None and fault.kind == "lose_answer":
+            drop(stream)
+            return
+        await stream.send_message(v1beta1.Empty())
+        self._events.add("register_answered", resource)
+
+    async def _early(self, fault: Fault | None, stream: Any) -> None:  # noqa: ANN401
+        await self._pause(fault, "hang")
+        if fault is not None and fault.kind == "close":
+            drop(stream)
+            raise RegistrationError("connection closed")
+        if fault is not None and fault.kind == "refuse":
+            raise RegistrationError(fault.text)
+
+    @staticmethod
+    async def _pause(fault: Fault | None, kind: str) -> None:
+        if fault is not None and fault.kind == kind:
+            await asyncio.sleep(fault.seconds)
+
+    async def _connect(self, resource: str, socket: str, stream: Any) -> None:  # noqa: ANN401
+        if self._release.dials_under_register:
+            remaining = None if stream.deadline is None else stream.deadline.time_remaining()
+            deadline = None if remaining is None else asyncio.get_running_loop().time() + remaining
+            await self._clients.connect(resource, socket, deadline=deadline)
+            return
+
+        async def attempt() -> RegistrationError | None:
+            try:
+                await self._clients.connect(resource, socket)
+            except RegistrationError as error:
+                return error
+            return None
+
+        # Until 1.34 it goes on after the plugin has given up waiting.
+        if (error := await asyncio.shield(self._tasks.create_task(attempt()))) is not None:
+            raise error
+
+
+def drop(stream: Any) -> None:  # noqa: ANN401
+    """Ends the connection the call came on, without a word."""
+    stream._stream._transport.abort()  # noqa: SLF001
