@@ -1,0 +1,20 @@
+"""NUMA nodes that this machine really has."""
+
+from __future__ import annotations
+
+import re
+
+from agent.core.value import Absent
+from agent.host.root import Root
+
+NODES = "/sys/devices/system/node"  # Documentation/ABI/stable/sysfs-devices-node
+
+_NODE = re.compile(r"node([0-9]+)")
+
+
+def known(root: Root) -> frozenset[int]:
+    """The numbers of all nodes; none where the kernel knows no NUMA."""
+    names = root.names(NODES)
+    if isinstance(names, Absent):
+        return frozenset()
+    return frozenset(int(found[1]) for name in names if (found := _NODE.fullmatch(name)))

@@ -1,0 +1,262 @@
+"""The machine under a root prefix: every read of /sys, /proc, /dev and /run goes through `Root`.
+
+Paths go in and come out without the prefix. Nothing raises for what the machine lacks, and nothing blocks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from agent.core.device import Node
+from agent.core.value import Absent, natural
+
+LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
+DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
+
+_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
+
+# Reading these waits, takes something away, does something to the device or never ends: the kernel log and trace
+# pipes, memory images, PCI I/O ports, option ROM and VPD (which hangs on some cards), statistics that clear.
+_DENIED = re.compile(
+    r".*/(?:trace_pipe(?:_raw)?|kmsg|kcore|k?mem|pagemap|kpage\w+|clear_refs|resource[0-9]+(?:_wc)?|rom|vpd|legacy_\w+)"
+)
+_CONFIG = re.compile(r".*/[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/config")
+_DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
+_ORDINARY = {
+    errno.ENOENT: "no such file",
+    errno.ENOTDIR: "no such file",
+    errno.ELOOP: "a loop of links",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENXIO: "no such device",
+    errno.ENODEV: "no such device",
+    errno.EOPNOTSUPP: "not supported by the device",  # what a net driver says of phys_port_name
+}
+
+
+class Entry(NamedTuple):
+    """A device node, and a mark that differs once the node is made anew."""
+
+    node: Node
+    stamp: str
+
+
+class Root:
+    """The machine as it stands below `prefix`; for anything but "/" links are followed inside of it."""
+
+    def __init__(self, prefix: str = "/") -> None:
+        top = os.path.realpath(prefix)
+        self.prefix = "" if top == "/" else top
+        self._declared: dict[str, tuple[str, int, int]] = {}
+        self._declared_stamp: tuple[int, int, int] | None = None
+
+    def read(self, path: str) -> str | Absent:
+        """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
+        if _CONFIG.fullmatch(path):
+            return Absent("is binary, and reading it may wake the device", unread=True)
+        data = self.head(path, LIMIT)
+        if isinstance(data, Absent):
+            return data
+        return data.strip(b" \t\r\n\v\f\0").decode("utf-8", "surrogateescape")
+
+    def head(self, path: str, count: int) -> bytes | Absent:
+        """The first `count` bytes of a regular file; of no other kind of file, since opening one may act."""
+        host = self._host(path)
+        if isinstance(host, Absent):
+            return host
+        if _DENIED.fullmatch(path) or _DENIED.fullmatch(host):
+            return Absent("is never read: that would wait or act", unread=True)
+        try:
+            mode = os.stat(host).st_mode
+            if not stat.S_ISREG(mode):
+                return Absent(_kind(mode))
+            handle = os.open(host, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            try:
+                return os.read(handle, count)
+            finally:
+                os.close(handle)
+        except (OSError, ValueError) as error:
+            return _absent(error)
+
+    def link(self, path: str) -> str | Absent:
+        """The last part of what a link leads to: how sysfs names a driver or a subsystem."""
+        parent, _, name = path.rpartition("/")
+        host = self._host(parent or "/")
+        if isinstance(host, Absent):
+            return host
+        try:
+            return os.readlink(f"{host}/{name}").rstrip("/").rpartition("/")[2]
+        except OSError as error:
+            return Absent("is no link") if error.errno == errno.EINVAL else _absent(error)
+        except ValueError as error:
+            return _absent(error)
+
+    def real(self, path: str) -> str | Absent:
+        """The path with every link followed; absent for loops, what is not there, and what leads out.
+
+        Absolute links start at the prefix again. A link from elsewhere into /proc is refused: what is there
+        depends on who looks (/dev/stdin would be our own standard input).
+        """
+        waiting = path.split("/")[::-1]
+        done: list[str] = []
+        links = 0
+        try:
+            while waiting:
+                part = waiting.pop()
+                if part in {"", "."}:
+                    continue
+                if part == "..":
+                    if not done and self.prefix:
+                        return Absent("leads out of the root")
+                    del done[-1:]
+                    continue
+                done.append(part)
+                target = _target(f"{self.prefix}/{'/'.join(done)}")
+                if target is None:
+                    continue
+                links += 1
+                if links > _LINKS:
+                    return Absent("a loop of links")
+                done = [] if target.startswith("/") else done[:-1]
+                if target.startswith("/proc/") and not path.startswith("/proc/"):
+                    return Absent("leads into /proc, which differs for each process")
+                waiting.extend(target.split("/")[::-1])
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR}
+            return Absent("dangling link") if missing and links else _absent(error)
+        return "/" + "/".join(done)
+
+    def device(self, path: str) -> str | Absent:
+        """The canonical directory of a device that a link of sysfs leads to (/sys/class/X/Y, /sys/dev/char/1:3).
+
+        One readlink where it can: links that the kernel makes lead straight to the real directory.
+        """
+        if not self.prefix:
+            try:
+                real = os.path.normpath(f"{path.rpartition('/')[0]}/{os.readlink(path)}")
+            except (OSError, ValueError):
+                return self.real(path)
+            if real.startswith("/sys/devices/"):
+                return real
+        return self.real(path)
+
+    def names(self, directory: str) -> tuple[str, ...] | Absent:
+        """What is in a directory, in natural order."""
+        host = self._host(directory)
+        if isinstance(host, Absent):
+            return host
+        try:
+            return tuple(sorted(os.listdir(host), key=natural))
+        except (OSError, ValueError) as error:
+            return _absent(error)
+
+    def directories(self, directory: str) -> tuple[str, ...]:
+        """The directories in a directory, links not among them, in natural order; none if it cannot be listed."""
+        host = self._host(directory)
+        if isinstance(host, Absent):
+            return ()
+        try:
+            with os.scandir(host) as entries:
+                found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except (OSError, ValueError):
+            return ()
+        return tuple(sorted(found, key=natural))
+
+    def exists(self, path: str) -> bool:
+        """Whether something is there, links followed."""
+        return not isinstance(self.real(path), Absent)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether a directory is there, links followed."""
+        host = self._host(path)
+        return not isinstance(host, Absent) and os.path.isdir(host)
+
+    def stamp(self, path: str) -> str:
+        """A mark that differs once the file or directory is made anew; empty if there is none."""
+        host = self._host(path)
+        try:
+            return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
+        except (OSError, ValueError):
+            return ""
+
+    def node(self, path: str) -> Node | Absent:
+        """The device node that a path leads to, links followed."""
+        entry = self.entry(path)
+        return entry if isinstance(entry, Absent) else entry.node
+
+    def entry(self, path: str, *, within: bool = False) -> Entry | Absent:
+        """The node with its stamp. `within`: the path's directory is known to be canonical, which saves time."""
+        try:
+            status = os.lstat(self.prefix + path) if within else None
+            if status is None or stat.S_ISLNK(status.st_mode):
+                real = self.real(path)
+                if isinstance(real, Absent):
+                    return real
+                path = real
+                status = os.lstat(self.prefix + path)
+        except (OSError, ValueError) as error:
+            return _absent(error)
+        if not path.startswith("/dev/"):
+            return Absent("leads out of /dev")
+        mode = status.st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            kind = "c" if stat.S_ISCHR(mode) else "b"
+            number = (kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+        elif stat.S_ISREG(mode) and self.prefix and (declared := self._declarations().get(path)):
+            number = declared
+        else:
+            return Absent(_kind(mode))
+        return Entry(Node(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
+
+    def _host(self, path: str) -> str | Absent:
+        """The path as the kernel takes it. It follows links itself, but only at "/" do they stay inside."""
+        if not self.prefix:
+            return path
+        real = self.real(path)
+        return real if isinstance(real, Absent) else self.prefix + real
+
+    def _declarations(self) -> dict[str, tuple[str, int, int]]:
+        """Nodes that a tree on disk declares, as making real ones takes root's rights; read again once it changes."""
+        try:
+            status = os.stat(self.prefix + DECLARED)
+            now = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if now != self._declared_stamp:
+                with open(self.prefix + DECLARED, encoding="utf-8", errors="surrogateescape") as file:
+                    found = [_DECLARATION.fullmatch(line.strip()) for line in file]
+                self._declared = {m[4]: (m[1], int(m[2]), int(m[3])) for m in found if m}
+                self._declared_stamp = now
+        except OSError:
+            self._declared, self._declared_stamp = {}, None
+        return self._declared
+
+
+def _target(host: str) -> str | None:
+    """What a link says; None for what is there and no link."""
+    try:
+        return os.readlink(host)
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "is a directory"
+    if stat.S_ISFIFO(mode):
+        return "is a FIFO"
+    if stat.S_ISSOCK(mode):
+        return "is a socket"
+    return "is a plain file" if stat.S_ISREG(mode) else "is a device node"
+
+
+def _absent(error: OSError | ValueError) -> Absent:
+    """Why something could not be had; `unread` unless it is simply not there."""
+    if not isinstance(error, OSError):
+        return Absent("no file has such a name")
+    if error.errno in _ORDINARY:
+        return Absent(_ORDINARY[error.errno])
+    return Absent(f"cannot be read: {os.strerror(error.errno or errno.EIO)}", unread=True)

@@ -1,0 +1,76 @@
+"""The udev database, read as the files it is: /run/udev/data, one for each device that udev has dealt with.
+
+Layout of a file: lines `E:KEY=VALUE` are properties (systemd, src/libsystemd/sd-device/device-private.c); its name
+is `c10:229`, `b7:0`, `n3` (a network interface's index) or `+subsystem:name`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agent.core.value import Absent
+from agent.host.root import Root
+
+DATABASE = "/run/udev/data"
+CONTROL = "/run/udev/control"  # udevd listens here: it is there exactly while udevd runs
+
+_LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names outgrows a page
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """The properties of one device; `from_udev` is false where the machine has no udev database."""
+
+    values: Mapping[str, str]
+    from_udev: bool
+
+    def get(self, name: str) -> str | Absent:
+        """One property, or why there is none."""
+        value = self.values.get(name)
+        if value is not None:
+            return value
+        where = "udev says no such property" if self.from_udev else "no udev database here, and uevent does not say it"
+        return Absent(where)
+
+
+def has_database(root: Root) -> bool:
+    """Whether udev keeps a database on this machine."""
+    return root.exists(DATABASE)
+
+
+def properties(root: Root, directory: str) -> Properties:
+    """The properties of the device with that directory below /sys: its `uevent`, and what udev adds to it."""
+    values = uevent(root, directory)
+    if not has_database(root):
+        return Properties(values, from_udev=False)
+    data = root.head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
+    if not isinstance(data, Absent):
+        lines = data.decode("utf-8", "surrogateescape").splitlines()
+        values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
+    return Properties(values, from_udev=True)
+
+
+def uevent(root: Root, directory: str) -> dict[str, str]:
+    """The lines `KEY=value` of a device's `uevent`, as the kernel would send them."""
+    text = root.read(f"{directory}/uevent")
+    return {} if isinstance(text, Absent) else _pairs(text.splitlines())
+
+
+def _file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
+    """The name of the device's file in the database."""
+    subsystem = root.link(f"{directory}/subsystem")
+    if "MAJOR" in values and "MINOR" in values:
+        return f"{'b' if subsystem == 'block' else 'c'}{values['MAJOR']}:{values['MINOR']}"
+    if "IFINDEX" in values:
+        return f"n{values['IFINDEX']}"
+    return f"+{subsystem if isinstance(subsystem, str) else ''}:{directory.rpartition('/')[2]}"
+
+
+def _pairs(lines: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        key, mark, value = line.partition("=")
+        if mark:
+            found[key] = value
+    return found

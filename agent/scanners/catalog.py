@@ -1,0 +1,94 @@
+"""The kinds of source: every module of this package that says it is one (`KIND`). Nothing else names them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import agent.scanners
+from agent.core.device import HostDevice
+from agent.core.look import EVERYTHING, Listing, Oddity, Touched
+from agent.core.resource import Source
+from agent.core.value import Kind
+from agent.host.root import Root
+from agent.scanners import route
+from agent.scanners.route import UnknownWord
+from agent.scanners.scanner import Found, Scanner
+
+__all__ = ["KINDS", "UnknownWord", "WordType", "default_ids", "listing", "watched", "word", "words"]
+
+
+@dataclass(frozen=True, slots=True)
+class WordType:
+    """What a word is before it is read; `many` is a list, for which there are list tests only."""
+
+    kind: Kind
+    many: bool
+
+
+_READERS = {"catalog", "reading"}  # they read the catalog, so it cannot import them
+
+
+def _kinds() -> Mapping[str, Scanner]:
+    names = [module.name for module in pkgutil.iter_modules(agent.scanners.__path__) if module.name not in _READERS]
+    modules = [importlib.import_module(f"agent.scanners.{name}") for name in names]
+    return {module.KIND: cast("Scanner", module) for module in modules if hasattr(module, "KIND")}
+
+
+KINDS: Mapping[str, Scanner] = _kinds()
+
+
+def word(kind: str, written: str) -> WordType:
+    """The type of a word or path of a source kind.
+
+    Raises:
+        UnknownWord: it has none such.
+        agent.core.pattern.PatternError: a glob in a path that is none.
+    """
+    way = route.route(KINDS[kind].TABLE, written)
+    return WordType(way.kind, way.many)
+
+
+def words(kind: str) -> tuple[str, ...]:
+    """All words that stand by themselves for a source kind, sorted."""
+    return route.choices(KINDS[kind].TABLE)
+
+
+def default_ids(kind: str) -> tuple[str, ...]:
+    """The texts of `id` where an entry says none, best first; empty if it must say one."""
+    return KINDS[kind].DEFAULT_IDS
+
+
+def listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: Touched) -> Listing:
+    """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone."""
+    devices: dict[Source, tuple[HostDevice, ...]] = {}
+    oddities: dict[Source, tuple[Oddity, ...]] = {}
+    for source in dict.fromkeys(sources):
+        known = previous is not None and source in previous.found
+        before = _found(previous, source)
+        scanner = KINDS[source.kind]
+        if known and not scanner.concerns(source, touched):
+            now = before
+        else:
+            try:
+                now = scanner.scan(root, source, before, touched if known else EVERYTHING)
+            except OSError as error:
+                now = Found(before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}"),))
+        devices[source], oddities[source] = now.devices, now.oddities
+    return Listing(devices, oddities)
+
+
+def watched(root: Root, listing: Listing) -> frozenset[str]:
+    """The directories to watch by inotify for all sources of a listing."""
+    return frozenset().union(
+        *(KINDS[source.kind].directories(root, source, _found(listing, source)) for source in listing.found)
+    )
+
+
+def _found(listing: Listing | None, source: Source) -> Found:
+    if listing is None:
+        return Found()
+    return Found(listing.found.get(source, ()), listing.oddities.get(source, ()))

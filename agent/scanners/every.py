@@ -1,0 +1,151 @@
+"""Words of every host device."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.position import path_id
+from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, table
+
+_DEEP = 8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+_MANY = 4096  # directories looked through for one device: bounds what broken hardware can cost
+
+
+def parent_directory(sight: Sight, directory: str) -> str | Absent:
+    """The canonical directory of the next device above: the next one that has a `subsystem` (rulings 38)."""
+    above = directory.rpartition("/")[0]
+    while above.startswith("/sys/devices/"):
+        if not isinstance(sight.link(f"{above}/subsystem"), Absent):
+            return above
+        above = above.rpartition("/")[0]
+    return Absent("nothing is above it")
+
+
+def nearest(sight: Sight, directory: str, subsystem: str) -> str | Absent:
+    """The device itself or the nearest one above it that is of that subsystem."""
+    here: str | Absent = directory
+    while isinstance(here, str) and here:
+        if sight.link(f"{here}/subsystem") == subsystem and _is_device(subsystem, here):
+            return here
+        here = parent_directory(sight, here)
+    return Absent(f"it is no {subsystem} device, and none is above it")
+
+
+def own_node(sight: Sight, thing: Thing) -> str | Absent:
+    """The canonical path of the thing's node, if that really is one."""
+    path = thing.node
+    if not path:
+        if not thing.directory:
+            return Absent("it has no node")
+        name = sight.properties(thing.directory).values.get("DEVNAME", "")
+        if not name:
+            return Absent("it has no node")
+        path = name if name.startswith("/dev/") else f"/dev/{name}"
+    sight.places.add(path)
+    node = sight.root.node(path)
+    if isinstance(node, Absent):
+        return Absent(f"{path} {node.reason}" if node.reason.startswith("is ") else f"{path}: {node.reason}")
+    sight.places.add(node.path)
+    return node.path
+
+
+def below(sight: Sight, directory: str, same: str) -> tuple[Thing, ...]:
+    """The devices below a directory, depth first; not into another of subsystem `same`, nor another USB device."""
+    found: list[Thing] = []
+    waiting = [(directory, 0)]
+    looked = 0
+    while waiting and looked < _MANY:
+        here, depth = waiting.pop()
+        looked += 1
+        if here != directory:
+            subsystem = sight.link(f"{here}/subsystem")
+            if isinstance(subsystem, str):
+                if subsystem == same or (subsystem == "usb" and _is_device("usb", here)):
+                    continue
+                found.append(Thing("every", here.rpartition("/")[2], here, subsystem=subsystem))
+        if depth < _DEEP:
+            paths = [f"{here}/{name}" for name in sight.root.directories(here)]
+            waiting.extend((path, depth + 1) for path in reversed(paths))
+    return tuple(found)
+
+
+def _is_device(subsystem: str, directory: str) -> bool:
+    """Whether it is a device of the bus and not a part of one (a USB interface), nor a bus's own entry."""
+    name = directory.rpartition("/")[2]
+    if subsystem == "usb":
+        return ":" not in name and (name.startswith("usb") or name[:1].isdecimal())
+    return subsystem != "pci" or PCI_ADDRESS.fullmatch(name) is not None
+
+
+def _nodes(sight: Sight, thing: Thing) -> Value | Absent:
+    found: list[str] = []
+    own = own_node(sight, thing)
+    if isinstance(own, str):
+        found.append(own)
+    if thing.directory:
+        subsystem = thing.subsystem or sight.link(f"{thing.directory}/subsystem")
+        for other in below(sight, thing.directory, subsystem if isinstance(subsystem, str) else ""):
+            if not isinstance(sight.text(f"{other.directory}/dev"), Absent):
+                node = own_node(sight, other)
+                if isinstance(node, str):
+                    found.append(node)
+    return tuple(dict.fromkeys(found))
+
+
+def _driver(sight: Sight, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return Absent("it has no driver")
+    own = sight.link(f"{thing.directory}/driver")
+    if isinstance(own, str):
+        return own
+    behind = sight.root.device(f"{thing.directory}/device")
+    if isinstance(behind, str) and isinstance(sight.link(f"{thing.directory}/device"), str):  # of PCI it is a file
+        sight.places.add(behind)
+        own = sight.link(f"{behind}/driver")
+    return Absent("no driver is bound") if isinstance(own, Absent) and not own.unread else own
+
+
+def _subsystem(sight: Sight, thing: Thing) -> Value | Absent:
+    return sight.link(f"{thing.directory}/subsystem") if thing.directory else Absent("it is in none")
+
+
+def _path_id(sight: Sight, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return Absent("it sits on no bus")
+    said = sight.properties(thing.directory).values.get("ID_PATH")
+    return said or path_id(sight, thing.directory)
+
+
+def _numa(sight: Sight, thing: Thing) -> Value | Absent:
+    return sight.numa(thing.directory)
+
+
+def _pci(sight: Sight, thing: Thing) -> Thing | Absent:
+    found = nearest(sight, thing.directory, "pci")
+    return found if isinstance(found, Absent) else Thing("pci", found.rpartition("/")[2], found, subsystem="pci")
+
+
+def _usb(sight: Sight, thing: Thing) -> Thing | Absent:
+    found = nearest(sight, thing.directory, "usb")
+    if isinstance(found, Absent):
+        return found
+    return Thing("usb", found.rpartition("/")[2], found, subsystem="usb")
+
+
+def _parent(sight: Sight, thing: Thing) -> Thing | Absent:
+    found = parent_directory(sight, thing.directory)
+    return found if isinstance(found, Absent) else Thing("every", found.rpartition("/")[2], found)
+
+
+EVERY = table(
+    "every",
+    Word("name", Kind.TEXT, "last part of its directory or node", "-", lambda _, thing: thing.name),
+    Word("node", Kind.PATH, "its own node, if that exists", "DEVNAME of uevent", own_node),
+    Word("nodes", Kind.PATH, "its own node and those below it", "dev files below", _nodes, many=True),
+    Word("driver", Kind.TEXT, "bound driver, of a class device that of the device behind it", "driver", _driver),
+    Word("subsystem", Kind.TEXT, "class or bus", "subsystem", _subsystem),
+    Word("numa", Kind.INT, "its NUMA node, or that of the nearest device above", "numa_node", _numa),
+    Word("path_id", Kind.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _path_id),
+    Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _pci),
+    Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _usb),
+    Relation("parent", "every", "the next device above", "the real path", _parent),
+)

@@ -1,0 +1,59 @@
+"""Words of an IOMMU group (Documentation/ABI/testing/sysfs-kernel-iommu_groups)."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.pci_words import on_vfio
+from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+
+_BRIDGE = "0604"  # PCI-to-PCI bridges may stay with the host: pcieport (drivers/vfio/vfio_main.c: vfio_dev_viable)
+
+
+def _everything(sight: Sight, thing: Thing) -> list[Thing]:
+    found = []
+    for name in sight.names(f"{thing.directory}/devices"):
+        real = sight.root.device(f"{thing.directory}/devices/{name}")
+        if isinstance(real, str):
+            sight.places.add(real)
+            found.append(Thing("pci", name, real, subsystem="pci"))
+    return found
+
+
+def _members(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+    return tuple(member for member in _everything(sight, thing) if PCI_ADDRESS.fullmatch(member.name))
+
+
+def _foreign(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+    return tuple(member for member in _members(sight, thing) if not _may_stay(sight, member.directory))
+
+
+def _viable(sight: Sight, thing: Thing) -> Value | Absent:
+    return all(_may_stay(sight, member.directory) for member in _everything(sight, thing))
+
+
+def _noiommu(sight: Sight, thing: Thing) -> Value | Absent:
+    return sight.text(f"{thing.directory}/name") == "vfio-noiommu"
+
+
+def _may_stay(sight: Sight, directory: str) -> bool:
+    if sight.link(f"{directory}/driver") == "pci-stub" or on_vfio(sight, directory):
+        return True
+    kind = sight.value(Kind.CLASS, f"{directory}/class")
+    is_bridge = isinstance(kind, str) and kind.startswith(_BRIDGE)
+    return is_bridge or isinstance(sight.link(f"{directory}/driver"), Absent)
+
+
+def _group(_: Sight, thing: Thing) -> Value | Absent:
+    return int(thing.name) if thing.name.isdecimal() else Absent("has no number")
+
+
+IOMMU = table(
+    "iommu",
+    Word("group", Kind.INT, "its number, dealt anew at each boot", "the link's name", _group),
+    attribute("type", Kind.TEXT, "kind of its default domain"),
+    Word("noiommu", Kind.BOOL, "a group without an IOMMU", "name", _noiommu),
+    Word("viable", Kind.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _viable),
+    Relation("members", "pci", "all functions of the group", "devices/*", _members, many=True),
+    Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _foreign, many=True),
+    device=False,
+)

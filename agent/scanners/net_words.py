@@ -1,0 +1,74 @@
+"""Words of a network interface (Documentation/ABI/testing/sysfs-class-net)."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.words import Sight, Thing, Word, attribute, table
+
+# ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
+_TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772: "loopback", 778: "gre", 65534: "none"}
+
+_REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "unreachable"
+
+
+def _carrier(sight: Sight, thing: Thing) -> Value | Absent:
+    """An interface that is down answers EINVAL, and has no link (rulings 37)."""
+    value = sight.value(Kind.BOOL, f"{thing.directory}/carrier")
+    return False if isinstance(value, Absent) and value.unread else value
+
+
+def _default_route(sight: Sight, thing: Thing) -> Value | Absent:
+    sight.places.add("/proc/net")
+    return thing.name in sight.once("routed", "", lambda: _routed(sight))
+
+
+def _routed(sight: Sight) -> frozenset[str]:
+    """The interfaces that carry a default route (net/ipv4/fib_trie.c, net/ipv6/route.c write these files)."""
+    found: set[str] = set()
+    for fields in _rows(sight, "/proc/net/route"):
+        if len(fields) >= 8 and fields[1] == fields[7] == "00000000":
+            found.add(fields[0])
+    for fields in _rows(sight, "/proc/net/ipv6_route"):
+        if len(fields) == 10 and fields[1] == "00" and not _flags(fields[8]) & _REJECT:
+            found.add(fields[9])
+    return frozenset(found)
+
+
+def _rows(sight: Sight, path: str) -> list[list[str]]:
+    """The fields of a file of /proc, up to a megabyte of it."""
+    data = sight.root.head(path, 1 << 20)
+    text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
+    return [line.split() for line in text.splitlines()]
+
+
+def _flags(text: str) -> int:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return _REJECT
+
+
+def _link(sight: Sight, thing: Thing) -> Value | Absent:
+    number = sight.value(Kind.INT, f"{thing.directory}/type")
+    return _TYPES.get(number, str(number)) if isinstance(number, int) else number
+
+
+def _speed(sight: Sight, thing: Thing) -> Value | Absent:
+    """Down or virtual interfaces answer -1 or EINVAL: no speed (rulings 37)."""
+    value = sight.value(Kind.INT, f"{thing.directory}/speed")
+    if isinstance(value, Absent):
+        return Absent(value.reason)
+    return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
+
+
+NET = table(
+    "net",
+    Word("carrier", Kind.BOOL, "has link", "carrier", _carrier),
+    Word("default_route", Kind.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _default_route),
+    attribute("operstate", Kind.TEXT, "up, down, dormant, ..."),
+    attribute("phys_port", Kind.TEXT, "name of the physical port", "phys_port_name"),
+    attribute("mac", Kind.TEXT, "hardware address", "address"),
+    Word("link", Kind.TEXT, "ether, infiniband, ...", "type", _link),
+    Word("speed", Kind.INT, "Mbit/s", "speed", _speed),
+    later=frozenset({"altnames"}),
+)

@@ -1,0 +1,178 @@
+"""Source `node`: every device node below /dev that fits a glob.
+
+One real node is one host device, however many names lead to it; the first in natural order names it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from functools import lru_cache
+
+from agent.core.device import HostDevice
+from agent.core.look import Oddity, Touched
+from agent.core.resource import Source
+from agent.core.value import Absent, Kind, natural
+from agent.host.root import Root
+from agent.scanners.globs import expand, fits, fits_path, is_glob
+from agent.scanners.scanner import Found
+from agent.scanners.words import Word, table
+
+KIND = "node"
+DEFAULT_IDS: tuple[str, ...] = ("{below_dev}",)
+TABLE = table(
+    "node",
+    Word(
+        "below_dev",
+        Kind.TEXT,
+        "its path below /dev, as the source fits it",
+        "-",
+        lambda _, thing: thing.node.removeprefix("/dev/"),
+    ),
+)
+
+_GONE = "no such file"
+_order = lru_cache(maxsize=32768)(natural)
+
+
+def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+    """See `Scanner.scan`. Unless a directory on the way was touched, only touched names are looked at again."""
+    doubtful = _doubtful(source, previous, touched)
+    if doubtful is None:
+        paths, oddities, blind = _fitting(root, source)
+        kept = [device for device in previous.devices if device.name.startswith(blind)] if blind else []
+    else:
+        paths = [path for path in doubtful if any(fits_path(glob, path) for glob in source.arguments)]
+        oddities = [oddity for oddity in previous.oddities if oddity.path not in doubtful]
+        kept = [device for device in previous.devices if device.name not in doubtful]
+    seen, odd = _look(root, source, paths, previous)
+    devices, aliases = _one_each(kept, seen)
+    found = Found(tuple(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices))
+    return previous if found == previous else found
+
+
+def concerns(source: Source, touched: Touched) -> bool:
+    """See `Scanner.concerns`; links may lead anywhere below /dev."""
+    del source
+    return touched.everything or any(path == "/dev" or path.startswith("/dev/") for path in touched.paths)
+
+
+def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+    """Where new names can come that fit, directories that are not there yet too; and where links lead to."""
+    result: set[str] = set()
+    for glob in source.arguments:
+        parts = tuple(glob.split("/")[1:])
+        for index, part in enumerate(parts):
+            if is_glob(part) or index == len(parts) - 1:
+                ways = expand(root, "", parts[:index])
+                result.update(way for way in ways if isinstance(way, str))
+    for device in found.devices:
+        real = device.key.removeprefix(f"{KIND}:")
+        if real != device.name:
+            result.add(real.rpartition("/")[0])
+    return frozenset(result)
+
+
+def _doubtful(source: Source, previous: Found, touched: Touched) -> frozenset[str] | None:
+    """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
+    if touched.everything or previous == Found():
+        return None
+    paths = {path for path in touched.paths if path.startswith("/dev")}
+    if any(_on_the_way(glob, path) for glob in source.arguments for path in paths):
+        return None
+    reals = {f"{KIND}:{path}" for path in paths}
+    paths.update(device.name for device in previous.devices if device.key in reals)
+    paths.update(o.path for o in previous.oddities if any(fits_path(glob, o.path) for glob in source.arguments))
+    return frozenset(paths)
+
+
+def _on_the_way(glob: str, path: str) -> bool:
+    """Whether the path is, or can be, a directory that leads to what fits."""
+    parts, names = glob.split("/"), path.split("/")
+    return len(names) < len(parts) and all(fits(part, name) for part, name in zip(parts, names, strict=False))
+
+
+def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple[str, ...]]:
+    """The paths that fit; directories that could not be listed; what devices below these begin with."""
+    paths: dict[str, None] = {}
+    oddities: list[Oddity] = []
+    blind: list[str] = []
+    for glob in source.arguments:
+        for path in expand(root, "", tuple(glob.split("/")[1:])):
+            if isinstance(path, str):
+                paths[path] = None
+            else:
+                directory, why = path
+                oddities.append(Oddity(directory, why.reason if why.unread else "is not there"))
+                if why.unread:
+                    blind.append(f"{directory.rstrip('/')}/")
+    return list(paths), oddities, tuple(blind)
+
+
+def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> tuple[list[HostDevice], list[Oddity]]:
+    """What stands at these paths now."""
+    before = {device.name: device for device in previous.devices}
+    canonical: dict[str, bool] = {}
+    devices: list[HostDevice] = []
+    oddities: list[Oddity] = []
+    for path in paths:
+        parent = path.rpartition("/")[0]
+        if parent not in canonical:
+            canonical[parent] = root.real(parent) == parent
+        entry = root.entry(path, within=canonical[parent])
+        if isinstance(entry, Absent):
+            # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
+            if entry.reason != _GONE or (path in source.arguments and not is_glob(path)):
+                oddities.append(Oddity(path, entry.reason))
+            continue
+        node, stamp = entry
+        key = f"{KIND}:{node.path}"
+        old = before.get(path)
+        if old and (old.key, old.stamp) == (key, stamp):
+            devices.append(old)
+            continue
+        kind = "char" if node.type == "c" else "block"
+        directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
+        directory = directory if isinstance(directory, str) else ""
+        devices.append(HostDevice(KIND, key, path, path, directory, path, stamp))
+    return devices, oddities
+
+
+def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[Oddity]]:
+    """One device for each real node, the first name in natural order; the other names as oddities. `kept` is sorted."""
+    by_key = {device.key: device for device in kept}
+    fresh: list[HostDevice] = []
+    aliases: list[Oddity] = []
+    for device in sorted(seen, key=_by_name):
+        first = by_key.get(device.key)
+        if first is not None and _by_name(first) <= _by_name(device):
+            if first.name != device.name:
+                aliases.append(Oddity(device.name, f"another name of {first.name}"))
+            continue
+        if first is not None:
+            kept = [other for other in kept if other is not first]
+            aliases.append(Oddity(first.name, f"another name of {device.name}"))
+        by_key[device.key] = device
+        fresh.append(device)
+    if not kept:
+        return fresh, aliases
+    result = list(kept)
+    for device in fresh:
+        result.insert(bisect_left(result, _by_name(device), key=_by_name), device)
+    return result, aliases
+
+
+def _sorted_oddities(oddities: Iterable[Oddity], source: Source, devices: Iterable[HostDevice]) -> tuple[Oddity, ...]:
+    """One for each path, in natural order; with one for each glob that nothing fits."""
+    by_path = {oddity.path: oddity for oddity in oddities}
+    for glob in filter(is_glob, source.arguments):
+        by_path.pop(glob, None)
+        if not any(fits_path(glob, device.name) for device in devices) and not any(
+            fits_path(glob, path) or _on_the_way(glob, path) for path in by_path
+        ):
+            by_path[glob] = Oddity(glob, "nothing fits it")
+    return tuple(sorted(by_path.values(), key=lambda oddity: _order(oddity.path)))
+
+
+def _by_name(device: HostDevice) -> tuple[tuple[int, int, str], ...]:
+    return _order(device.name)

@@ -1,0 +1,150 @@
+"""Words of a PCI function (Documentation/ABI/testing/sysfs-bus-pci)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+
+# phys_port_name of a port itself is empty, or p0, p0s1; of representors pf0vf3, pf0sf1, c1pf0 (switchdev.rst).
+_PORT = re.compile(r"(?:p[0-9]+(?:s[0-9]+)?)?")
+_REPRESENTOR = re.compile(r"(?:c[0-9]+)?pf[0-9]+.*")
+
+
+def _real_netdev(sight: Sight, directory: str) -> str | Absent:
+    """Of the function's network interfaces the one that is itself; virtio's stand one device lower."""
+    places = [directory, *(f"{directory}/{name}" for name in sight.names(directory) if name.startswith("virtio"))]
+    found = [f"{place}/net/{name}" for place in places for name in sight.names(f"{place}/net")]
+    if not found:
+        return Absent("it has no network interface")
+    said = {netdev: sight.text(f"{netdev}/phys_port_name") for netdev in found}
+    texts = {netdev: "" if isinstance(text, Absent) else text for netdev, text in said.items()}
+    own = [netdev for netdev in found if not _REPRESENTOR.fullmatch(texts[netdev])]
+    if not own:
+        return Absent("its network interfaces stand for others")
+    ports = [netdev for netdev in own if _PORT.fullmatch(texts[netdev])]
+    return min(ports or own, key=lambda netdev: _port(sight, netdev))
+
+
+def _port(sight: Sight, netdev: str) -> tuple[int, int]:
+    """Several real ones are several ports of one function: the first port, then the oldest interface."""
+    port = sight.value(Kind.INT, f"{netdev}/dev_port")
+    index = sight.value(Kind.INT, f"{netdev}/ifindex")
+    return port if isinstance(port, int) else 0, index if isinstance(index, int) else 0
+
+
+def _number(_: Sight, thing: Thing) -> Value | Absent:
+    if not PCI_ADDRESS.fullmatch(thing.name):
+        return Absent("it has no PCI address")
+    domain, bus, rest = thing.name.split(":")
+    slot, function = rest.split(".")
+    return (int(domain, 16) << 16) + (int(bus, 16) << 8) + (int(slot, 16) << 3) + int(function)
+
+
+def _root(_: Sight, thing: Thing) -> Value | Absent:
+    above = [part for part in thing.directory.split("/")[:-1] if PCI_ADDRESS.fullmatch(part)]
+    return above[0] if above else Absent("it sits on the root bus")
+
+
+def _present(sight: Sight, thing: Thing) -> Value | Absent:
+    if sight.text(f"{thing.directory}/power_state") == "D3cold":
+        return True  # it sleeps: reading config would wake it, or read as all ones
+    config = sight.root.head(f"{thing.directory}/config", 4)
+    if isinstance(config, Absent):
+        return config if sight.root.is_directory(thing.directory) else False
+    return config != b"\xff\xff\xff\xff"
+
+
+def _is_vf(sight: Sight, thing: Thing) -> Value | Absent:
+    return not isinstance(sight.link(f"{thing.directory}/physfn"), Absent)
+
+
+def _is_pf(sight: Sight, thing: Thing) -> Value | Absent:
+    total = sight.value(Kind.INT, f"{thing.directory}/sriov_totalvfs")
+    return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady (rulings 38)
+
+
+def _virtual_functions(sight: Sight, physical: str) -> Mapping[str, int]:
+    """The canonical directories of a PF's virtual functions, with their numbers."""
+    found: dict[str, int] = {}
+    for name in sight.names(physical):
+        number = name.removeprefix("virtfn")
+        if number != name and number.isdecimal():
+            real = sight.root.device(f"{physical}/{name}")
+            if isinstance(real, str):
+                found[real] = int(number)
+    return found
+
+
+def _vf_index(sight: Sight, thing: Thing) -> Value | Absent:
+    physical = sight.root.device(f"{thing.directory}/physfn")
+    if isinstance(physical, Absent):
+        return Absent("it is no virtual function")
+    sight.places.add(physical)
+    index = sight.once("virtfn", physical, lambda: _virtual_functions(sight, physical)).get(thing.directory)
+    return Absent("no virtfn of its PF leads here") if index is None else index
+
+
+def on_vfio(sight: Sight, directory: str) -> bool:
+    """Whether vfio-pci, a variant of it or anything that made a vfio-dev drives the function."""
+    driver = sight.link(f"{directory}/driver")
+    if driver == "vfio-pci" or (isinstance(driver, str) and driver.endswith(("_vfio_pci", "-vfio-pci"))):
+        return True
+    return isinstance(driver, str) and bool(sight.names(f"{directory}/vfio-dev"))
+
+
+def _uio(sight: Sight, thing: Thing) -> Value | Absent:
+    names = [name for name in sight.names(f"{thing.directory}/uio") if name.startswith("uio")]
+    if not names:
+        return Absent("no uio driver is bound")
+    sight.places.add(f"/dev/{names[0]}")
+    node = sight.root.node(f"/dev/{names[0]}")
+    return Absent(f"/dev/{names[0]}: {node.reason}") if isinstance(node, Absent) else node.path
+
+
+def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
+    physical = sight.root.device(f"{thing.directory}/physfn")
+    if isinstance(physical, Absent):
+        return Absent("it is no virtual function")
+    return Thing("pci", physical.rpartition("/")[2], physical, subsystem="pci")
+
+
+def _netdev(sight: Sight, thing: Thing) -> Thing | Absent:
+    found = _real_netdev(sight, thing.directory)
+    return found if isinstance(found, Absent) else Thing("net", found.rpartition("/")[2], found, subsystem="net")
+
+
+def _iommu(sight: Sight, thing: Thing) -> Thing | Absent:
+    number = sight.link(f"{thing.directory}/iommu_group")
+    if isinstance(number, Absent):
+        return Absent("it is in no IOMMU group")
+    return Thing("iommu", number, f"/sys/kernel/iommu_groups/{number}")
+
+
+PCI = table(
+    "pci",
+    Word("address", Kind.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
+    attribute("vendor", Kind.HEX, "vendor id"),
+    attribute("device", Kind.HEX, "device id"),
+    attribute("subsystem_vendor", Kind.HEX, "vendor id of the board"),
+    attribute("subsystem_device", Kind.HEX, "device id of the board"),
+    attribute("revision", Kind.HEX, "revision"),
+    attribute("class", Kind.CLASS, "class, 2, 4 or 6 digits"),
+    Word("slot", Kind.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
+    Word("root", Kind.PCI, "root port", "the real path", _root),
+    Word("number", Kind.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
+    attribute("label", Kind.TEXT, "the firmware's name of the slot"),
+    attribute("acpi_index", Kind.INT, "the firmware's index of the slot"),
+    Word("present", Kind.BOOL, "listed, and config space is not all ones", "config", _present),
+    Word("is_vf", Kind.BOOL, "is a virtual function", "physfn", _is_vf),
+    Word("is_pf", Kind.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
+    Word("vf_index", Kind.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
+    Word("on_vfio", Kind.BOOL, "bound to a vfio driver", "driver, vfio-dev/", lambda s, t: on_vfio(s, t.directory)),
+    Word("uio", Kind.PATH, "its /dev/uioN", "uio/uio*", _uio),
+    Relation("pf", "pci", "the physical function of a virtual one", "physfn", _pf),
+    Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", _netdev),
+    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", _iommu),
+    later=frozenset({"rdma", "drm"}),
+)

@@ -1,0 +1,139 @@
+"""Reading facts of host devices: the edge behind `agent.core.look.Reader`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from agent.core.device import HostDevice, Node
+from agent.core.value import Absent, Scalar, Value
+from agent.host.root import Root
+from agent.scanners import catalog
+from agent.scanners.globs import expand
+from agent.scanners.route import Route, route
+from agent.scanners.words import Sight, Thing
+
+
+class HostReader:
+    """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._sight = Sight(root)
+        self._facts: dict[tuple[str, str, str], Value | Absent] = {}
+        self._nodes: dict[str, Node | Absent] = {}
+        self._places: dict[str, set[str]] = {}
+
+    def fresh(self) -> HostReader:
+        """One that remembers nothing, for a grant that must be true now."""
+        return HostReader(self._root)
+
+    def fact(self, device: HostDevice, word: str) -> Value | Absent:
+        """What a word or path says of a device; both are known good since the configuration was loaded.
+
+        Raises:
+            UnknownWord: the load let a word through that the source does not have.
+        """
+        key = (device.source, device.key, word)
+        if key not in self._facts:
+            self._sight.places = self._of(device)
+            self._facts[key] = self._read(_thing(device), _route(device.source, word))
+        return self._facts[key]
+
+    def node(self, path: str) -> Node | Absent:
+        """The device node that a path leads to."""
+        if path not in self._nodes:
+            self._nodes[path] = self._root.node(path)
+        return self._nodes[path]
+
+    def consulted(self, device: HostDevice) -> frozenset[str]:
+        """The directories and nodes that this device's facts came from, so far."""
+        return frozenset(self._of(device))
+
+    def _of(self, device: HostDevice) -> set[str]:
+        places = self._places.get(device.key)
+        if places is None:
+            places = self._places[device.key] = set()
+        for place in (device.directory, device.node, device.key.removeprefix("node:") if device.node else ""):
+            if place:
+                places.add(place)
+        return places
+
+    def _read(self, thing: Thing, way: Route) -> Value | Absent:
+        things = self._follow(thing, way)
+        if isinstance(things, Absent):
+            return things
+        values = [self._say(each, way) for each in things]
+        if not way.many:
+            return values[0]
+        found: list[Scalar] = []
+        for value in values:
+            if isinstance(value, tuple):
+                found.extend(value)
+            elif not isinstance(value, Absent):
+                found.append(value)
+            elif value.unread or len(values) == 1:
+                return value
+        return tuple(found)
+
+    def _follow(self, thing: Thing, way: Route) -> Sequence[Thing] | Absent:
+        """The things at the end of the relations: one, or with a `many` among them any number."""
+        things: list[Thing] = [thing]
+        for relation in way.relations:
+            reached: list[Thing] = []
+            for each in things:
+                found = relation.follow(self._sight, each)
+                if isinstance(found, tuple):
+                    reached.extend(found)
+                elif isinstance(found, Thing):
+                    reached.append(found)
+                elif len(things) == 1:
+                    return Absent(f"{relation.name}: {found.reason}", found.unread)
+            self._sight.places.update(each.directory for each in reached if each.directory)
+            things = reached
+        return things
+
+    def _say(self, thing: Thing, way: Route) -> Value | Absent:
+        if way.word is not None:
+            return way.word.read(self._sight, thing)
+        if way.property:
+            return self._property(thing, way.property)
+        if not way.path:
+            return thing.name
+        if not way.absolute and not thing.directory:
+            return Absent("it has no directory below /sys")
+        found = list(expand(self._root, "" if way.absolute else thing.directory, way.path))
+        texts = [Absent(why[1].reason, why[1].unread) if isinstance(why, tuple) else self._file(why) for why in found]
+        if not way.many:
+            return texts[0]
+        return tuple(text for text in texts if isinstance(text, str))
+
+    def _property(self, thing: Thing, name: str) -> Value | Absent:
+        if not thing.directory:
+            return Absent("udev does not know it")
+        return self._sight.properties(thing.directory).get(name)
+
+    def _file(self, path: str) -> str | Absent:
+        """Of a link the name of what it leads to, of a file its text; of /dev only names, of what leads out nothing."""
+        if path.startswith("/dev/"):
+            self._sight.places.add(path)
+            node = self.node(path)
+            return node if isinstance(node, Absent) else node.path.rpartition("/")[2]
+        parent, _, name = path.rpartition("/")
+        real = self._root.real(parent)
+        if isinstance(real, Absent):
+            return real
+        if not real.startswith(("/sys/", "/proc/")) and real not in {"/sys", "/proc"}:
+            return Absent("leads out of /sys and /proc")
+        self._sight.places.add(real)
+        target = self._sight.link(f"{real}/{name}")
+        return target if isinstance(target, str) else self._sight.text(f"{real}/{name}")
+
+
+@lru_cache(maxsize=4096)
+def _route(kind: str, written: str) -> Route:
+    return route(catalog.KINDS[kind].TABLE, written)
+
+
+def _thing(device: HostDevice) -> Thing:
+    return Thing(device.source, device.name.rpartition("/")[2], device.directory, device.node)

@@ -1,0 +1,43 @@
+"""What a source kind is: one module of this package with these names in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.core.device import HostDevice
+from agent.core.look import Oddity, Touched
+from agent.core.resource import Source
+from agent.host.root import Root
+from agent.scanners.words import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one source sees: its devices in natural order of name, and what it did not take for one."""
+
+    devices: tuple[HostDevice, ...] = ()
+    oddities: tuple[Oddity, ...] = ()
+
+
+class Scanner(Protocol):
+    """A kind of source.
+
+    KIND: its name in `source`. DEFAULT_IDS: texts of `id` where an entry says none, best first. TABLE: its words.
+    """
+
+    KIND: str
+    DEFAULT_IDS: tuple[str, ...]
+    TABLE: Table
+
+    def scan(self, root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+        """What is there now. What cannot be listed keeps its devices of `previous`, with an oddity that says so.
+
+        `touched` is everything, or what may differ from `previous`; the answer is the same either way.
+        """
+
+    def concerns(self, source: Source, touched: Touched) -> bool:
+        """Whether a touched path or subsystem can change what the source sees."""
+
+    def directories(self, root: Root, source: Source, found: Found) -> frozenset[str]:
+        """The directories in which devices of this source come and go without an event of the kernel's."""

@@ -1,0 +1,144 @@
+"""The form of the word tables, and `Sight`: what words are read through in one look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from agent.core.value import Absent, Kind, Scalar, Value, from_kernel
+from agent.host import numa, udev
+from agent.host.root import Root
+
+T = TypeVar("T")
+
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # as sysfs writes it; VMD: wide domains
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that has words: a device by its canonical directory, or a node that sysfs does not know.
+
+    table: the name of its table. node: its device node as found; empty where the directory tells.
+    """
+
+    table: str
+    name: str
+    directory: str = ""
+    node: str = ""
+    subsystem: str = ""
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """What it is remembered under."""
+        return self.table, self.directory or self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A fact: its type, what it means to a person, where the kernel says it, and how it is read."""
+
+    name: str
+    kind: Kind
+    about: str
+    kernel: str
+    read: Callable[[Sight, Thing], Value | Absent]
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A way to one other thing with a table of words, or (`many`) to several."""
+
+    name: str
+    table: str
+    about: str
+    kernel: str
+    follow: Callable[[Sight, Thing], Thing | tuple[Thing, ...] | Absent]
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The words of one kind of thing. `device`: it also has those of every device. `later`: in the language, not yet
+    here.
+    """
+
+    name: str
+    words: Mapping[str, Word]
+    relations: Mapping[str, Relation]
+    later: frozenset[str] = frozenset()
+    device: bool = True
+
+
+def table(name: str, *entries: Word | Relation, later: frozenset[str] = frozenset(), device: bool = True) -> Table:
+    """A table of these words and relations."""
+    return Table(
+        name,
+        {entry.name: entry for entry in entries if isinstance(entry, Word)},
+        {entry.name: entry for entry in entries if isinstance(entry, Relation)},
+        later,
+        device,
+    )
+
+
+def attribute(name: str, kind: Kind, about: str, file: str = "") -> Word:
+    """A word that is one file of the device's directory."""
+    file = file or name
+    return Word(name, kind, about, file, lambda sight, thing: sight.value(kind, f"{thing.directory}/{file}"))
+
+
+class Sight:
+    """What is remembered within one look, so that each thing is read once whoever asks.
+
+    places: collects where the facts now being read come from; whoever asks puts a set of its own here.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self.places: set[str] = set()
+        self._once: dict[tuple[str, str], object] = {}
+
+    def once(self, what: str, of: str, read: Callable[[], T]) -> T:
+        """What `read` says, asked the first time only for this `what` of that `of`."""
+        key = (what, of)
+        if key not in self._once:
+            self._once[key] = read()
+        return cast("T", self._once[key])
+
+    def text(self, path: str) -> str | Absent:
+        """What a file says."""
+        return self.once("text", path, lambda: self.root.read(path))
+
+    def value(self, kind: Kind, path: str) -> Scalar | Absent:
+        """What a file says, as a value of that kind."""
+        text = self.text(path)
+        if isinstance(text, Absent):
+            return text
+        return from_kernel(kind, text) if text else Absent("the file is empty")
+
+    def link(self, path: str) -> str | Absent:
+        """The name of what a link leads to."""
+        return self.once("link", path, lambda: self.root.link(path))
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        """What is in a directory; nothing if it is not there."""
+        names = self.once("names", directory, lambda: self.root.names(directory))
+        return () if isinstance(names, Absent) else names
+
+    def properties(self, directory: str) -> udev.Properties:
+        """The udev properties of a device."""
+        return self.once("properties", directory, lambda: udev.properties(self.root, directory))
+
+    def numa(self, directory: str) -> int | Absent:
+        """The NUMA node of a device: its own, else the nearest ancestor's; -1 and nodes that are none say nothing."""
+        if not directory.startswith("/sys/devices/"):
+            return Absent("no device above it says one")
+        return self.once("numa", directory, lambda: self._numa(directory))
+
+    def _numa(self, directory: str) -> int | Absent:
+        own = self.value(Kind.INT, f"{directory}/numa_node")
+        if isinstance(own, int) and own in self.once("numa", "", lambda: numa.known(self.root)):
+            return own
+        return self.numa(directory.rpartition("/")[0])
