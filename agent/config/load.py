@@ -1,0 +1,151 @@
+"""Loading: the whole configuration of a node from its directory, with everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent.config import settings
+from agent.config.compile import check_class, compile_entry
+from agent.config.document import Document
+from agent.config.files import Files, unreadable
+from agent.config.finding import Finding, Severity, sort
+from agent.config.language import key_finding
+from agent.config.settings import DIRECTORY, PathSettings, Settings
+from agent.config.shelf import Folder, Sentence, Shelf
+from agent.config.spot import Spot
+from agent.config.tree import Leaf
+from agent.core.resource import ResourceSpec
+
+SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "classes")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a directory says. `resources` are those of files without errors, in file order.
+
+    files: the files read, as people know them. digest: six hexadecimal digits that change with any of them.
+    """
+
+    settings: Settings
+    resources: tuple[ResourceSpec, ...]
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+    digest: str
+
+    @property
+    def valid(self) -> bool:
+        """Whether there is no error."""
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One `[[resource]]`, merged, with its spec if it has one."""
+
+    sentence: Sentence
+    spot: Spot
+    spec: ResourceSpec | None
+
+
+def load(directory: str, *, classes: Sequence[str] = (SHIPPED,)) -> Configuration:
+    """The configuration in a directory. Never raises for what is in it or not: everything wrong is a finding.
+
+    Args:
+        directory: where agent.toml is.
+        classes: directories of classes that are looked in after those of agent.toml.
+    """
+    directory = os.path.abspath(directory)
+    files = Files(directory)
+    findings: list[Finding] = []
+    known = _settings(files, findings)
+    own = known.paths.classes
+    shelf = Shelf([*map(Folder, own), *(Folder(path, "classes") for path in classes)], files, findings)
+    entries = [
+        entry
+        for name in files.listing(known.paths.resources)
+        if (document := files.document(os.path.join(known.paths.resources, name))) is not None
+        for entry in _entries(document, shelf, known.kubelet.registration, findings)
+    ]
+    for name in sorted(shelf.names()):
+        if shelf.folder(name) in own:
+            _check(shelf.sentence(name), findings)
+    findings += _duplicates(entries)
+    found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
+    bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
+    resources = tuple(entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad)
+    return Configuration(known, resources, found, tuple(files.names), files.digest)
+
+
+def _settings(files: Files, findings: list[Finding]) -> Settings:
+    """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
+    path = os.path.join(files.directory, "agent.toml")
+    known = Settings()
+    if not os.path.isdir(files.directory):
+        message = "the configuration directory is not there; nothing is configured"
+        findings.append(unreadable(files.directory, message, Severity.WARNING))
+    elif os.path.lexists(path) and (document := files.document(path)) is not None:
+        known, wrong = settings.read(document)
+        findings += wrong
+    default = PathSettings()
+    paths = known.paths
+    if paths.resources == default.resources:
+        paths = replace(paths, resources=_beside(files.directory, paths.resources))
+    if paths.classes == default.classes:
+        paths = replace(paths, classes=tuple(_beside(files.directory, item) for item in paths.classes))
+    return replace(known, paths=paths)
+
+
+def _beside(directory: str, path: str) -> str:
+    """A path below the default directory, moved to this one."""
+    below = path.removeprefix(f"{DIRECTORY}/")
+    return path if below == path else os.path.join(directory, below)
+
+
+def _entries(document: Document, shelf: Shelf, registration: str, findings: list[Finding]) -> list[_Entry]:
+    """The entries of one file, in its order."""
+    entries: list[_Entry] = []
+    root = Spot(document, ())
+    for key, value in document.data.items():
+        spot = root.below(key)
+        finding = key_finding(spot, "file")
+        if finding is not None:
+            findings.append(finding)
+            continue
+        tables = value if isinstance(value, list) else [value]
+        if not isinstance(value, list) or not all(isinstance(table, dict) for table in tables):
+            findings.append(spot.error("type", "resources are a list of tables", "write [[resource]]"))
+            continue
+        for index, table in enumerate(tables):
+            here = spot.below(index)
+            sentence = shelf.say(here, table, "entry")
+            entries.append(_Entry(sentence, here, compile_entry(sentence, here, registration, findings)))
+    return entries
+
+
+def _check(sentence: Sentence, findings: list[Finding]) -> None:
+    check_class(sentence, sentence.tree.spot, findings)
+
+
+def _duplicates(entries: Sequence[_Entry]) -> list[Finding]:
+    """A finding for each name that an earlier entry has."""
+    first: dict[object, Spot] = {}
+    findings: list[Finding] = []
+    for entry in entries:
+        leaf = entry.sentence.tree.leaf("name")
+        if leaf is None or not isinstance(leaf.value, str):
+            continue
+        spot = _own(leaf, entry.spot)
+        if leaf.value not in first:
+            first[leaf.value] = spot
+            continue
+        message = f"{leaf.value} is defined at {first[leaf.value].origin}; a name has one definition"
+        mark = "text" if spot is leaf.spot else "value"
+        findings.append(spot.error("duplicate-name", message, "rename it, or widen the first", mark=mark))
+    return findings
+
+
+def _own(leaf: Leaf, entry: Spot) -> Spot:
+    """Where an entry's name is in its own file: its header, if a class has the name."""
+    return leaf.spot if leaf.spot.document is entry.document else entry

@@ -1,0 +1,81 @@
+"""The kubelet's rule for the names of extended resources (kubelet-contract §2.3), said piece by piece."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+VENDOR_LIMIT = 244  # the kubelet checks "requests." + name, and a prefix has 253 characters at most
+NAME_LIMIT = 63
+
+_VENDOR = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class BadName:
+    """Why the kubelet refuses a name: the piece of it that is at fault, and what to write."""
+
+    message: str
+    at: int
+    length: int
+    write: str = ""
+
+
+def judge(name: str) -> BadName | None:
+    """What is wrong with a resource name, or none if the kubelet takes it."""
+    vendor, slash, rest = name.partition("/")
+    if not slash:
+        return BadName('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _with_vendor(name))
+    if "/" in rest:
+        return BadName(
+            'a resource name has one "/"', len(vendor) + 1 + rest.index("/"), 1, "write one of - _ . instead"
+        )
+    if (at := name.find("kubernetes.io/")) >= 0:
+        return BadName("names with kubernetes.io/ are Kubernetes' own", at, len("kubernetes.io/"), _with_vendor(rest))
+    if name.startswith("requests."):
+        return BadName(
+            'a name beginning with "requests." is a quota to the kubelet', 0, len("requests."), "leave it out"
+        )
+    return _judge_vendor(vendor) or _judge_rest(rest, len(vendor) + 1)
+
+
+def _judge_vendor(vendor: str) -> BadName | None:
+    if len(vendor) > VENDOR_LIMIT:
+        return BadName(
+            f'before the "/" the kubelet takes {VENDOR_LIMIT} characters, these are {len(vendor)}', 0, len(vendor)
+        )
+    if _VENDOR.fullmatch(vendor):
+        return None
+    if _VENDOR.fullmatch(vendor.lower()):
+        return BadName('the kubelet refuses capitals before the "/"', 0, len(vendor), f'write "{vendor.lower()}"')
+    repaired = ".".join(
+        label for part in vendor.lower().split(".") if (label := re.sub(r"[^a-z0-9-]+", "-", part).strip("-"))
+    )
+    return BadName(
+        'before the "/" stands a domain: a-z, 0-9, - and dots, each part beginning and ending with a letter or digit',
+        0,
+        len(vendor),
+        f'write "{repaired}"' if repaired else 'write for example "example.com"',
+    )
+
+
+def _judge_rest(rest: str, at: int) -> BadName | None:
+    if len(rest) > NAME_LIMIT:
+        return BadName(
+            f'behind the "/" the kubelet takes {NAME_LIMIT} characters, these are {len(rest)}', at, len(rest)
+        )
+    if _NAME.fullmatch(rest):
+        return None
+    repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", rest).strip("-._")
+    return BadName(
+        'behind the "/" stand A-Z, a-z, 0-9, "-", "_" and ".", beginning and ending with a letter or digit',
+        at,
+        len(rest),
+        f'write "{repaired}"' if repaired else 'write for example "gpu"',
+    )
+
+
+def _with_vendor(name: str) -> str:
+    repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "gpu"
+    return f'write for example "example.com/{repaired}"'

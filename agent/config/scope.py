@@ -1,0 +1,133 @@
+"""The scope of one entry while it is compiled: its source's words, its accepted warnings, and where findings go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.config.finding import Finding
+from agent.config.language import OPERATORS, hint, not_yet
+from agent.config.spot import Piece, Spot
+from agent.core.pattern import PatternError
+from agent.core.resource import Source
+from agent.core.value import Kind
+from agent.scanners import catalog
+
+# Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
+GIVING: Mapping[str, tuple[Kind, bool]] = {
+    "resource": (Kind.TEXT, True),
+    "id": (Kind.TEXT, False),
+    "n": (Kind.INT, False),
+    "asked": (Kind.INT, True),
+    "offered": (Kind.INT, True),
+    "all_given": (Kind.BOOL, True),
+    "share": (Kind.INT, False),
+    "shares": (Kind.INT, True),
+    "share_percent": (Kind.INT, True),
+}
+
+# First parts of words that the language has and this version has not.
+_LATER = frozenset({"options", "matched", "members"})
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a word before any host is looked at.
+
+    many: it is a list. varies: it can differ between two devices of one container.
+    """
+
+    kind: Kind
+    many: bool = False
+    varies: bool = True
+
+
+# Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
+ANYTHING = Known(Kind.TEXT, varies=False)
+
+
+@dataclass(slots=True)
+class Scope:
+    """What may be said in one entry. `source` is None if it is not known; then every word passes.
+
+    single: the source has one device at most, so that nothing can differ between two.
+    given: the words `given.NAME`, filled as nodes are compiled.
+    """
+
+    source: Source | None
+    words_known: bool
+    accepted: frozenset[str]
+    single: bool
+    findings: list[Finding]
+    given: dict[str, Known] = field(default_factory=dict)
+
+    def error(self, finding: Finding) -> None:
+        """Report an error."""
+        self.findings.append(finding)
+
+    def warn(self, finding: Finding) -> None:
+        """Report a warning, unless the entry accepts its code."""
+        if finding.code not in self.accepted:
+            self.findings.append(finding)
+
+    def word(self, spot: Spot, word: str, mark: Piece | str, *, giving: bool = False) -> Known | None:
+        """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
+        if word in GIVING or word.startswith("given."):
+            if not giving and not (self.source and self._offers(self.source, word)):
+                message = f"{word} is known only while a container gets its devices, and this is asked before"
+                self.error(spot.error("unknown-word", message, mark=mark))
+                return None
+            if giving:
+                return self._giving(spot, word, mark)
+        if self.source is None:
+            return ANYTHING
+        try:
+            found = catalog.word(self.source.kind, word)
+        except catalog.UnknownWord as unknown:
+            if not self.words_known:
+                return ANYTHING
+            self.error(self._unknown(spot, word, mark, unknown))
+            return None
+        except PatternError as error:
+            self.error(spot.error("glob", error.message, error.write, mark=mark))
+            return None
+        return Known(found.kind, found.many, varies=not self.single)
+
+    def _offers(self, source: Source, word: str) -> bool:
+        """Whether the source itself has a word of this name."""
+        try:
+            catalog.word(source.kind, word)
+        except catalog.UnknownWord:
+            return False
+        return True
+
+    def _giving(self, spot: Spot, word: str, mark: Piece | str) -> Known | None:
+        if word in GIVING:
+            kind, constant = GIVING[word]
+            return Known(kind, varies=not constant and not self.single)
+        name = word.removeprefix("given.")
+        if name in self.given:
+            return self.given[name]
+        if not self.words_known:
+            return ANYTHING
+        message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
+        write = hint(name, self.given).replace("nearest: ", "nearest: given.")
+        self.error(spot.error("unknown-word", message, write, mark=mark))
+        return None
+
+    def _unknown(self, spot: Spot, word: str, mark: Piece | str, unknown: catalog.UnknownWord) -> Finding:
+        if unknown.later or word.partition(".")[0] in _LATER:
+            return not_yet(spot, word, mark=mark)
+        segment = unknown.segment
+        if isinstance(mark, Piece) and segment and segment in word:
+            mark = Piece(mark.at + word.rfind(segment), len(segment))
+        write = hint(segment, unknown.choices) or hint(segment, OPERATORS)
+        if "/" not in word:
+            source = self.source.kind if self.source else ""
+            where = f"source {source}" if unknown.table == source else unknown.table
+            return spot.error("unknown-word", f"{where} has no word {segment}", write, mark=mark)
+        if word.startswith("/"):
+            message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"
+        else:
+            message = f'"{word}" begins with no relation; "./{word}" is the device\'s own'
+        return spot.error("unknown-word", message, write, mark=mark)

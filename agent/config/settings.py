@@ -1,0 +1,252 @@
+"""`agent.toml`: what the agent itself does, never a resource. Frozen; every field's default is the documented one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from agent.config import durations
+from agent.config.document import Document
+from agent.config.finding import Finding, nearest
+from agent.config.language import hint
+from agent.config.paths import path_fault
+from agent.config.spot import Piece, Spot
+
+SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
+SOCKET_NAME_LENGTH = 32  # characters that the agent's own socket names may have
+
+DIRECTORY = "/etc/device-agent"
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """Where the kubelet is met."""
+
+    dir: str = "/var/lib/kubelet/device-plugins"
+    registration: str = "socket"
+    watcher_dir: str = "/var/lib/kubelet/plugins_registry"
+    pod_resources: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class PathSettings:
+    """Where the agent reads and writes."""
+
+    resources: str = f"{DIRECTORY}/resources.d"
+    classes: tuple[str, ...] = (f"{DIRECTORY}/classes", "/usr/share/device-agent/classes")
+    state: str = "/var/lib/device-agent"
+    control: str = "/run/device-agent/control.sock"
+    cdi: tuple[str, ...] = ("/etc/cdi", "/var/run/cdi")
+    devinfo: str = "/var/run/k8s.cni.cncf.io/devinfo/dp"
+
+
+@dataclass(frozen=True, slots=True)
+class LookSettings:
+    """When the host is looked at; both in seconds."""
+
+    every: float = 30.0
+    settle: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadSettings:
+    """When the configuration is read again by itself."""
+
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """Where metrics are served; `listen` is empty for nowhere."""
+
+    listen: str = ""
+    max_devices: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is logged."""
+
+    level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole of agent.toml."""
+
+    kubelet: KubeletSettings = field(default_factory=KubeletSettings)
+    paths: PathSettings = field(default_factory=PathSettings)
+    look: LookSettings = field(default_factory=LookSettings)
+    reload: ReloadSettings = field(default_factory=ReloadSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+# A reader gives the value a field gets, or what is wrong with what was written.
+_Reader: TypeAlias = Callable[[Spot, object], "str | int | float | tuple[str, ...] | Finding"]
+
+
+def read(document: Document) -> tuple[Settings, list[Finding]]:
+    """The settings that a document says and everything wrong with it; a key with a mistake has its default."""
+    findings: list[Finding] = []
+    sections: dict[str, Any] = {}
+    root = Spot(document, ())
+    for name, table in document.data.items():
+        spot = root.below(name)
+        if name not in _SECTIONS:
+            findings.append(_unknown_section(spot, name))
+        elif not isinstance(table, dict):
+            findings.append(spot.error("type", f"{name} is a section: a table with its keys", f"write [{name}]"))
+        else:
+            sections[name] = _section(spot, name, table, findings)
+    return Settings(**sections), findings
+
+
+def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
+    make, readers = _SECTIONS[name]
+    values: dict[str, Any] = {}
+    for key, written in table.items():
+        here = spot.below(key)
+        reader = readers.get(key)
+        if reader is None:
+            message = f"[{name}] has no such key, and nothing unknown is ignored"
+            findings.append(here.error("unknown-key", message, hint(key, readers), mark="key"))
+            continue
+        value = reader(here, written)
+        if isinstance(value, Finding):
+            findings.append(value)
+        else:
+            values[key] = value
+    return make(**values)
+
+
+def _unknown_section(spot: Spot, name: str) -> Finding:
+    if name in {"resource", "class"}:
+        return spot.error(
+            "unknown-key", "agent.toml is the agent, never a resource", "move it to a file in resources.d", mark="key"
+        )
+    near = nearest(name, _SECTIONS)
+    inside = next((section for section, (_, readers) in _SECTIONS.items() if name in readers), None)
+    write = f"nearest: {near}" if near else f"it belongs under [{inside}]" if inside else ""
+    message = "agent.toml has no such section, and nothing unknown is ignored"
+    return spot.error("unknown-key", message, write, mark="key")
+
+
+def _path(spot: Spot, written: object) -> str | Finding:
+    if not isinstance(written, str):
+        return spot.error("type", "a path is text in quotes")
+    fault = path_fault(written)
+    return spot.error("path", fault.message, fault.write, mark="text") if fault else written
+
+
+def _socket_directory(spot: Spot, written: object) -> str | Finding:
+    path = _path(spot, written)
+    if isinstance(path, Finding):
+        return path
+    room = SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - 1
+    length = len(path.encode("utf-8", "surrogateescape"))
+    if length <= room:
+        return path
+    message = (
+        f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most, our names in it {SOCKET_NAME_LENGTH}: {length} bytes"
+    )
+    return spot.error("socket-path", f"{message} are too many", f"at most {room}", mark="text")
+
+
+def _socket(spot: Spot, written: object) -> str | Finding:
+    path = _path(spot, written)
+    if isinstance(path, Finding) or len(path.encode("utf-8", "surrogateescape")) <= SOCKET_PATH_LIMIT:
+        return path
+    return spot.error("socket-path", f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most", mark="text")
+
+
+def _paths(spot: Spot, written: object) -> tuple[str, ...] | Finding:
+    if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
+        return spot.error("type", "a list of paths is wanted", _as_list(written))
+    for index, item in enumerate(written):
+        path = _path(spot.below(index), item)
+        if isinstance(path, Finding):
+            return path
+    return tuple(written)
+
+
+def _duration(spot: Spot, written: object) -> float | Finding:
+    if not isinstance(written, str):
+        number = isinstance(written, int) and not isinstance(written, bool)
+        return spot.error(
+            "type", "a duration is text with its unit", f'write "{written}s"' if number else 'write "30s"'
+        )
+    value = durations.seconds(written)
+    if value is None or value <= 0:
+        return spot.error("type", "a duration is a number above 0 and ms, s, m, h or d", 'write for example "30s"')
+    return value
+
+
+def _one_of(*choices: str) -> _Reader:
+    def reader(spot: Spot, written: object) -> str | Finding:
+        if isinstance(written, str) and written in choices:
+            return written
+        near = nearest(written, choices) if isinstance(written, str) else None
+        return spot.error("type", f"one of {', '.join(choices)} is wanted", f'write "{near or choices[0]}"')
+
+    return reader
+
+
+def _switch(spot: Spot, written: object) -> bool | Finding:
+    return written if isinstance(written, bool) else spot.error("type", "true or false is wanted, without quotes")
+
+
+def _count(spot: Spot, written: object) -> int | Finding:
+    if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1_000_000:
+        return written
+    return spot.error("type", "a whole number from 0 is wanted")
+
+
+def _listen(spot: Spot, written: object) -> str | Finding:
+    """Empty, an address with a port, or a socket's path."""
+    if isinstance(written, str):
+        if not written or _ADDRESS.fullmatch(written):
+            return written
+        if written.startswith("unix:"):
+            path = written.removeprefix("unix:")
+            fault = path_fault(path)
+            if fault:
+                return spot.error("path", fault.message, fault.write, mark=Piece(5, len(path)))
+            return written
+    return spot.error("type", "an address with its port, or a socket", 'write "127.0.0.1:9460" or "unix:/run/…"')
+
+
+def _as_list(written: object) -> str:
+    return f'write ["{written}"]' if isinstance(written, str) else ""
+
+
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+
+_SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
+    "kubelet": (
+        KubeletSettings,
+        {
+            "dir": _socket_directory,
+            "registration": _one_of("socket", "watcher"),
+            "watcher_dir": _socket_directory,
+            "pod_resources": _socket,
+        },
+    ),
+    "paths": (
+        PathSettings,
+        {
+            "resources": _path,
+            "classes": _paths,
+            "state": _path,
+            "control": _socket,
+            "cdi": _paths,
+            "devinfo": _path,
+        },
+    ),
+    "look": (LookSettings, {"every": _duration, "settle": _duration}),
+    "reload": (ReloadSettings, {"watch": _switch}),
+    "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count}),
+    "log": (LogSettings, {"level": _one_of("debug", "info", "warning", "error")}),
+}

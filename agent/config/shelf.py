@@ -1,0 +1,152 @@
+"""The shelf of device classes: found by name, merged with what they use, each once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from agent.config.document import parse
+from agent.config.expand import Expansion
+from agent.config.files import Files
+from agent.config.finding import Finding
+from agent.config.language import hint
+from agent.config.spot import Spot
+from agent.config.tree import Branch, Leaf, beside, over, settled
+
+NOT_INHERITED = frozenset({"about", "class", "uses", "part"})
+
+_CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A class or an entry, merged with all it uses.
+
+    files: the files it was written in. keys_known, words_known: as of `Expansion`, of all of it.
+    """
+
+    tree: Branch
+    files: frozenset[str]
+    keys_known: bool = True
+    words_known: bool = True
+
+    def inherited(self) -> Branch:
+        """What of it goes into what uses it."""
+        members = {name: node for name, node in self.tree.members.items() if name not in NOT_INHERITED}
+        return Branch(members, self.tree.spot)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A directory of classes. `shown`: the directory as people know it, if that is another."""
+
+    path: str
+    shown: str = ""
+
+
+class Shelf:
+    """Classes by name; the first folder that has a name has it for good."""
+
+    def __init__(self, folders: Sequence[Folder], files: Files, findings: list[Finding]) -> None:
+        self._paths: dict[str, tuple[str, str]] = {}
+        self._files = files
+        self._findings = findings
+        self._sentences: dict[str, Sentence] = {}
+        self._open: list[str] = []
+        for folder in folders:
+            for entry in files.listing(folder.path):
+                path = os.path.join(folder.path, entry)
+                shown = f"{folder.shown}/{entry}" if folder.shown else files.name(path)
+                self._paths.setdefault(entry.removesuffix(".toml"), (path, shown))
+
+    def names(self) -> Iterable[str]:
+        """The names of all classes."""
+        return self._paths.keys()
+
+    def folder(self, name: str) -> str:
+        """The directory in which a class was found."""
+        return os.path.dirname(self._paths[name][0])
+
+    def sentence(self, name: str) -> Sentence:
+        """A class on the shelf, merged. One that cannot be read says nothing, and its file has the finding."""
+        if name not in self._sentences:
+            path, shown = self._paths[name]
+            document = self._files.document(path, shown)
+            if document is None:
+                self._sentences[name] = _nothing(shown)
+            else:
+                self._open.append(name)
+                sentence = self.say(Spot(document, ()), document.data, "class")
+                self._open.pop()
+                self._sentences[name] = sentence
+        return self._sentences[name]
+
+    def say(self, spot: Spot, table: Mapping[str, object], place: str) -> Sentence:
+        """An entry or a class from its table: `class` first, `uses` beside it, its own keys over both."""
+        expansion = Expansion(self._findings)
+        own = expansion.table(spot, table, place)
+        used, found = self._used(own)
+        base = reduce(beside, (sentence.inherited() for sentence in used)) if used else Branch({}, spot)
+        tree, left = settled(over(base, own, self._findings))
+        for address, first, second in left:
+            self._findings.append(_conflict(own, address, first, second))
+        return Sentence(
+            tree,
+            frozenset({spot.document.name}).union(*(sentence.files for sentence in used)),
+            found and expansion.keys_known and all(sentence.keys_known for sentence in used),
+            found and expansion.words_known and all(sentence.words_known for sentence in used),
+        )
+
+    def _used(self, own: Branch) -> tuple[list[Sentence], bool]:
+        """What `class` and `uses` name, in order; and whether all of it was found."""
+        wanted: list[tuple[Spot, object]] = []
+        if (leaf := own.leaf("class")) is not None:
+            wanted.append((leaf.spot, leaf.value))
+        found = True
+        if (leaf := own.leaf("uses")) is not None:
+            if isinstance(leaf.value, list):
+                wanted += [(leaf.spot.below(index), name) for index, name in enumerate(leaf.value)]
+            else:
+                write = f'write ["{leaf.value}"]' if isinstance(leaf.value, str) else ""
+                self._findings.append(leaf.spot.error("type", "uses is a list of classes", write))
+                found = False
+        used: dict[str, Sentence] = {}
+        for spot, name in wanted:
+            finding = self._fault(spot, name)
+            if finding is not None:
+                self._findings.append(finding)
+                found = False
+            else:
+                used[str(name)] = self.sentence(str(name))
+        return list(used.values()), found
+
+    def _fault(self, spot: Spot, name: object) -> Finding | None:
+        """Why a class cannot be used under that name."""
+        if not isinstance(name, str):
+            return spot.error("type", "a class is named by text", "")
+        if name in self._open:
+            way = " → ".join((*self._open[self._open.index(name) :], name))
+            return spot.error("cycle", f"{way}: each needs the other", mark="text")
+        if name in self._paths and _CLASS_NAME.fullmatch(name):
+            return None
+        known = len(self._paths)
+        near = hint(name, self._paths)
+        write = f'nearest: "{near.removeprefix("nearest: ")}"' if near else ""
+        message = f"no device class has this name ({known} have: device-agent class list)"
+        return spot.error("unknown-class", message, write, mark="text")
+
+
+def _nothing(name: str) -> Sentence:
+    """A class of which nothing is known but its file."""
+    return Sentence(Branch({}, Spot(parse(name, ""), ())), frozenset({name}), keys_known=False, words_known=False)
+
+
+def _conflict(own: Branch, address: str, first: Spot, second: Spot) -> Finding:
+    """That two used classes differ on an address, where the file says what it uses."""
+    leaf = own.leaf("uses") or own.leaf("class")
+    spot = leaf.spot if isinstance(leaf, Leaf) else own.spot
+    message = f"{first.origin} and {second.origin} differ on {address}; say it here"
+    return spot.error("merge-conflict", message, f"write {address} = …")

@@ -1,0 +1,115 @@
+"""Sources: the place to look that an entry names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from agent.config.clauses import pattern_of
+from agent.config.language import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
+from agent.config.paths import path_fault
+from agent.config.scope import Scope
+from agent.config.spot import Piece, Spot
+from agent.config.tree import Leaf
+from agent.core import pattern
+from agent.core.resource import Source
+from agent.scanners import catalog
+
+# What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
+_DEALT = re.compile(
+    r"(?:ttyUSB|ttyACM|video|media|v4l-subdev|hidraw|event|mouse|js|card|render|controlC|pcmC|midiC|sd|sg|sr|st|nst|nvme|nbd"
+    r"|dri|lp|usbmon|hiddev|accel|npu|i2c-|iio:device|cec|dvb|adapter|uio|vfio|kfd|nvidia|mei|rtc|watchdog|ptp|pps)"
+)
+_CAPTURE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]+\}")
+_SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+_FORMS = [key for key in PLACES["source"][1] if key != "every"]
+
+
+def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
+    """The source that an entry names; none, with findings, if it cannot be looked at."""
+    table = leaf.value
+    if not isinstance(table, dict):
+        scope.error(leaf.spot.error("type", "source is a kind, or a table that says where to look", 'write "pci"'))
+        return None
+    faults = [finding for key in table if (finding := key_finding(leaf.spot.below(key), "source"))]
+    for finding in faults:
+        scope.error(finding)
+    if faults:
+        return None
+    forms = [key for key in table if key in _FORMS]
+    if len(forms) != 1:
+        message = f"source says one of {', '.join(_FORMS)}"
+        scope.error(leaf.spot.error("type", message if forms else f"{message}, and this none"))
+        return None
+    return _form(leaf.spot.below(forms[0]), forms[0], table[forms[0]], scope)
+
+
+def is_single(source: Source) -> bool:
+    """Whether it has one device at most: a node by its literal path."""
+    return source.kind == "node" and len(source.arguments) == 1 and pattern.parse(source.arguments[0]).literal
+
+
+def dealt_pattern(source: Source) -> str | None:
+    """A pattern of a node source whose names the kernel deals in order of appearance; none if it has none."""
+    if source.kind != "node" or is_single(source):
+        return None
+    return next((path for path in source.arguments if _DEALT.match(path.rpartition("/")[2])), None)
+
+
+def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
+    match form:
+        case "kind":
+            return _kind(spot, value, scope)
+        case "subsystem":
+            if isinstance(value, str) and _SUBSYSTEM.fullmatch(value):
+                return Source("subsystem", (value,))
+            message = "a subsystem is one name, as under /sys/class or /sys/bus"
+            scope.error(spot.error("type", message, 'write for example "video4linux"'))
+            return None
+    items = value if isinstance(value, list) else [value]
+    spots = [spot.below(index) for index in range(len(items))] if isinstance(value, list) else [spot]
+    if not items:
+        scope.error(spot.error("type", "an empty list has no device", 'write for example "/dev/kvm"'))
+        return None
+    paths = [_node(here, item, scope) for here, item in zip(spots, items, strict=True)]
+    made = tuple(path for path in paths if path is not None)
+    return Source("node", made) if len(made) == len(paths) else None
+
+
+def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
+    if not isinstance(value, str):
+        scope.error(spot.error("type", "a kind of source is text", 'write "pci"'))
+        return None
+    if value in SOURCE_KINDS:
+        if value in catalog.KINDS:
+            return Source(value)
+        scope.error(not_yet(spot, f"the source {value}", mark="text"))
+        return None
+    forms: Mapping[str, bool] = PLACES["source"][1]
+    if forms.get(value) in {NOW, LATER} and value != "every":
+        scope.error(spot.error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text"))
+    elif value.startswith("/dev/"):
+        scope.error(spot.error("type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text"))
+    else:
+        message = f"no source has this name; there are {', '.join(SOURCE_KINDS)}, subsystem, node, dir and fixed"
+        scope.error(spot.error("type", message, hint(value, SOURCE_KINDS), mark="text"))
+    return None
+
+
+def _node(spot: Spot, value: object, scope: Scope) -> str | None:
+    """A pattern of device nodes."""
+    if isinstance(value, str) and (found := _CAPTURE.search(value)):
+        scope.error(not_yet(spot, f"{found[0]} in a pattern", mark=Piece(found.start(), len(found[0]))))
+        return None
+    if pattern_of(spot, value, scope) is None:
+        return None
+    path = str(value)
+    fault = path_fault(path)
+    if fault is not None:
+        scope.error(spot.error("path", fault.message, fault.write, mark="text"))
+        return None
+    if not path.startswith("/dev/"):
+        write = f'write "/dev/{path.rpartition("/")[2]}"'
+        scope.error(spot.error("path", "device nodes are under /dev", write, mark="text"))
+        return None
+    return path
