@@ -180,21 +180,24 @@ def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | N
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
     refusals: list[Refusal] = []
     candidate = None
+    asked: frozenset[str] = frozenset()
     for spec in specs:
         device = by_source.get(spec.source)
         if device is None:
             continue
         refusal = judge(spec, device, reader)
         if refusal is None:
-            candidate = _candidate(spec, device, reader)
+            candidate, asked = _candidate(spec, device, reader)
             break
         refusals.append(refusal)
     devices = tuple(by_source.values())
-    consulted = frozenset[str]().union(*(reader.consulted(device) for device in devices))
+    consulted = asked.union(*(reader.consulted(device) for device in devices))
     return Sighting(devices, candidate, tuple(refusals), consulted)
 
 
-def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Candidate:
+def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> tuple[Candidate, frozenset[str]]:
+    """The candidate, and the paths of nodes that were asked for: also one that is missing now may come."""
+
     def fact(word: str) -> Value | Absent:
         return reader.fact(device, word)
 
@@ -209,8 +212,8 @@ def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Candid
         else:
             unnamed = unnamed or f"{text.source} is empty"
     numa = reader.fact(device, "numa")
-    nodes, fault = _nodes(spec.nodes, device, reader)
-    return Candidate(
+    nodes, fault, asked = _nodes(spec.nodes, device, reader)
+    candidate = Candidate(
         resource=spec.name,
         device=device,
         ids=tuple(dict.fromkeys(ids)),
@@ -219,23 +222,28 @@ def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Candid
         nodes=nodes,
         fault=fault,
     )
+    return candidate, asked
 
 
-def _nodes(gives: Sequence[NodeGive], device: HostDevice, reader: Reader) -> tuple[tuple[Node, ...], str]:
+def _nodes(
+    gives: Sequence[NodeGive], device: HostDevice, reader: Reader
+) -> tuple[tuple[Node, ...], str, frozenset[str]]:
     found: dict[str, Node] = {}
+    asked: set[str] = set()
     fault = ""
     for give in gives:
         paths = give.path.write_all(lambda word: reader.fact(device, word))
         if isinstance(paths, Absent):
             fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
             continue
+        asked.update(paths)
         for path in paths:
             node = reader.node(path)
             if isinstance(node, Node):
                 found[node.path] = node
             elif not give.optional:
                 fault = fault or f"{path}: {node.reason}"
-    return tuple(found.values()), fault
+    return tuple(found.values()), fault, frozenset(asked | found.keys())
 
 
 def _unreadable(clause: Clause, fact: Callable[[str], Value | Absent]) -> tuple[Line, Absent] | None:
