@@ -143,13 +143,14 @@ class Root:
                 return real
         return self.real(path)
 
-    def names(self, directory: str) -> tuple[str, ...] | Absent:
-        """What is in a directory, in natural order."""
+    def names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
+        """What is in a directory, in natural order (or in any, which is faster)."""
         host = self._host(directory)
         if isinstance(host, Absent):
             return host
         try:
-            return tuple(sorted(os.listdir(host), key=natural))
+            names = os.listdir(host)
+            return tuple(sorted(names, key=natural) if ordered else names)
         except (OSError, ValueError) as error:
             return _absent(error)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from agent.core.pattern import Pattern, parse
@@ -18,26 +19,36 @@ def pattern(component: str) -> Pattern:
 
 def is_glob(text: str) -> bool:
     """Whether it can fit more than itself."""
-    return any(character in text for character in "*?[")
+    return "*" in text or "?" in text or "[" in text
 
 
-def fits(component: str, name: str) -> bool:
-    """Whether a name fits; a hidden one only where the pattern begins with its dot."""
+@lru_cache(maxsize=1024)
+def fitting(component: str) -> Callable[[str], bool]:
+    """Whether a name fits; a hidden one only where the pattern begins with its dot.
+
+    Nearly all globs are a word and a star: these are told without the matcher.
+    """
     if not is_glob(component):
-        return component == name
-    if name.startswith(".") and not component.startswith("."):
-        return False
-    return pattern(component).matches(name)
+        return component.__eq__
+    literal = re.split(r"[*?[]", component, maxsplit=1)[0]
+    matches = None if component == f"{literal}*" else pattern(component).matches
+
+    def fit(name: str) -> bool:
+        if not name.startswith(literal) or (name[:1] == "." and not literal):
+            return False
+        return matches is None or matches(name)
+
+    return fit
 
 
 def fits_path(glob: str, path: str) -> bool:
     """Whether a whole path fits a whole glob."""
     parts, names = glob.split("/"), path.split("/")
-    return len(parts) == len(names) and all(fits(part, name) for part, name in zip(parts, names, strict=True))
+    return len(parts) == len(names) and all(fitting(part)(name) for part, name in zip(parts, names, strict=True))
 
 
 def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:
-    """Paths below `base` that fit, in natural order; or a directory that could not be listed, and why.
+    """Paths below `base` that fit, in no order; or a directory that could not be listed, and why.
 
     The last component, if it is no glob, is not looked up: whether it is there is for the reader to see.
     """
@@ -48,10 +59,15 @@ def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str |
     if not is_glob(first):
         yield from expand(root, f"{base}/{first}", rest)
         return
-    names = root.names(base or "/")
+    names = root.names(base or "/", ordered=False)
     if isinstance(names, Absent):
         yield base or "/", names
         return
+    fit = fitting(first)
     for name in names:
-        if fits(first, name) and (not rest or root.is_directory(f"{base}/{name}")):
-            yield from expand(root, f"{base}/{name}", rest)
+        if fit(name):
+            path = f"{base}/{name}"
+            if not rest:
+                yield path
+            elif root.is_directory(path):
+                yield from expand(root, path, rest)

@@ -14,7 +14,7 @@ from agent.core.look import Oddity, Touched
 from agent.core.resource import Source
 from agent.core.value import Absent, Kind, natural
 from agent.host.root import Root
-from agent.scanners.globs import expand, fits, fits_path, is_glob
+from agent.scanners.globs import expand, fits_path, fitting, is_glob
 from agent.scanners.scanner import Found
 from agent.scanners.words import Word, table
 
@@ -89,7 +89,7 @@ def _doubtful(source: Source, previous: Found, touched: Touched) -> frozenset[st
 def _on_the_way(glob: str, path: str) -> bool:
     """Whether the path is, or can be, a directory that leads to what fits."""
     parts, names = glob.split("/"), path.split("/")
-    return len(names) < len(parts) and all(fits(part, name) for part, name in zip(parts, names, strict=False))
+    return len(names) < len(parts) and all(fitting(part)(name) for part, name in zip(parts, names, strict=False))
 
 
 def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple[str, ...]]:

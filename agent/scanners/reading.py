@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from agent.core.device import HostDevice, Node
-from agent.core.value import Absent, Scalar, Value
+from agent.core.value import Absent, Scalar, Value, natural
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.globs import expand
@@ -103,6 +103,7 @@ class HostReader:
         if not way.absolute and not thing.directory:
             return Absent("it has no directory below /sys")
         found = list(expand(self._root, "" if way.absolute else thing.directory, way.path))
+        found.sort(key=lambda path: natural(path if isinstance(path, str) else path[0]))
         texts = [Absent(why[1].reason, why[1].unread) if isinstance(why, tuple) else self._file(why) for why in found]
         if not way.many:
             return texts[0]
