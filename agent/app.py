@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import itertools
 import logging
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import partial
@@ -31,6 +29,8 @@ from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
 
 from agent.kubelet.endpoint import Endpoint
+from agent.kubelet.socket_file import new_generation, remove_stale
+from agent.kubelet.wire import ListEncoder
 from agent.registration import keep_offered, keep_registered
 from agent.registry import Registry
 from agent.reload import Difference, difference
@@ -83,7 +83,7 @@ class Agent:
             published=self._published,
         )
         self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted)
-        self._generation = itertools.count(time.time_ns())
+        self._encoders: dict[str, ListEncoder] = {}
         self._services: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[str] = set()
         self._stopping = asyncio.Event()
@@ -103,6 +103,8 @@ class Agent:
                 self._kubelet = await stack.enter_async_context(presence.watch(socket))
                 await stack.enter_async_context(self.tracker)
                 self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
+                for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
+                    remove_stale(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
 
@@ -192,10 +194,11 @@ class Agent:
         return Endpoint.serve(
             directory,
             name,
-            next(self._generation),
+            new_generation(),
             self.registry,
             self.allocation,
             unexpected=self._unexpected,
+            encoder=self._encoders.setdefault(name, ListEncoder()),
             watcher=watcher,
         )
 
@@ -221,6 +224,7 @@ class Agent:
         self._services.pop(name, None)
         self.tracker.drop(name)
         self.registry.forget(name)
+        self._encoders.pop(name, None)
         self.status.remove(name)
         log.info("%s: retired", name)
 

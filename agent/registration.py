@@ -27,7 +27,6 @@ from agent.kubelet.register import RefusedByKubelet, Unreachable, register
 REGISTER_SECONDS = 13.0  # above the 10 s that the kubelet gives itself inside Register
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
 STEADY_SECONDS = 10.0  # a stream that lived so long was a success
-SECOND_STREAM_SECONDS = 1.0  # how long after the last stream's end another may still open
 WATCHER_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
 
 
@@ -102,7 +101,7 @@ async def _one_registration(
             return (Ended.NO_STREAM if endpoint.present else Ended.SOCKET_GONE), 0.0
     report(Phase.STREAMING, "")
     since = loop.time()
-    await _first(endpoint.streams_ended(SECOND_STREAM_SECONDS), kubelet.other_than(identity))
+    await _first(endpoint.streams_ended(grace=0.0), kubelet.other_than(identity))
     other = kubelet.identity not in (None, identity)
     report(Phase.WAITING, "kubelet: another one is there" if other else "kubelet: its stream ended")
     return (Ended.OTHER_KUBELET if other else Ended.STREAM_ENDED), loop.time() - since
@@ -185,7 +184,7 @@ async def _one_offer(
             return lived
         report(Phase.STREAMING, "")
         since = loop.time()
-        await _first(endpoint.streams_ended(SECOND_STREAM_SECONDS), gone())
+        await _first(endpoint.streams_ended(grace=0.0), gone())
         lived = loop.time() - since
         if not endpoint.present:
             return max(lived, STEADY_SECONDS)

@@ -137,7 +137,12 @@ class Status:
                 log.info("kubelet: down → up: all %d resources listed again", len(streaming))
             self._kubelet_up = True
         elif lost and len(lost) == len(streaming) and self._kubelet_up is not False:
-            log.warning("kubelet: up → down: %s (%d resources wait)", lost[0].reason.removeprefix("kubelet: "), len(lost))
+            log.warning(
+                "kubelet: %s → down: %s (%d resources wait)",
+                "starting" if self._kubelet_up is None else "up",
+                escape(lost[0].reason.removeprefix("kubelet: ")),
+                len(lost),
+            )
             self._kubelet_up = False
 
 

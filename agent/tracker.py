@@ -174,4 +174,4 @@ def take_look(
         for path in sighting.consulted
         if path.startswith("/dev/")
     )
-    return now, frozenset(catalog.watched(root, sources)) | frozenset(nodes)
+    return now, catalog.watched(root, listing) | frozenset(nodes)
