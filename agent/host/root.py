@@ -88,11 +88,15 @@ class Root:
         if isinstance(host, Absent):
             return host
         try:
-            return os.readlink(f"{host}/{name}").rstrip("/").rpartition("/")[2]
+            target = os.readlink(f"{host}/{name}").rstrip("/").rpartition("/")[2]
         except OSError as error:
             return Absent("is no link") if error.errno == errno.EINVAL else _absent(error)
         except ValueError as error:
             return _absent(error)
+        if target not in {"", ".", ".."}:
+            return target
+        real = self.real(path)  # the kernel's own links always end in the name
+        return real if isinstance(real, Absent) else real.rpartition("/")[2]
 
     def real(self, path: str) -> str | Absent:
         """The path with every link followed; absent for loops, what is not there, and what leads out.

@@ -59,7 +59,7 @@ def below(sight: Sight, directory: str, same: str) -> tuple[Thing, ...]:
         if here != directory:
             subsystem = sight.link(f"{here}/subsystem")
             if isinstance(subsystem, str):
-                if subsystem == same or (subsystem == "usb" and _is_device("usb", here)):
+                if subsystem in {same, "usb"} and _is_device(subsystem, here):
                     continue
                 found.append(Thing("every", here.rpartition("/")[2], here, subsystem=subsystem))
         if depth < _DEEP:

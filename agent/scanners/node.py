@@ -124,6 +124,8 @@ def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> 
             # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
             if entry.reason != _GONE or (path in source.arguments and not is_glob(path)):
                 oddities.append(Oddity(path, entry.reason))
+            if entry.unread and path in before:
+                devices.append(before[path])
             continue
         node, stamp = entry
         key = f"{KIND}:{node.path}"
@@ -143,9 +145,9 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
     by_key = {device.key: device for device in kept}
     fresh: list[HostDevice] = []
     aliases: list[Oddity] = []
-    for device in sorted(seen, key=_by_name):
+    for device in sorted(seen, key=lambda device: _order(device.name)):
         first = by_key.get(device.key)
-        if first is not None and _by_name(first) <= _by_name(device):
+        if first is not None and _order(first.name) <= _order(device.name):
             if first.name != device.name:
                 aliases.append(Oddity(device.name, f"another name of {first.name}"))
             continue
@@ -158,7 +160,7 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
         return fresh, aliases
     result = list(kept)
     for device in fresh:
-        result.insert(bisect_left(result, _by_name(device), key=_by_name), device)
+        result.insert(bisect_left(result, _order(device.name), key=lambda other: _order(other.name)), device)
     return result, aliases
 
 
@@ -172,7 +174,3 @@ def _sorted_oddities(oddities: Iterable[Oddity], source: Source, devices: Iterab
         ):
             by_path[glob] = Oddity(glob, "nothing fits it")
     return tuple(sorted(by_path.values(), key=lambda oddity: _order(oddity.path)))
-
-
-def _by_name(device: HostDevice) -> tuple[tuple[int, int, str], ...]:
-    return _order(device.name)

@@ -113,7 +113,12 @@ def _path(start: Table, written: str) -> Route:
     many = any(is_glob(component) for component in components)
     if not head:
         if not written.startswith(_ABSOLUTE) or ".." in components:
-            raise UnknownWord(written, "paths", ("./", *_ABSOLUTE), f"/{components[0]}" if components else "/")
+            raise UnknownWord(
+                written,
+                "paths",
+                ("./", *_ABSOLUTE),
+                ".." if ".." in components else f"/{components[0]}" if components else "/",
+            )
         return Route(many=many, path=components, absolute=True)
     if not components:
         raise UnknownWord(written, "paths", (), written)

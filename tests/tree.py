@@ -1,0 +1,113 @@
+"""A machine on disk: sysfs, /dev, /proc and the udev database below a directory, made without root's rights."""
+
+import os
+from pathlib import Path
+
+from agent.host.root import DECLARED, Root
+
+
+class Tree:
+    """Builds below `top`; paths are the machine's."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        for directory in ("/sys/devices/system/node/node0", "/sys/devices/system/node/node1", "/dev", "/proc", "/run"):
+            self.at(directory).mkdir(parents=True)
+
+    @property
+    def root(self) -> Root:
+        return Root(str(self.top))
+
+    def at(self, path: str) -> Path:
+        return self.top / path.lstrip("/")
+
+    def file(self, path: str, text: str | bytes = "") -> None:
+        self.at(path).parent.mkdir(parents=True, exist_ok=True)
+        self.at(path).write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def link(self, path: str, target: str) -> None:
+        """A link; an absolute target becomes a relative one, as in sysfs."""
+        at = self.at(path)
+        at.parent.mkdir(parents=True, exist_ok=True)
+        at.unlink(missing_ok=True)
+        at.symlink_to(os.path.relpath(self.at(target), at.parent) if target.startswith("/") else target)
+
+    def device(
+        self, directory: str, subsystem: str, *, bus: bool = False, driver: str = "", **files: str | bytes
+    ) -> str:
+        """A device directory with its `subsystem` and `uevent`, listed in its class or bus."""
+        name = directory.rpartition("/")[2]
+        self.at(directory).mkdir(parents=True, exist_ok=True)
+        listed = f"/sys/bus/{subsystem}/devices" if bus else f"/sys/class/{subsystem}"
+        self.at(listed).mkdir(parents=True, exist_ok=True)
+        self.link(f"{listed}/{name}", directory)
+        self.link(f"{directory}/subsystem", f"/sys/bus/{subsystem}" if bus else listed)
+        if driver:
+            self.at(f"/sys/bus/{subsystem}/drivers/{driver}").mkdir(parents=True, exist_ok=True)
+            self.link(f"{directory}/driver", f"/sys/bus/{subsystem}/drivers/{driver}")
+        self.file(f"{directory}/uevent")
+        for file, text in files.items():
+            self.file(f"{directory}/{file}", text)
+        return directory
+
+    def pci(
+        self, address: str, *, below: str = "/sys/devices/pci0000:00", driver: str = "", **files: str | bytes
+    ) -> str:
+        standard: dict[str, str | bytes] = {
+            "vendor": "0x15b3\n", "device": "0x101b\n", "class": "0x020000\n", "numa_node": "-1\n",
+            "subsystem_vendor": "0x15b3\n", "subsystem_device": "0x0001\n", "revision": "0x00\n",
+            "config": b"\xb3\x15\x1b\x10" + bytes(60),
+        }  # fmt: skip
+        self.at("/sys/devices/pci0000:00").mkdir(exist_ok=True)
+        self.file("/sys/devices/pci0000:00/uevent")
+        return self.device(f"{below}/{address}", "pci", bus=True, driver=driver, **(standard | files))
+
+    def usb(self, directory: str, vendor: str, product: str, *, serial: str = "", devnum: int = 2) -> str:
+        files = {"idVendor": vendor, "idProduct": product, "busnum": "1", "devnum": str(devnum), "authorized": "1"}
+        if serial:
+            files["serial"] = serial
+        self.device(directory, "usb", bus=True, **files)
+        self.class_node(directory, "", f"bus/usb/001/{devnum:03}", 189, devnum - 1)
+        return directory
+
+    def class_device(self, directory: str, subsystem: str, node: str = "", major: int = 0, minor: int = 0) -> str:
+        """A device of a class, with a node if one is named (below /dev)."""
+        self.device(directory, subsystem)
+        if node:
+            self.class_node(directory, subsystem, node, major, minor)
+        return directory
+
+    def class_node(self, directory: str, subsystem: str, node: str, major: int, minor: int) -> None:
+        kind = "b" if subsystem == "block" else "c"
+        self.file(f"{directory}/uevent", f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\n")
+        self.file(f"{directory}/dev", f"{major}:{minor}\n")
+        self.link(f"/sys/dev/{'char' if kind == 'c' else 'block'}/{major}:{minor}", directory)
+        self.node(f"/dev/{node}", f"{kind} {major}:{minor}")
+
+    def node(self, path: str, number: str = "c 4:1") -> None:
+        """A device node: a plain file and a line that declares it one."""
+        kind, _, numbers = number.partition(" ")
+        with self.at(DECLARED).open("a") as declared:
+            declared.write(f"{kind} {numbers} {path}\n")
+        self.file(path)
+
+    def netdev(self, device: str, name: str, **files: str | bytes) -> str:
+        directory = self.device(f"{device}/net/{name}", "net", **({"type": "1", "carrier": "1"} | files))
+        self.link(f"{directory}/device", device)
+        return directory
+
+    def virtual_functions(self, pf: str, *addresses: str, **files: str | bytes) -> list[str]:
+        made = []
+        for index, address in enumerate(addresses):
+            vf = self.pci(address, below=pf.rpartition("/")[0], **files)
+            self.link(f"{vf}/physfn", pf)
+            self.link(f"{pf}/virtfn{index}", vf)
+            made.append(vf)
+        self.file(f"{pf}/sriov_totalvfs", f"{len(addresses)}\n")
+        return made
+
+    def iommu_group(self, number: int, *devices: str) -> None:
+        for device in devices:
+            name = device.rpartition("/")[2]
+            self.link(f"/sys/kernel/iommu_groups/{number}/devices/{name}", device)
+            self.link(f"{device}/iommu_group", f"/sys/kernel/iommu_groups/{number}")
