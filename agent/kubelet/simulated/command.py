@@ -123,16 +123,22 @@ async def serve(options: argparse.Namespace) -> None:
         pod_resources_directory=options.pod_resources,
         listener=say_event,
     )
-    loop = asyncio.get_running_loop()
     lines = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, lines.feed_eof)
-    with contextlib.closing(transport):
-        async with kubelet:
-            while line := (await lines.readline()).decode(errors="replace"):
-                if line.strip():
-                    await obey(kubelet, line.strip())
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is not None:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+            stack.callback(transport.close)
+        except ValueError:
+            # A regular file: all of it is there already.
+            lines.feed_data(sys.stdin.buffer.read())
+            lines.feed_eof()
+        await stack.enter_async_context(kubelet)
+        while line := (await lines.readline()).decode(errors="replace"):
+            if line.strip():
+                await obey(kubelet, line.strip())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watcher", metavar="DIR", help="plugins_registry, watched for sockets")
     parser.add_argument("--pod-resources", metavar="DIR", help="where the PodResources socket is made")
     parser.add_argument("--release", default="1.36", type=_release, help="1.30 to 1.37, default 1.36")
-    asyncio.run(serve(parser.parse_args(arguments)))
+    options = parser.parse_args(arguments)
+    # SIGTERM is the usual end, a command that hangs in a plugin included.
+    with contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
+        asyncio.run(serve(options))
     return 0
 
 

@@ -27,10 +27,8 @@ def clean(directory: str, *, all_files: bool) -> list[str]:
         if entry.name == CHECKPOINT:
             continue
         with contextlib.suppress(OSError):
-            # A link is followed for the test, and the link removed.
-            followed = entry.stat().st_mode
-            goes = not entry.is_dir(follow_symlinks=False) if all_files else stat.S_ISSOCK(followed)
-            if goes:
+            # For sockets a link is followed, and the link removed.
+            if not entry.is_dir(follow_symlinks=False) if all_files else stat.S_ISSOCK(entry.stat().st_mode):
                 os.unlink(entry.path)
                 removed.append(entry.name)
     return removed
@@ -79,6 +77,7 @@ class Life:
         self._listeners.append(listener)
         listener.listen()
         listener.rename(os.path.join(directory, SOCKET))
+        self._node.events.add("pod_resources", socket=listener.path)
         return listener
 
     async def run(self) -> None:
@@ -123,7 +122,7 @@ class Life:
         self._node.events.add(
             "list",
             seen.resource,
-            number=seen.number,
+            list=seen.number,
             healthy=len(seen.healthy),
             unhealthy=len(seen.ids - seen.healthy),
             size=seen.size,

@@ -204,9 +204,20 @@ class Peer:
                     message = await call.recv_message()
                     if message is None:
                         return
-                    receive(message, call.size)
+                    try:
+                        receive(message, call.size)
+                    except Exception as error:
+                        ours.append(error)
+                        raise
 
-        await asked(stream())
+        ours: list[Exception] = []
+        try:
+            await asked(stream())
+        except RpcError:
+            # A mistake of the one who receives is none of the plugin's.
+            if ours:
+                raise ours[0] from None
+            raise
 
     async def close(self) -> None:
         """What was said last still goes out, if the plugin reads; returns when the connection is gone."""

@@ -1,0 +1,59 @@
+import asyncio
+import os
+
+import pytest
+
+from agent.kubelet.simulated.limits import Limits
+from tests.simulated.tiny_plugin import TinyPlugin
+
+# Nothing here waits for these times to pass, but for what happens after them.
+SHORT = Limits(
+    dial=0.5, dial_backoff=0.02, pre_start=0.3, get_info=0.3, notify=0.3, watcher_poll=0.01, watcher_backoff=0.02
+)
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def tasks():
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+@pytest.fixture(autouse=True)
+async def nothing_stays():
+    """Tasks and open files are what they were, when everything else of the test has been closed."""
+    files, before = open_files(), tasks()
+    yield
+    for _ in range(100):
+        if open_files() <= files and tasks() <= before:
+            break
+        await asyncio.sleep(0.01)
+    assert open_files() <= files
+    assert tasks() <= before
+
+
+@pytest.fixture
+async def plugin():
+    """Makes plugins that serve, and are closed at the end."""
+    made = []
+
+    async def make(kubelet, *args, **kwargs):
+        made.append(TinyPlugin(kubelet, *args, **kwargs))
+        return await made[-1].start()
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture
+async def started(make_kubelet):
+    """Makes kubelets that run, with short times."""
+
+    async def make(**how):
+        kubelet = make_kubelet(**{"limits": SHORT, **how})
+        await kubelet.start()
+        return kubelet
+
+    return make
