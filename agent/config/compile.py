@@ -42,13 +42,20 @@ def check_class(sentence: Sentence, spot: Spot, findings: list[Finding]) -> None
 
 def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[Finding]) -> ResourceSpec | None:
     tree = sentence.tree
-    scope = Scope(None, sentence.words_known, _accepted(tree, findings), single=False, findings=findings)
+    scope = Scope(
+        None,
+        keys_known=sentence.keys_known,
+        words_known=sentence.words_known,
+        accepted=_accepted(tree, findings),
+        single=False,
+        findings=findings,
+    )
     _about(tree, scope)
     source_leaf = tree.leaf("source")
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
     name = _name(tree.leaf("name"), scope)
-    ids = compile_ids(tree, scope, spot, demanded=sentence.keys_known and bool(source_leaf))
+    ids = compile_ids(tree, scope, spot, demanded=sentence.keys_known)
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     give = tree.branch("give")
@@ -117,7 +124,7 @@ def _about(tree: Branch, scope: Scope) -> None:
 
 
 def _registration(leaf: Leaf | None, scope: Scope) -> str | None:
-    if leaf is None or leaf.value in {"socket", "watcher"}:
+    if leaf is None or leaf.value in ("socket", "watcher"):  # no set: it may have no hash
         return str(leaf.value) if leaf else None
     scope.error(leaf.spot.error("type", "registration is socket or watcher", 'write "socket", the default'))
     return None

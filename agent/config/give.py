@@ -53,7 +53,7 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     permissions = _permissions(member.leaf("permissions"), scope)
     optional = _switch(member.leaf("optional"), "optional", scope)
     if path_leaf is None:
-        if not _has_unread_key(member, "give.nodes"):
+        if scope.keys_known and not _has_unread_key(member, "give.nodes"):
             message = f"give.nodes.{name} has no path"
             scope.error(member.spot.error("missing", message, 'write path = "{node}"', mark="key"))
         return None, unknown
@@ -124,7 +124,7 @@ def _permissions(leaf: Leaf | None, scope: Scope) -> str | None:
 def _variable(key: str, member: Branch, scope: Scope, resource: str | None) -> EnvGive | None:
     value_leaf = member.leaf("value")
     if value_leaf is None:
-        if not _has_unread_key(member, "give.env"):
+        if scope.keys_known and not _has_unread_key(member, "give.env"):
             message = f"give.env.{key} has no value"
             scope.error(member.spot.error("missing", message, 'write value = "…"', mark="key"))
         return None

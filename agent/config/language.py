@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from agent.config.finding import Finding, nearest
-from agent.config.spot import Piece, Spot
+from agent.config.spot import Mark, Spot
 
 NOW = True
 LATER = False
@@ -62,12 +62,11 @@ def key_finding(spot: Spot, place: str) -> Finding | None:
             return None
         case False:
             return not_yet(spot, spot.address_within, mark="key")
-    return spot.error(
-        "unknown-key", f"{said} has no such key, and nothing unknown is ignored", _nearest_key(key, keys), mark="key"
-    )
+    write = "a class takes others in by uses" if (place, key) == ("class", "class") else _nearest_key(key, keys)
+    return spot.error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
 
 
-def not_yet(spot: Spot, what: str, *, mark: Piece | str = "value") -> Finding:
+def not_yet(spot: Spot, what: str, *, mark: Mark = "value") -> Finding:
     """That something of the language is not in this version."""
     return spot.error("not-supported-yet", f"{what} is in the language, but not in this version yet", mark=mark)
 

@@ -14,7 +14,7 @@ from agent.config.finding import Finding, Severity, sort
 from agent.config.language import key_finding
 from agent.config.settings import DIRECTORY, PathSettings, Settings
 from agent.config.shelf import Folder, Sentence, Shelf
-from agent.config.spot import Spot
+from agent.config.spot import Mark, Spot
 from agent.config.tree import Leaf
 from agent.core.resource import ResourceSpec
 
@@ -141,7 +141,7 @@ def _duplicates(entries: Sequence[_Entry]) -> list[Finding]:
             first[leaf.value] = spot
             continue
         message = f"{leaf.value} is defined at {first[leaf.value].origin}; a name has one definition"
-        mark = "text" if spot is leaf.spot else "value"
+        mark: Mark = "text" if spot is leaf.spot else "value"
         findings.append(spot.error("duplicate-name", message, "rename it, or widen the first", mark=mark))
     return findings
 

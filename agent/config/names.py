@@ -70,8 +70,8 @@ def _judge_rest(rest: str, at: int) -> BadName | None:
     repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", rest).strip("-._")
     return BadName(
         'behind the "/" stand A-Z, a-z, 0-9, "-", "_" and ".", beginning and ending with a letter or digit',
-        at,
-        len(rest),
+        at if rest else 0,
+        len(rest) or at,
         f'write "{repaired}"' if repaired else 'write for example "gpu"',
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
-from agent.config.spot import Piece, Spot
+from agent.config.spot import Mark, Piece, Spot
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -50,11 +50,13 @@ ANYTHING = Known(Kind.TEXT, varies=False)
 class Scope:
     """What may be said in one entry. `source` is None if it is not known; then every word passes.
 
+    keys_known, words_known: as of `Expansion`.
     single: the source has one device at most, so that nothing can differ between two.
     given: the words `given.NAME`, filled as nodes are compiled.
     """
 
     source: Source | None
+    keys_known: bool
     words_known: bool
     accepted: frozenset[str]
     single: bool
@@ -70,15 +72,14 @@ class Scope:
         if finding.code not in self.accepted:
             self.findings.append(finding)
 
-    def word(self, spot: Spot, word: str, mark: Piece | str, *, giving: bool = False) -> Known | None:
+    def word(self, spot: Spot, word: str, mark: Mark, *, giving: bool = False) -> Known | None:
         """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
         if word in GIVING or word.startswith("given."):
-            if not giving and not (self.source and self._offers(self.source, word)):
-                message = f"{word} is known only while a container gets its devices, and this is asked before"
-                self.error(spot.error("unknown-word", message, mark=mark))
-                return None
             if giving:
                 return self._giving(spot, word, mark)
+            message = f"{word} is known only while a container gets its devices, and this is asked before"
+            self.error(spot.error("unknown-word", message, mark=mark))
+            return None
         if self.source is None:
             return ANYTHING
         try:
@@ -93,15 +94,7 @@ class Scope:
             return None
         return Known(found.kind, found.many, varies=not self.single)
 
-    def _offers(self, source: Source, word: str) -> bool:
-        """Whether the source itself has a word of this name."""
-        try:
-            catalog.word(source.kind, word)
-        except catalog.UnknownWord:
-            return False
-        return True
-
-    def _giving(self, spot: Spot, word: str, mark: Piece | str) -> Known | None:
+    def _giving(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         if word in GIVING:
             kind, constant = GIVING[word]
             return Known(kind, varies=not constant and not self.single)
@@ -115,7 +108,7 @@ class Scope:
         self.error(spot.error("unknown-word", message, write, mark=mark))
         return None
 
-    def _unknown(self, spot: Spot, word: str, mark: Piece | str, unknown: catalog.UnknownWord) -> Finding:
+    def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:
         if unknown.later or word.partition(".")[0] in _LATER:
             return not_yet(spot, word, mark=mark)
         segment = unknown.segment

@@ -90,13 +90,15 @@ class Shelf:
         own = expansion.table(spot, table, place)
         used, found = self._used(own)
         base = reduce(beside, (sentence.inherited() for sentence in used)) if used else Branch({}, spot)
-        tree, left = settled(over(base, own, self._findings))
+        base_known = found and all(sentence.keys_known for sentence in used)
+        # What an unknown base may have had is not missing.
+        tree, left = settled(over(base, own, self._findings if base_known else []))
         for address, first, second in left:
             self._findings.append(_conflict(own, address, first, second))
         return Sentence(
             tree,
             frozenset({spot.document.name}).union(*(sentence.files for sentence in used)),
-            found and expansion.keys_known and all(sentence.keys_known for sentence in used),
+            base_known and expansion.keys_known,
             found and expansion.words_known and all(sentence.words_known for sentence in used),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from agent.config.document import Document, Span
 from agent.config.finding import Finding, Severity
@@ -15,6 +16,10 @@ class Piece:
 
     at: int
     length: int
+
+
+# What a finding marks: the value, its key, a text's content without its quotes, or a piece of that.
+Mark: TypeAlias = Piece | Literal["value", "key", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,15 @@ class Spot:
         """The value as the person wrote it, on one line."""
         return " ".join(self.document.written(self.path).split())
 
-    def error(self, code: str, message: str, write: str = "", *, mark: Piece | str = "value") -> Finding:
-        """An error here. `mark`: "value", "key", "text" (a text's content without its quotes), or a piece of that."""
+    def error(self, code: str, message: str, write: str = "", *, mark: Mark = "value") -> Finding:
+        """An error here."""
         return self._finding(Severity.ERROR, code, message, write, mark)
 
-    def warning(self, code: str, message: str, write: str = "", *, mark: Piece | str = "value") -> Finding:
-        """A warning here; `mark` as for an error."""
+    def warning(self, code: str, message: str, write: str = "", *, mark: Mark = "value") -> Finding:
+        """A warning here."""
         return self._finding(Severity.WARNING, code, message, write, mark)
 
-    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: Piece | str) -> Finding:
+    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: Mark) -> Finding:
         span = self.document.key(self.path) if mark == "key" else self._span(mark)
         return Finding(
             file=self.document.name,
@@ -98,7 +103,7 @@ class Spot:
             source_line=self.document.line(span.line),
         )
 
-    def _span(self, mark: Piece | str) -> Span:
+    def _span(self, mark: Mark) -> Span:
         """The value's span, or of a text on one line that has no escapes its content or a piece of it."""
         span = self.document.value(self.path)
         written = self.document.written(self.path)

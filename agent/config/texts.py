@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.config.paths import path_fault
 from agent.config.scope import ANYTHING, Known, Scope
-from agent.config.spot import Piece, Spot
+from agent.config.spot import Mark, Piece, Spot
 from agent.core.text import Slot, Text, TextError, env_name, has_control, parse
 from agent.core.value import Kind
 
@@ -92,7 +92,7 @@ def path_phrase(spot: Spot, value: object, scope: Scope, what: str, *, container
     return made
 
 
-def env_phrase(spot: Spot, value: object, scope: Scope, resource: str | None, *, mark: str) -> Phrase | None:
+def env_phrase(spot: Spot, value: object, scope: Scope, resource: str | None, *, mark: Mark) -> Phrase | None:
     """A text that is the name of a variable for every shell: A-Z, a-z, 0-9 and _, no digit first."""
     made = phrase(spot, value, scope, "the name of a variable", giving=True)
     if made is None:

@@ -1,0 +1,313 @@
+"""Every mistake has its code, its place and what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.config.finding import Severity
+
+NODE = 'source = { node = "/dev/kvm" }\n'
+NODES = 'source = { node = "/dev/loop[0-9]*" }\n'
+HEAD = '[[resource]]\nname = "example.com/x"\n'
+PCI = 'source = "pci"\n'
+
+# Lines behind `[[resource]]` and a name, so the first is line 3; then: line, column, marked text, code, hint.
+ONE = [
+    # Keys of the language, of later versions, and of none.
+    (PCI + "permision = 1", 4, 1, "permision", "unknown-key", "nearest: permissions, of give.nodes.NAME"),
+    (PCI + "replica = 1", 4, 1, "replica", "unknown-key", "nearest: replicas"),
+    (PCI + "health = { x = 1 }", 4, 1, "health", "not-supported-yet", ""),
+    (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
+    (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
+    (PCI + "replicas = { by = 'x', count = 2 }", 4, 14, "by", "not-supported-yet", ""),
+    ('source = "usb"', 3, 11, "usb", "not-supported-yet", ""),
+    ('source = { dir = "/sys/x" }', 3, 12, "dir", "not-supported-yet", ""),
+    ('source = { node = "/dev/x", every = "5s" }', 3, 29, "every", "not-supported-yet", ""),
+    ('source = { node = "/dev/x{n:int}" }', 3, 26, "{n:int}", "not-supported-yet", ""),
+    (PCI + "match.vf_index = { in = '0-3' }", 4, 20, "in", "not-supported-yet", ""),
+    (PCI + "match.rdma = { exists = true }", 4, 7, "rdma", "not-supported-yet", ""),
+    (PCI + "match.either.a = { driver = 'x' }", 4, 7, "either", "not-supported-yet", ""),
+    (PCI + "match = { './{x}/y' = 'z' }", 4, 11, "'./{x}/y'", "not-supported-yet", ""),
+    # Sources.
+    ("source = 5", 3, 10, "5", "type", 'write "pci"'),
+    ('source = "pcie"', 3, 11, "pcie", "type", "nearest: pci"),
+    ('source = "node"', 3, 11, "node", "type", "write { node = … }"),
+    ('source = "/dev/kvm"', 3, 11, "/dev/kvm", "type", 'write { node = "/dev/kvm" }'),
+    ('source = { node = "/dev/x", kind = "pci" }', 3, 10, '{ node = "/dev/x", kind = "pci" }', "type", ""),
+    ("source = {}", 3, 10, "{}", "type", ""),
+    ('source = { subsystem = "a/b" }', 3, 24, '"a/b"', "type", 'write for example "video4linux"'),
+    ('source = { nodes = "/dev/x" }', 3, 12, "nodes", "unknown-key", "nearest: node"),
+    ('source = { node = "/dev/tty[AU*" }', 3, 28, "[AU*", "glob", 'write "[AU*]"; a literal bracket is "[[]"'),
+    ('source = { node = ["/dev/a", "/dev/**"] }', 3, 36, "**", "glob", None),
+    ('source = { node = "/dev/{a,b}" }', 3, 25, "{a,b}", "glob", 'write a list: ["/dev/a", "/dev/b"]'),
+    ('source = { node = "dev/kvm" }', 3, 20, "dev/kvm", "path", 'write "/dev/kvm"'),
+    ('source = { node = "/dev/../x" }', 3, 20, "/dev/../x", "path", 'write "/x"'),
+    ('source = { node = "/tmp/x" }', 3, 20, "/tmp/x", "path", 'write "/dev/x"'),
+    ('source = { node = "/dev//x" }', 3, 20, "/dev//x", "path", 'write "/dev/x"'),
+    ("source = { node = [] }", 3, 19, "[]", "type", 'write for example "/dev/kvm"'),
+    ("source = { node = 3 }", 3, 19, "3", "type", 'write "3"'),
+    # Clauses.
+    (PCI + "match.vendor = 8086", 4, 16, "8086", "hex-id", 'write "8086"'),
+    (PCI + 'match.vendor = ["8086", 1234]', 4, 25, "1234", "hex-id", 'write "1234"'),
+    (PCI + 'match.vendor = "intel"', 4, 16, '"intel"', "hex-id", 'write for example "10de"'),
+    (PCI + 'match.address = "3b"', 4, 17, '"3b"', "hex-id", 'write for example "0000:3b:00.0" or "3b:00.0"'),
+    (PCI + 'match.vendro = "8086"', 4, 7, "vendro", "unknown-word", "nearest: vendor"),
+    (PCI + 'match = { pf.netdev.nmae = "x" }', 4, 21, "nmae", "unknown-word", "nearest: name"),
+    (PCI + 'match = { driver.liek = "x" }', 4, 18, "liek", "unknown-word", "nearest: like"),
+    (PCI + 'match = { driver = { not = { liek = "x" } } }', 4, 30, "liek", "unknown-key", "nearest: like"),
+    (PCI + 'match = { "pf.driver" = "x" }', 4, 11, '"pf.driver"', "type", "write pf.driver, without quotes"),
+    (PCI + 'match = { "qat/state" = "x" }', 4, 11, '"qat/state"', "unknown-word", ""),
+    (PCI + 'match = { "/etc/x" = "x" }', 4, 11, '"/etc/x"', "unknown-word", ""),
+    (PCI + 'match = { "/sys/../etc/x" = "x" }', 4, 11, '"/sys/../etc/x"', "path", 'write "/etc/x"'),
+    (PCI + 'match = { pf = { "/sys/x" = "x" } }', 4, 18, '"/sys/x"', "path", "write it outside"),
+    (PCI + 'match = { "./[a" = "x" }', 4, 11, '"./[a"', "glob", None),
+    (PCI + 'match = { "./a" = "x", "././a" = "y" }', 4, 24, '"././a"', "type", ""),
+    (PCI + "match.is_vf = 1", 4, 15, "1", "type", "write true or false, without quotes"),
+    (PCI + 'match.vf_index = "3"', 4, 18, '"3"', "type", "write 3, without quotes"),
+    (PCI + "match.driver = 3", 4, 16, "3", "type", 'write "3"'),
+    (PCI + "match.driver = 3.5", 4, 16, "3.5", "type", 'write "3.5"'),
+    (PCI + "match.driver = []", 4, 16, "[]", "type", "write one value at least"),
+    (PCI + "match.driver = {}", 4, 16, "{}", "type", 'write for example = "x"'),
+    (PCI + "match = 'x'", 4, 9, "'x'", "type", ""),
+    (PCI + "match = { not = 'x' }", 4, 11, "not", "type", "write WORD = { not = … }"),
+    (
+        PCI + "match.pf = { not = 'x', driver = 'y' }",
+        4,
+        25,
+        "driver",
+        "type",
+        "write pf.driver = … on a line of its own",
+    ),
+    (PCI + 'match.driver = { has = "x" }', 4, 18, "has", "type", 'write = "x"'),
+    (PCI + "match.driver = { exists = 'yes' }", 4, 27, "'yes'", "type", ""),
+    (PCI + "match.class = { like = '02*' }", 4, 17, "like", "type", ""),
+    (PCI + "match.driver = { like = 3 }", 4, 25, "3", "type", 'write "3"'),
+    (PCI + "match.driver = { like = 'a[' }", 4, 27, "[", "glob", None),
+    (PCI + "match.driver = 'x{pf.driver}'", 4, 18, "{pf.driver}", "text", "compare two words by a join's on"),
+    (PCI + 'match.host.modules = "vfio"', 4, 22, '"vfio"', "type", 'write { has = "vfio" }'),
+    (PCI + 'exclude = { driver = "x" }', 4, 22, '"x"', "type", "an exclusion has a name: exclude.NAME = { … }"),
+    (PCI + "exclude.a = {}", 4, 9, "a", "type", "take it out, or say what it excludes"),
+    (PCI + "exclude.a = false", 4, 9, "a", "nothing-to-take-out", "leave it out"),
+    (PCI + "match = false", 4, 1, "match", "nothing-to-take-out", "leave it out"),
+    # Ids.
+    (PCI + "id = 5", 4, 6, "5", "type", 'write "5"'),
+    (PCI + "id = []", 4, 6, "[]", "type", 'write for example "{pci.address}"'),
+    (PCI + 'id = "{addres}"', 4, 8, "addres", "unknown-word", "nearest: address"),
+    (PCI + 'id = "{address"', 4, 7, "{address", "text", 'a literal brace is "{{"'),
+    (PCI + 'id = "{address|lowr}"', 4, 7, "{address|lowr}", "text", ""),
+    (PCI + 'id = "{./x}"', 4, 7, "{./x}", "text", ""),
+    (PCI + 'id = "{n}"', 4, 8, "n", "unknown-word", ""),
+    (PCI + 'id = "{nodes}"', 4, 7, "{nodes}", "type", ""),
+    (PCI + 'id = "card"', 4, 7, "card", "differs-between-devices", 'write "card-{address}"'),
+    (PCI + 'id = "{address}-{iommu.group}"', 4, 17, "{iommu.group}", "unstable-id", 'write "{address}"'),
+    ('source = { subsystem = "npu" }\nid = "{name}"', 4, 7, "{name}", "unstable-id", 'write for example "{path_id}"'),
+    ('source = { node = "/dev/ttyUSB*" }', 3, 20, "/dev/ttyUSB*", "unstable-id", 'write for example id = "{path_id}"'),
+    ('source = { subsystem = "npu" }', 1, 1, "[[resource]]", "missing", 'write for example id = "{path_id}"'),
+    # Shares.
+    (PCI + 'replicas = "many"', 4, 12, '"many"', "type", "write for example 4"),
+    (PCI + "replicas = 0", 4, 12, "0", "type", "write for example 4"),
+    (PCI + "replicas = true", 4, 12, "true", "type", "write for example 4"),
+    (PCI + "replicas = { count = 0 }", 4, 22, "0", "type", "write for example 4"),
+    (PCI + "replicas = 120000", 4, 12, "120000", "list-size", "at most 119837"),
+    (PCI + "replicas = 70000", 4, 12, "70000", "list-size", "write at most 61680, or make a resource of each device"),
+    # Nodes.
+    (NODE + 'give.nodes.x = { pth = "/dev/x" }', 4, 18, "pth", "unknown-key", "nearest: path"),
+    (NODE + 'give.nodes.x = { to = "/dev/x" }', 4, 12, "x", "missing", 'write path = "{node}"'),
+    (NODE + 'give.nodes = "x"', 4, 14, '"x"', "type", "each has a name: give.nodes.NAME = …"),
+    (NODE + 'give.nodes."a b" = "/dev/x"', 4, 12, '"a b"', "type", ""),
+    (NODE + 'give = "x"', 4, 8, '"x"', "type", ""),
+    (NODE + 'give.nodes.x = "dev/x"', 4, 17, "dev/x", "path", 'write "/dev/x"'),
+    (NODE + 'give.nodes.x = "/dev/../x"', 4, 17, "/dev/../x", "path", 'write "/x"'),
+    (NODE + 'give.nodes.x = "/dev/x/"', 4, 17, "/dev/x/", "path", 'write "/dev/x"'),
+    (NODE + 'give.nodes.x = "{name}"', 4, 17, "{name}", "path", 'write "/dev/{name}"'),
+    (NODE + 'give.nodes.x = "/dev{node}"', 4, 21, "{node}", "path", 'write "{node}"'),
+    (NODE + 'give.nodes.x = "/dev/{n}"', 4, 23, "n", "unknown-word", ""),
+    (NODE + 'give.nodes.x = "/dev/x*"', 4, 23, "*", "glob", 'write source = { node = "/dev/x*" }, and path = "{node}"'),
+    (NODE + 'give.nodes.x = ""', 4, 16, '""', "text", ""),
+    (NODE + 'give.nodes.x = { path = "{node}", to = [] }', 4, 40, "[]", "type", "leave to out, or write a path"),
+    (NODE + 'give.nodes.x = { path = "{node}", to = "./x" }', 4, 41, "./x", "path", 'write "/x"'),
+    (NODE + 'give.nodes.x = { path = "{node}", permissions = "rwx" }', 4, 50, "rwx", "permissions", None),
+    (NODE + 'give.nodes.x = { path = "{node}", permissions = "rr" }', 4, 50, "rr", "permissions", 'write "r"'),
+    (NODE + 'give.nodes.x = { path = "{node}", permissions = "" }', 4, 49, '""', "permissions", None),
+    (NODE + 'give.nodes.x = { path = "{node}", permissions = 6 }', 4, 49, "6", "type", 'write "rw"'),
+    (NODE + 'give.nodes.x = { path = "{node}", optional = "no" }', 4, 46, '"no"', "type", ""),
+    (
+        NODES + 'give.nodes.x = { path = "{node}", to = "/dev/x" }',
+        *(4, 41, "/dev/x", "differs-between-devices", 'write "/dev/x{n}"'),
+    ),
+    (
+        NODES + 'give.nodes.x = { path = "{nodes}", to = "/dev/x{n}" }',
+        *(4, 42, "/dev/x{n}", "differs-between-devices", 'write "/dev/": they keep their names'),
+    ),
+    # Variables.
+    (NODES + 'give.env.A = "{name}"', 4, 15, "{name}", "differs-between-devices", 'add join = ","'),
+    (NODES + 'give.env.A = "{n}"', 4, 15, "{n}", "differs-between-devices", 'add join = ","'),
+    (NODE + 'give.env.A = "{nodes}"', 4, 15, "{nodes}", "differs-between-devices", 'add join = ","'),
+    (NODE + 'give.env.A-B = "x"', 4, 10, "A-B", "env-name", 'write "A_B"'),
+    (NODE + 'give.env.1A = "x"', 4, 10, "1A", "env-name", 'write "_1A"'),
+    (NODE + 'give.env.A = { value = "x", name = "{name}" }', 4, 37, "{name}", "env-name", "write {name|env}"),
+    (NODE + 'give.env.A = { value = "x", name = "{n}_A" }', 4, 37, "{n}_A", "env-name", "write for example DEVICE_{n}"),
+    (NODE + 'give.env.A = { value = "x", join = 1 }', 4, 36, "1", "type", 'write ","'),
+    (NODE + "give.env.A = 5", 4, 14, "5", "type", 'write "5"'),
+    (NODE + 'give.env.A = "a\\u0007"', 4, 14, '"a\\u0007"', "text", ""),
+    (NODE + 'give.env.A = { name = "B" }', 4, 10, "A", "missing", 'write value = "…"'),
+    (NODE + 'give.env.A = "{given.tyt}"\ngive.nodes.tty = "{node}"', 4, 16, "given.tyt", "unknown-word", None),
+    (NODE + 'give.env = { A = "x", B = { name = "A", value = "y" } }', 4, 36, '"A"', "duplicate-name", None),
+    # What is left.
+    (NODE + 'registration = "sockt"', 4, 16, '"sockt"', "type", 'write "socket", the default'),
+    (NODE + "expect = -1", 4, 10, "-1", "type", "write for example 4"),
+    (NODE + "about = 3", 4, 9, "3", "type", 'write "…"'),
+    (NODE + "part = 3", 4, 8, "3", "type", ""),
+    (NODE + "accept.unstable-ids = 'why'", 4, 8, "unstable-ids", "unknown-key", "nearest: unstable-id"),
+    (NODE + "accept.unstable-id = true", 4, 22, "true", "type", 'write "why"'),
+    (NODE + "accept = 'x'", 4, 10, "'x'", "type", None),
+    ('class = "kvmm"', 3, 10, "kvmm", "unknown-class", 'nearest: "kvm"'),
+    ('class = "../kvm"', 3, 10, "../kvm", "unknown-class", None),
+    ("class = 3", 3, 9, "3", "type", ""),
+    (NODE + 'uses = "node"', 4, 8, '"node"', "type", 'write ["node"]'),
+    (NODE + 'uses = ["node", "nod"]', 4, 18, "nod", "unknown-class", 'nearest: "node"'),
+]
+
+
+@pytest.mark.parametrize(("lines", "line", "column", "marked", "code", "write"), ONE, ids=[row[0] for row in ONE])
+def test_one_mistake(configure, lines, line, column, marked, code, write):
+    found = configure({"resources.d/a.toml": HEAD + lines + "\n"}).findings
+    assert len(found) == 1, found
+    (finding,) = found
+    assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", line, code)
+    source = (HEAD + lines).splitlines()[line - 1]
+    assert finding.source_line == source
+    assert (finding.column, source[finding.column - 1 : finding.end_column - 1]) == (column, marked)
+    if write is not None:
+        assert finding.write == write
+
+
+NAMES = [
+    ("foo", "foo", 'write for example "example.com/foo"'),
+    ("kubernetes.io/foo", "kubernetes.io/", 'write for example "example.com/foo"'),
+    ("a.kubernetes.io/b", "kubernetes.io/", 'write for example "example.com/b"'),
+    ("requests.example.com/foo", "requests.", "leave it out"),
+    ("Example.com/foo", "Example.com", 'write "example.com"'),
+    ("example.com/foo/bar", "/", "write one of - _ . instead"),
+    ("example.com/-x", "-x", 'write "x"'),
+    ("example.com/", "example.com/", 'write for example "gpu"'),
+    ("example.com/" + "x" * 64, "x" * 64, ""),
+    ("a" * 245 + "/x", "a" * 245, ""),
+    ("exa_mple.com/x", "exa_mple.com", 'write "exa-mple.com"'),
+    ("/x", "/", 'write for example "example.com"'),
+    ("example.com/a b", "a b", 'write "a-b"'),
+]
+
+
+@pytest.mark.parametrize(("name", "marked", "write"), NAMES)
+def test_a_name_that_the_kubelet_refuses(configure, name, marked, write):
+    text = f'[[resource]]\nname = "{name}"\n{NODE}'
+    (finding,) = configure({"resources.d/a.toml": text}).findings
+    assert (finding.line, finding.code, finding.write) == (2, "resource-name", write)
+    assert finding.source_line[finding.column - 1 : finding.end_column - 1] == marked
+
+
+@pytest.mark.parametrize("name", ["example.com/foo_bar.baz-1", "example.com/FOO", "nodot/x", "a" * 244 + "/x"])
+def test_a_name_that_the_kubelet_takes(configure, name):
+    found = configure({"resources.d/a.toml": f'[[resource]]\nname = "{name}"\n{NODE}'})
+    assert not found.findings
+    assert found.resources[0].name == name
+
+
+def test_ten_mistakes_in_one_run_in_file_order(configure):
+    found = configure(
+        {
+            "resources.d/cam.toml": '[[resource]]\nname = "lab.example/cam"\n[resource.give.nodes.cam]\n'
+            "path  = /dev/video*\n",
+            "resources.d/lab.toml": (
+                "[[resource]]\n"
+                'name  = "Example.com/gpu"\n'
+                'class = "nvidia-gpus"\n'
+                'replicas = "many"\n'
+                "[[resource]]\n"
+                'name = "lab.example/serial"\n'
+                'source = "pci"\n'
+                'permision = "rw"\n'
+                'id = "{addres}"\n'
+                "match = { vendor = 7523 }\n"
+                'give.nodes = { x = { path = "/dev/x", permissions = "rwx" } }\n'
+                "[[resource]]\n"
+                'name = "lab.example/serial"\n'
+                'source = { node = ["/dev/tty[AU*"] }\n'
+            ),
+        }
+    ).findings
+    assert [(finding.line, finding.column, finding.code) for finding in found] == [
+        (4, 9, "toml"),
+        (2, 10, "resource-name"),
+        (3, 10, "unknown-class"),
+        (4, 12, "type"),
+        (8, 1, "unknown-key"),
+        (9, 8, "unknown-word"),
+        (10, 20, "hex-id"),
+        (11, 54, "permissions"),
+        (13, 9, "duplicate-name"),
+        (14, 29, "glob"),
+    ]
+    assert all(finding.severity is Severity.ERROR for finding in found)
+    assert "resources.d/lab.toml:6" in found[8].message
+
+
+def test_what_only_follows_is_not_printed(configure):
+    text = (
+        '[[resource]]\nname = "example.com/x"\nsorce = "pci"\n'  # no source: because of its key
+        '[[resource]]\nname = "example.com/y"\nsource = "usb"\nid = "{seriall}"\nmatch.seriall = "x"\n'  # usb
+        '[[resource]]\nname = "example.com/z"\nsource = "pci"\nlet.a = "./b"\nid = "{a}"\nmatch.a = "x"\n'
+        'give.nodes.a = "{a}"\ngive.env.A = "{a}"\n'  # no such word: because of let
+    )
+    found = configure({"resources.d/a.toml": text}).findings
+    assert [(finding.line, finding.code) for finding in found] == [
+        (3, "unknown-key"),
+        (6, "not-supported-yet"),
+        (12, "not-supported-yet"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "code"),
+    [
+        ("[resource]\nname = 'a/b'\n", 1, 1, "type"),
+        ("resource = 1\n", 1, 12, "type"),
+        ("resource = [1]\n", 1, 12, "type"),
+        ("[[resources]]\n", 1, 3, "unknown-key"),
+        ("[[resource]]\nname = 'a/b'\n", 1, 1, "missing"),
+        ("[[resource]]\nsource = 'pci'\n", 1, 1, "missing"),
+        ("[[resource]]\nname = 5\nsource = 'pci'\n", 2, 8, "type"),
+        ("[[resource]]\nname = 'a/{b}'\nsource = 'pci'\n", 2, 11, "not-supported-yet"),
+        ("x = \n", 1, 4, "toml"),
+        ("resource = [{ match = " + "{ a = " * 40 + "1" + " }" * 41 + "]\n", 1, 1, "type"),
+    ],
+)
+def test_a_file_that_is_no_list_of_resources(configure, text, line, column, code):
+    found = configure({"resources.d/a.toml": text}).findings
+    assert [(finding.line, finding.column, finding.code) for finding in found] == [(line, column, code)]
+
+
+def test_accepted_warnings_are_silent_and_errors_are_not(configure):
+    text = HEAD + 'source = "pci"\nid = "{address}-{iommu.group}"\nreplicas = 70000\n'
+    accepted = text + 'accept = { unstable-id = "one boot", list-size = "one card" }\n'
+    assert [finding.code for finding in configure({"resources.d/a.toml": text}).findings] == [
+        "unstable-id",
+        "list-size",
+    ]
+    assert configure({"resources.d/a.toml": accepted}).findings == ()
+    too_many = accepted.replace("70000", "700000")
+    assert [finding.code for finding in configure({"resources.d/a.toml": too_many}).findings] == ["list-size"]
+
+
+def test_the_most_shares_fit_the_list_and_one_more_does_not(configure):
+    text = HEAD + 'source = { node = "/dev/kvm" }\nreplicas = %d\n'
+    (finding,) = configure({"resources.d/a.toml": text % 1_000_000}).findings
+    most = int(finding.write.removeprefix("at most "))
+    assert configure({"resources.d/a.toml": text % most}).findings == ()
+    assert configure({"resources.d/a.toml": text % (most + 1)}).findings != ()
+
+
+def test_a_class_takes_others_in_by_uses(configure):
+    (finding,) = configure({"classes/c.toml": 'about = "x"\nclass = "node"\n'}).findings
+    assert (finding.line, finding.code, finding.write) == (2, "unknown-key", "a class takes others in by uses")

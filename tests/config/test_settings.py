@@ -1,0 +1,118 @@
+"""agent.toml: exactly these keys, exactly these defaults."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from agent.config import durations
+from agent.config.document import parse
+from agent.config.settings import Settings, read
+
+DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
+
+
+def said(text: str):
+    return read(parse("agent.toml", text))
+
+
+def test_the_file_we_ship_says_every_key_and_its_default():
+    settings, findings = said(DEFAULT.read_text(encoding="utf-8"))
+    assert findings == []
+    assert settings == Settings()
+    written = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
+    assert {name: set(table) for name, table in written.items()} == {
+        name: set(table) for name, table in asdict(settings).items()
+    }
+
+
+def test_nothing_said_is_the_defaults():
+    assert said("") == (Settings(), [])
+
+
+def test_every_kind_of_value():
+    settings, findings = said(
+        """
+        kubelet = { dir = "/d", registration = "watcher" }
+        look = { every = "2m", settle = "1.5s" }
+        reload.watch = true
+        metrics = { listen = "unix:/run/x.sock", max_devices = 0 }
+        paths.classes = ["/a", "/b"]
+        log.level = "debug"
+        """
+    )
+    assert findings == []
+    assert (settings.kubelet.dir, settings.kubelet.registration) == ("/d", "watcher")
+    assert (settings.look.every, settings.look.settle) == (120.0, 1.5)
+    assert (settings.reload.watch, settings.metrics.listen, settings.metrics.max_devices) == (
+        True,
+        "unix:/run/x.sock",
+        0,
+    )
+    assert (settings.paths.classes, settings.log.level) == (("/a", "/b"), "debug")
+    assert settings.paths.state == Settings().paths.state
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "marked", "code", "write"),
+    [
+        ("kubelt.dir = '/x'", 1, "kubelt", "unknown-key", "nearest: kubelet"),
+        ("kubelet.dri = '/x'", 9, "dri", "unknown-key", "nearest: dir"),
+        ("dir = '/x'", 1, "dir", "unknown-key", "it belongs under [kubelet]"),
+        ("[[resource]]", 3, "resource", "unknown-key", "move it to a file in resources.d"),
+        ("look = 5", 8, "5", "type", "write [look]"),
+        ("kubelet.dir = 5", 15, "5", "type", ""),
+        ("kubelet.dir = 'x'", 16, "x", "path", 'write "/x"'),
+        ("kubelet.dir = '/x/../y'", 16, "/x/../y", "path", 'write "/y"'),
+        ("kubelet.dir = '/x/'", 16, "/x/", "path", 'write "/x"'),
+        ("kubelet.dir = '//x'", 16, "//x", "path", 'write "/x"'),
+        ("kubelet.dir = ''", 15, "''", "path", ""),
+        (f"kubelet.dir = '/{'x' * 74}'", 16, f"/{'x' * 74}", "socket-path", "at most 74"),
+        (f"kubelet.watcher_dir = '/{'ö' * 37}'", 24, f"/{'ö' * 37}", "socket-path", "at most 74"),
+        (f"paths.control = '/{'x' * 107}'", 18, f"/{'x' * 107}", "socket-path", ""),
+        ("kubelet.registration = 'sockets'", 24, "'sockets'", "type", 'write "socket"'),
+        ("paths.classes = '/x'", 17, "'/x'", "type", 'write ["/x"]'),
+        ("paths.classes = ['/x', 'y']", 25, "y", "path", 'write "/y"'),
+        ("look.every = 30", 14, "30", "type", 'write "30s"'),
+        ("look.every = '30'", 14, "'30'", "type", 'write for example "30s"'),
+        ("look.every = '0s'", 14, "'0s'", "type", 'write for example "30s"'),
+        ("reload.watch = 'yes'", 16, "'yes'", "type", ""),
+        ("metrics.listen = '9460'", 18, "'9460'", "type", 'write "127.0.0.1:9460" or "unix:/run/…"'),
+        ("metrics.listen = 'unix:run/x'", 24, "run/x", "path", 'write "/run/x"'),
+        ("metrics.max_devices = -1", 23, "-1", "type", ""),
+        ("log.level = 'warn'", 13, "'warn'", "type", 'write "debug"'),
+    ],
+)
+def test_one_mistake(text, column, marked, code, write):
+    settings, findings = said(text)
+    (finding,) = findings
+    line = finding.source_line
+    assert (finding.line, finding.column, line[finding.column - 1 : finding.end_column - 1]) == (1, column, marked)
+    assert (finding.code, finding.write) == (code, write)
+    assert settings == Settings()
+
+
+def test_the_longest_socket_directory_fits():
+    assert said(f"kubelet.dir = '/{'x' * 73}'")[1] == []
+
+
+def test_all_mistakes_at_once_and_the_rest_is_taken():
+    settings, findings = said("[look]\nevery = 3\nsettle = '20ms'\n[log]\nlevle = 'info'\n")
+    assert [(finding.line, finding.code) for finding in findings] == [(2, "type"), (5, "unknown-key")]
+    assert settings.look.settle == 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("50ms", 0.05), ("1.5s", 1.5), ("30s", 30.0), ("10m", 600.0), ("2h", 7200.0), ("1d", 86400.0)],
+)
+def test_a_duration(text, seconds):
+    assert durations.seconds(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1 s", "1w", "1.s", "1e3s", "٣s", "1s\n"])
+def test_no_duration(text):
+    assert durations.seconds(text) is None
