@@ -34,15 +34,22 @@ class Follower:
     @property
     def up_to_date(self) -> bool:
         """Whether what was sent last equals the newest snapshot."""
-        return self._board.snapshot == self._sent
+        newest = self._board.snapshot
+        return newest is self._sent or newest == self._sent
 
 
 class _Board:
-    """One resource: its newest snapshot and who follows it. Each event is replaced when it is set."""
+    """One resource: its newest snapshot and who follows it.
+
+    changed: set, and replaced by another, at each new snapshot: whoever waits wakes once.
+    progress: set when a stream has sent something or ended; cleared by whoever waits for that, before it waits.
+    forgotten: dropped as soon as nobody follows.
+    """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.followers: set[Follower] = set()
+        self.forgotten = False
         self.changed = asyncio.Event()
         self.progress = asyncio.Event()
 
@@ -56,6 +63,7 @@ class Registry:
     def publish(self, snapshot: Snapshot) -> bool:
         """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one."""
         board = self._board(snapshot.resource)
+        board.forgotten = False
         if board.snapshot == snapshot:
             return False
         board.snapshot = snapshot
@@ -65,7 +73,8 @@ class Registry:
 
     def current(self, resource: str) -> Snapshot:
         """The newest snapshot of a resource; empty before the first."""
-        return self._board(resource).snapshot
+        board = self._boards.get(resource)
+        return board.snapshot if board else Snapshot(resource)
 
     @contextmanager
     def follow(self, resource: str) -> Iterator[Follower]:
@@ -78,22 +87,31 @@ class Registry:
         finally:
             board.followers.discard(follower)
             board.progress.set()
+            self._drop_if_forgotten(resource, board)
 
     def streams(self, resource: str) -> int:
         """How many streams of the resource are open."""
-        return len(self._board(resource).followers)
+        board = self._boards.get(resource)
+        return len(board.followers) if board else 0
 
     async def delivered(self, resources: Iterable[str]) -> None:
-        """Return when every open stream of these resources has sent its newest snapshot."""
-        for resource in resources:
-            board = self._board(resource)
+        """Return when every open stream of these resources has sent its newest snapshot, or ended."""
+        for board in [self._boards[name] for name in resources if name in self._boards]:
             while any(not follower.up_to_date for follower in board.followers):
                 board.progress.clear()
                 await board.progress.wait()
 
     def forget(self, resource: str) -> None:
-        """Drop a resource that is served no more."""
-        self._boards.pop(resource, None)
+        """Drop a resource that is served no more. A stream that is still open is told an empty list."""
+        board = self._boards.get(resource)
+        if board is not None:
+            self.publish(Snapshot(resource))
+            board.forgotten = True
+            self._drop_if_forgotten(resource, board)
+
+    def _drop_if_forgotten(self, resource: str, board: _Board) -> None:
+        if board.forgotten and not board.followers:
+            del self._boards[resource]
 
     def _board(self, resource: str) -> _Board:
         board = self._boards.get(resource)

@@ -30,7 +30,9 @@ class Difference:
             ("removed", self.removed, True),
         )
         said = [
-            f"{len(names)} {word}" + (f" ({', '.join(names)})" if named else "") for word, names, named in parts if names
+            f"{len(names)} {word}" + (f" ({', '.join(names)})" if named else "")
+            for word, names, named in parts
+            if names
         ]
         return ", ".join(said) or "no resources"
 

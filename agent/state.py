@@ -10,17 +10,26 @@ import asyncio
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import aiofiles
 
-from agent.core.device import Device, Health, Snapshot
+from agent.core.device import Device, Health, Snapshot, list_order
+from agent.core.text import ID_LIMIT
 
 VERSION = 1
 FILE = "state.json"
 NOT_SEEN = "not seen since the agent started"
+SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take
+LAST_WRITE_SECONDS = 2.0  # how long the way out may wait for a disk
+_ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
+_SHARES_LIMIT = 1_000_000
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -37,16 +46,18 @@ def load(directory: str) -> State:
     """The state of the agent's last life."""
     path = os.path.join(directory, FILE)
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
+        with open(path, "rb") as file:
+            text = file.read(SIZE_LIMIT + 1)
     except FileNotFoundError:
         return State()
-    except (OSError, ValueError) as error:
-        log.warning("state: %s is of no use (%s): starting without it", path, error)
+    except OSError as error:
+        log.warning("state: %s cannot be read (%s): starting without it", path, error)
         return State()
     try:
-        return _from_json(content)
-    except (KeyError, TypeError, ValueError) as error:
+        if len(text) > SIZE_LIMIT:
+            raise ValueError(f"more than {SIZE_LIMIT} bytes")
+        return _from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("state: %s is not as this version writes it (%r): starting without it", path, error)
         return State()
 
@@ -57,7 +68,7 @@ class StateFile:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._wanted: State | None = None
-        self._written: State | None = None
+        self._written = ""
         self._changed = asyncio.Event()
         self._failing = False
 
@@ -67,53 +78,49 @@ class StateFile:
         self._changed.set()
 
     async def run(self) -> None:
-        """Write whatever is saved, until cancelled; the last one is written even then."""
+        """Write whatever is saved, until cancelled; what was saved last is written even then."""
+        writing: asyncio.Task[None] | None = None
         try:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                await self._write()
+                # Not to be torn by a cancellation: its thread would go on, beside that of the last write.
+                writing = asyncio.create_task(self._write())
+                await asyncio.shield(writing)
         finally:
-            self._write_now()
+            await self._finish(writing)
+
+    async def _finish(self, writing: asyncio.Task[None] | None) -> None:
+        try:
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
+                if writing is not None:
+                    await writing
+                await self._write()
+        except TimeoutError:
+            log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
         state = self._wanted
-        if state is None or state == self._written:
+        if state is None:
             return
         path = os.path.join(self._directory, FILE)
+        text = await asyncio.to_thread(_to_json, state)
+        if text == self._written:
+            return
         try:
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             async with aiofiles.open(f"{path}.new", "w", encoding="utf-8") as file:
-                await file.write(_to_json(state))
+                await file.write(text)
                 await file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
             os.replace(f"{path}.new", path)
         except OSError as error:
-            self._report(error)
+            if not self._failing:
+                log.warning("state: cannot be written (%s): ids held by pods will not outlast a restart", error)
+            self._failing = True
             return
         self._failing = False
-        self._written = state
-
-    def _write_now(self) -> None:
-        """The same without waiting, for the way out."""
-        state = self._wanted
-        if state is None or state == self._written:
-            return
-        path = os.path.join(self._directory, FILE)
-        try:
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            with open(f"{path}.new", "w", encoding="utf-8") as file:
-                file.write(_to_json(state))
-            os.replace(f"{path}.new", path)
-        except OSError as error:
-            self._report(error)
-            return
-        self._written = state
-
-    def _report(self, error: OSError) -> None:
-        if not self._failing:
-            log.warning("state: cannot be written (%s): ids held by pods will not be remembered over a restart", error)
-        self._failing = True
+        self._written = text
 
 
 def _to_json(state: State) -> str:
@@ -123,6 +130,7 @@ def _to_json(state: State) -> str:
                 "id": device.id,
                 "place": device.place,
                 "key": device.key,
+                "stamp": device.stamp,
                 "numa": list(device.numa),
                 "shares": device.shares,
                 "first_share": device.first_share,
@@ -135,24 +143,50 @@ def _to_json(state: State) -> str:
 
 
 def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
+    """The state that a file says.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not as `_to_json` writes it.
+    """
+    content = _typed(content, dict)
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}")
     lists = {
-        str(name): Snapshot(str(name), tuple(_device(entry) for entry in devices))
-        for name, devices in content["lists"].items()
+        name: Snapshot(name, tuple(sorted(map(_device, _typed(devices, list)), key=list_order)))
+        for name, devices in _typed(content["lists"], dict).items()
     }
-    return State(lists, frozenset(str(id) for id in content["held"]))  # noqa: A001  the API's own word
+    devices = sorted((device for list_ in lists.values() for device in list_.devices), key=list_order)
+    for device, following in pairwise(devices):
+        if device.form == following.form and following.first_share < (device.shares or 1):
+            raise ValueError(f"{device.id} is in it twice")
+    return State(lists, frozenset(_typed(id, str) for id in _typed(content["held"], list)))  # noqa: A001
 
 
-def _device(entry: Mapping[str, Any]) -> Device:
-    shares = entry["shares"]
+def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
+    entry = _typed(entry, dict)
+    id, first = _typed(entry["id"], str), _typed(entry["first_share"], int)  # noqa: A001  the API's own word
+    shares = None if entry["shares"] is None else _typed(entry["shares"], int)
+    if not _ID.fullmatch(id):
+        raise ValueError(f"{id[:ID_LIMIT]!r} is no id")
+    if not (first == 0 if shares is None else 0 <= first < shares <= _SHARES_LIMIT):
+        raise ValueError(f"{id} has shares from {first} to {shares}")
+    numa = tuple(_typed(node, int) for node in _typed(entry["numa"], list))
+    if any(node < 0 for node in numa):
+        raise ValueError(f"{id} has NUMA nodes {numa}")
     return Device(
-        id=str(entry["id"]),
-        place=str(entry["place"]),
-        key=str(entry["key"]),
+        id=id,
+        place=_typed(entry["place"], str),
+        key=_typed(entry["key"], str),
         health=Health.UNHEALTHY,
         reason=NOT_SEEN,
-        numa=tuple(int(node) for node in entry["numa"]),
-        shares=None if shares is None else int(shares),
-        first_share=int(entry["first_share"]),
+        numa=numa,
+        shares=shares,
+        first_share=first,
+        stamp=_typed(entry["stamp"], str),
     )
+
+
+def _typed(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything
+    if type(value) is not kind:
+        raise TypeError(f"{kind.__name__} expected, not {value!r:.64}")
+    return value

@@ -7,30 +7,19 @@ unless it is held; an id stands in one list at a time, and leaves the old list b
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from agent.core.device import Device, Health, Snapshot, list_bytes, split_share, unhealthy
-from agent.core.look import Candidate, Look
+from agent.core.device import Device, Snapshot, list_bytes, list_order, unhealthy
+from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft
+from agent.core.join import Unlisted, join
+from agent.core.look import Look
 from agent.core.resource import SHARE_MARK, ResourceSpec
-from agent.core.value import natural
 
-FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays listed
 LIST_LIMIT = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
-
-RETIRED = "taken out by configuration"
-ABSENT = "absent"
-
-
-@dataclass(frozen=True, slots=True)
-class Unlisted:
-    """A host device that an entry takes and that is not in its list, with the reason."""
-
-    resource: str
-    place: str
-    key: str
-    reason: str
+_FULL = "the kubelet's list is full (4 MiB)"
+_SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +36,6 @@ class Assembly:
     next_at: float | None = None
 
 
-@dataclass(slots=True)
-class _Draft:
-    """The list of one resource while it is made: what stays of the old one, and candidates that have no id yet."""
-
-    resource: str
-    devices: list[Device] = field(default_factory=list)
-    newcomers: list[Candidate] = field(default_factory=list)
-
-
-class _Held:
-    """Which shares of which ids pods may hold, looked up by base id."""
-
-    def __init__(self, ids: frozenset[str]) -> None:
-        self._shares: dict[str, set[int | None]] = {}
-        for id in ids:  # noqa: A001  the API's own word
-            base, share = split_share(id)
-            self._shares.setdefault(base, set()).add(share)
-            self._shares.setdefault(id, set()).add(None)
-
-    def of(self, device: Device) -> int | None:
-        """The highest held share of the device (0 for one that is whole); None if nothing of it is held."""
-        shares = self._shares.get(device.id)
-        if not shares:
-            return None
-        if device.shares is None:
-            return 0 if None in shares else None
-        within = [n for n in shares if n is not None and device.first_share <= n < device.shares]
-        return max(within, default=None)
-
-
 def assemble(
     look: Look,
     specs: Sequence[ResourceSpec],
@@ -86,213 +45,86 @@ def assemble(
 ) -> Assembly:
     """The lists to be told now.
 
+    What did not change is the same object as in `previous`: a list, and a device within one.
+
     Args:
-        look: the machine as it is.
+        look: the machine as it is, by the same entries.
         specs: the entries, in file order; resources of `previous` that are not among them retire.
         held: ids (as the kubelet sees them) that a pod may hold.
         previous: the lists as last told; at start, those of the state file.
         now: monotonic seconds, for how long something is gone.
     """
-    holding = _Held(held)
+    present = Present(look, Held(held), now)
     candidates = look.candidates()
-    present = {device.place for sighting in look.sightings.values() for device in sighting.devices}
-    refusals = _refusals(look)
-    drafts: dict[str, _Draft] = {}
+    drafts: dict[str, Draft] = {}
     for spec in specs:
-        old = previous.get(spec.name, Snapshot(spec.name))
-        drafts[spec.name] = _keep(
-            spec, old, candidates.get(spec.name, ()), present, refusals, holding, now
-        )
+        old = previous.get(spec.name) or Snapshot(spec.name)
+        drafts[spec.name] = draft(old, spec, candidates.get(spec.name, {}), present)
     for name, old in previous.items():
         if name not in drafts:
-            kept = [_shrunk(device, holding, RETIRED) for device in old.devices]
-            drafts[name] = _Draft(name, [device for device in kept if device])
-    unlisted, moving = _join(specs, drafts, previous)
-    snapshots = {
-        draft.resource: _snapshot(draft, previous.get(draft.resource), unlisted) for draft in drafts.values()
-    }
+            drafts[name] = draft(old, None, {}, present)
+    unlisted, moving = join(specs, drafts, present)
+    snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
     deadlines = (
         device.gone_since + FORGET_SECONDS
-        for snapshot in snapshots.values()
-        for device in snapshot.devices
-        if device.gone_since is not None and holding.of(device) is None
+        for made in drafts.values()
+        for device in made.gone.values()
+        if device.gone_since is not None and not present.held.holds(device)
     )
     return Assembly(snapshots, tuple(unlisted), moving, min(deadlines, default=None))
 
 
-def _keep(
-    spec: ResourceSpec,
-    old: Snapshot,
-    candidates: Sequence[Candidate],
-    present: set[str],
-    refusals: Mapping[tuple[str, str], str],
-    held: _Held,
-    now: float,
-) -> _Draft:
-    """What stays of the old list: devices in their place under their id, and what a pod may hold or miss."""
-    draft = _Draft(spec.name)
-    at_place = {candidate.device.place: candidate for candidate in candidates}
-    for device in sorted(old.devices, key=lambda device: device.gone_since is not None):
-        candidate = at_place.get(device.place)
-        if (device.shares is None) != (spec.shares is None):
-            stays = _shrunk(device, held, RETIRED)
-        elif candidate and (device.id in candidate.ids or (not candidate.ids and device.gone_since is None)):
-            del at_place[device.place]
-            draft.devices.append(_device(candidate, device.id, spec.shares))
-            surplus = replace(device, first_share=spec.shares or 0)
-            stays = _shrunk(surplus, held, RETIRED) if (device.shares or 0) > (spec.shares or 0) else None
-        elif candidate is None and device.place in present:
-            reason = refusals.get((spec.name, device.place), "another entry takes it now")
-            stays = _shrunk(device, held, f"no longer offered: {reason}")
-        else:
-            stays = _absent(device, replaced=candidate is not None, held=held, now=now)
-        if stays:
-            draft.devices.append(stays)
-    draft.newcomers.extend(candidate for candidate in candidates if candidate.device.place in at_place)
-    return draft
+def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unlisted]) -> Snapshot:
+    """The draft as a list: in order, one rule for topology, within the kubelet's limit; the old one if it is equal."""
+    others = [*made.added, *made.gone.values(), *made.remainder()]
+    if old is not None and not others and old.devices == tuple(made.settled):
+        return old
+    devices = _in_order(made.settled, others)
+    if sum(map(len, devices)) > _SURELY_WITHIN:
+        devices = _within_limit(devices, made.resource, held, unlisted)
+    fresh = tuple(_one_topology(devices, old))
+    return old if old is not None and old.devices == fresh else Snapshot(made.resource, fresh)
 
 
-def _join(
-    specs: Sequence[ResourceSpec], drafts: Mapping[str, _Draft], previous: Mapping[str, Snapshot]
-) -> tuple[list[Unlisted], bool]:
-    """Give newcomers their ids and put them into the drafts; the reasons of those left out; whether any only waits."""
-    told = {_identity(device): name for name, old in previous.items() for device in old.devices}
-    told_keys = {device.key: name for name, old in previous.items() for device in old.devices}
-    drafted = [(device, draft.resource) for draft in drafts.values() for device in draft.devices]
-    taken = {_identity(device): resource for device, resource in drafted}
-    keys = {device.key: resource for device, resource in drafted if device.key}
-    unlisted: list[Unlisted] = []
-    moving = False
-    for spec in specs:
-        draft = drafts[spec.name]
-        wanted = Counter(id for candidate in draft.newcomers for id in candidate.ids)  # noqa: A001
-        gone = {device.id: device for device in draft.devices if device.gone_since is not None}
-        for candidate in draft.newcomers:
-            reason, waits = "", False
-            if not candidate.ids:
-                reason = f"it has no id: {candidate.unnamed}"
-            elif (owner := keys.get(candidate.device.key)) and owner != spec.name:
-                reason = f"a pod holds it as {owner}"
-            elif (owner := told_keys.get(candidate.device.key)) and owner != spec.name:
-                reason, waits = f"it leaves {owner} first", True
-            else:
-                choice, reason, waits = _choose(candidate, spec, wanted, gone, taken, told)
-                if choice:
-                    if choice in gone:
-                        draft.devices.remove(gone.pop(choice))
-                    device = _device(candidate, choice, spec.shares)
-                    draft.devices.append(device)
-                    taken[_identity(device)] = spec.name
-            moving |= waits
-            if reason:
-                place = candidate.device
-                unlisted.append(Unlisted(spec.name, place.place, place.key, reason))
-    return unlisted, moving
+def _in_order(devices: list[Device], others: list[Device]) -> list[Device]:
+    """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
+    if len(others) * 16 > len(devices):
+        return sorted((*devices, *others), key=list_order)
+    for device in others:
+        insort(devices, device, key=list_order)
+    return devices
 
 
-def _choose(
-    candidate: Candidate,
-    spec: ResourceSpec,
-    wanted: Counter[str],
-    gone: Mapping[str, Device],
-    taken: Mapping[tuple[str, bool], str],
-    told: Mapping[tuple[str, bool], str],
-) -> tuple[str, str, bool]:
-    """An id for a newcomer, or the reason why it has none, and whether it need only wait for another list."""
-    reason, waits = "", False
-    free: list[str] = []
-    for id in candidate.ids:  # noqa: A001  the API's own word
-        identity = (id, spec.shares is None)
-        owner = taken.get(identity)
-        if owner is not None and not (owner == spec.name and id in gone):
-            reason = reason or f"id {id} is in use by {owner}"
-        elif (teller := told.get(identity)) is not None and teller != spec.name:
-            reason, waits = reason or f"id {id} leaves {teller} first", True
-        else:
-            free.append(id)
-    alone = [id for id in free if wanted[id] == 1]
-    choice = next(iter(alone or free), "")
-    return (choice, "", False) if choice else ("", reason, waits)
-
-
-def _snapshot(draft: _Draft, old: Snapshot | None, unlisted: list[Unlisted]) -> Snapshot:
-    """The draft as a snapshot: one rule for topology, within the kubelet's limit, equal parts taken from the old one."""
-    devices = _within_limit(_one_topology(draft.devices), unlisted, draft.resource)
-    devices.sort(key=lambda device: (natural(device.id), device.first_share))
-    if old is None:
-        return Snapshot(draft.resource, tuple(devices))
-    known = {(_identity(device), device.first_share): device for device in old.devices}
-    same = (known.get((_identity(device), device.first_share)) for device in devices)
-    fresh = tuple(
-        before if before == device else device for before, device in zip(same, devices, strict=True) if device
-    )
-    return old if old.devices == fresh else Snapshot(draft.resource, fresh)
-
-
-def _device(candidate: Candidate, id: str, shares: int | None) -> Device:  # noqa: A002  the API's own word
-    """The device that a candidate makes under an id."""
-    reason = candidate.fault if candidate.ids else f"it has no id now: {candidate.unnamed}"
-    return Device(
-        id=id,
-        place=candidate.device.place,
-        key=candidate.device.key,
-        health=Health.UNHEALTHY if reason else Health.HEALTHY,
-        reason=reason,
-        numa=candidate.numa,
-        shares=shares,
-        nodes=candidate.nodes,
-    )
-
-
-def _absent(device: Device, *, replaced: bool, held: _Held, now: float) -> Device | None:
-    """The device, gone from the host: Unhealthy under its id, until nobody can hold it and it is forgotten."""
-    since = now if device.gone_since is None else device.gone_since
-    if held.of(device) is None and now - since >= FORGET_SECONDS:
-        return None
-    reason = f"{ABSENT}: other hardware is in its place" if replaced else ABSENT
-    return replace(unhealthy(device, reason), gone_since=since)
-
-
-def _shrunk(device: Device, held: _Held, reason: str) -> Device | None:
-    """What must stay listed of a device that is not offered any more: up to the highest held share, Unhealthy."""
-    highest = held.of(device)
-    if highest is None:
-        return None
-    kept = device if device.shares is None else replace(device, shares=highest + 1)
-    return unhealthy(replace(kept, gone_since=None), reason)
-
-
-def _one_topology(devices: list[Device]) -> list[Device]:
+def _one_topology(devices: list[Device], old: Snapshot | None) -> list[Device]:
     """All devices with their NUMA nodes, or none: the kubelet cannot see those without beside those with."""
-    if all(device.numa for device in devices):
+    if all(device.numa for device in devices) or not any(device.numa for device in devices):
         return devices
-    return [replace(device, numa=()) if device.numa else device for device in devices]
+    known = {(device.form, device.first_share): device for device in old.devices} if old else {}
+    bare = [replace(device, numa=()) if device.numa else device for device in devices]
+    before = [known.get((device.form, device.first_share)) for device in bare]
+    return [
+        former if former is not None and former == device else device
+        for former, device in zip(before, bare, strict=True)
+    ]
 
 
-def _within_limit(devices: list[Device], unlisted: list[Unlisted], resource: str) -> list[Device]:
-    """As many devices, oldest first, as one message to the kubelet can hold."""
+def _within_limit(devices: list[Device], resource: str, held: Held, unlisted: list[Unlisted]) -> list[Device]:
+    """As many devices as one message to the kubelet can hold. What pods may hold is in it before all else."""
+    size = sum(_bytes(part) for device in devices if (part := held.part(device)) is not None)
     within: list[Device] = []
-    size = 0
     for device in devices:
-        suffix = 0 if device.shares is None else len(f"{SHARE_MARK}{device.shares}")
-        size += len(device) * list_bytes(len(device.id) + suffix, len(device.numa))
-        if size <= LIST_LIMIT:
+        part = held.part(device)
+        more = _bytes(device) - (_bytes(part) if part is not None else 0)
+        if size + more <= LIST_LIMIT:
+            size += more
             within.append(device)
-        else:
-            unlisted.append(Unlisted(resource, device.place, device.key, "the kubelet's list is full (4 MiB)"))
+            continue
+        unlisted.append(Unlisted(resource, device.place, device.key, _FULL))
+        if part is not None:
+            within.append(unhealthy(part, _FULL, part.gone_since))
     return within
 
 
-def _identity(device: Device) -> tuple[str, bool]:
-    """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
-    return device.id, device.shares is None
-
-
-def _refusals(look: Look) -> Mapping[tuple[str, str], str]:
-    """Why each resource does not take what stands at each place, in words."""
-    return {
-        (refusal.resource, device.place): f"{refusal.address} = {refusal.written}, here {refusal.here}"
-        for sighting in look.sightings.values()
-        for refusal in sighting.refusals
-        for device in sighting.devices
-    }
+def _bytes(device: Device) -> int:
+    suffix = 0 if device.shares is None else len(f"{SHARE_MARK}{device.shares}")
+    return len(device) * list_bytes(len(device.id) + suffix, len(device.numa))

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeAlias
 
 from agent.core.resource import SHARE_MARK
+from agent.core.value import natural
+
+_SHARE_DIGITS = 6  # SHARE_SUFFIX leaves room for no more
+
+
+Form: TypeAlias = tuple[str, bool]
 
 
 class Health(Enum):
@@ -51,8 +58,9 @@ class HostDevice:
 class Device:
     """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
 
+    key, stamp: those of the host device that it was last seen as.
     reason: why it is Unhealthy; empty when it is Healthy.
-    gone_since: monotonic seconds since when the host lacks it; None while it is there.
+    gone_since: monotonic seconds since when the host does not show it; None while it is there.
     nodes: device nodes as last seen, for comparison at the moment of a grant.
     """
 
@@ -66,6 +74,12 @@ class Device:
     first_share: int = 0
     nodes: tuple[Node, ...] = ()
     gone_since: float | None = None
+    stamp: str = ""
+
+    @property
+    def form(self) -> Form:
+        """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
+        return self.id, self.shares is None
 
     def ids(self) -> Iterator[str]:
         """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
@@ -110,16 +124,21 @@ class Snapshot:
 def split_share(id: str) -> tuple[str, int | None]:  # noqa: A002  the API's own word
     """An id of the kubelet's as base and share number; None for an id that has no share."""
     base, mark, share = id.rpartition(SHARE_MARK)
-    if mark and share.isascii() and share.isdecimal() and share == str(int(share)):
+    if mark and len(share) <= _SHARE_DIGITS and share.isascii() and share.isdecimal() and share == str(int(share)):
         return base, int(share)
     return id, None
 
 
-def unhealthy(device: Device, reason: str) -> Device:
-    """The same device, Unhealthy for that reason; itself if it is so already."""
-    if device.health is Health.UNHEALTHY and device.reason == reason:
+def list_order(device: Device) -> tuple[str, bool, int]:
+    """The sort key of a list: natural order of id, a whole device before shares of the same id."""
+    return natural(device.id), device.shares is not None, device.first_share
+
+
+def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:
+    """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
+    if (device.health, device.reason, device.gone_since) == (Health.UNHEALTHY, reason, gone_since):
         return device
-    return replace(device, health=Health.UNHEALTHY, reason=reason)
+    return replace(device, health=Health.UNHEALTHY, reason=reason, gone_since=gone_since)
 
 
 def list_bytes(id_length: int, numa_nodes: int = 0) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from agent.core.device import Device, Node
-from agent.core.resource import NodeGive, ResourceSpec
-from agent.core.text import has_control
-from agent.core.value import Absent, Value
+from agent.core.printable import escape
+from agent.core.resource import EnvGive, NodeGive, ResourceSpec
+from agent.core.text import Fact, Text, has_control
+from agent.core.value import Absent, Scalar, Value, natural
+
+REFUSAL_LIMIT = 200  # characters
 
 
 class Cause(Enum):
@@ -23,11 +26,12 @@ class Cause(Enum):
 
 
 class Refused(Exception):  # noqa: N818  the field's word for it
-    """No grant. `text` is one line for the pod's status: device, reason, next step; at most 200 characters."""
+    """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200."""
 
     def __init__(self, cause: Cause, text: str) -> None:
         self.cause = cause
-        self.text = text if len(text) <= 200 else f"{text[:199]}…"
+        line = escape(text)
+        self.text = line if len(line) <= REFUSAL_LIMIT else f"{line[: REFUSAL_LIMIT - 1]}…"
         super().__init__(self.text)
 
 
@@ -71,132 +75,184 @@ def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], o
 
     Args:
         spec: the resource.
-        ids: the ids asked for.
+        ids: the ids asked for; their order makes no difference.
         chosen: their host devices, each once, in list order of the resource: the order of everything given.
         offered: how many ids the resource lists.
 
     Raises:
         Refused: a required node is missing or not what was listed, or two devices want one path or variable.
     """
-    nodes: dict[str, GrantedNode] = {}
-    env: dict[str, str] = {}
-    values: dict[str, list[str]] = {}
+    draft = _Draft(spec.name)
+    counted: dict[str, int] = {}
     for n, device in enumerate(chosen):
-        given: dict[str, Value | Absent] = {}
-        fact = _facts(spec, device, n, len(ids), offered, given)
-        for give in spec.nodes:
-            out = _give_nodes(give, device, fact, nodes, spec.name)
-            given[f"given.{give.name}"] = tuple(out) if out else Absent("nothing was given")
-        for give_env in spec.env:
-            name = give_env.name.write(fact)
-            written = give_env.value.write_all(fact)
-            if isinstance(name, Absent) or isinstance(written, Absent):
-                continue
-            bucket = values.setdefault(name, [])
-            bucket.extend(value for value in written if value not in bucket)
-            env[name] = (give_env.join or "").join(bucket)
-            if give_env.join is None and len(bucket) > 1:
-                raise Refused(Cause.CONFLICT, f"{spec.name}: {name} would be both {bucket[0]} and {bucket[1]}")
-            if has_control(env[name]):
-                raise Refused(Cause.CONFLICT, f"{spec.name} {device.device.id}: {name} has a control character")
-    return Grant(spec.name, tuple(ids), tuple(nodes.values()), env)
+        words = _Words(spec.name, device, n, counted, asked=len(ids), offered=offered)
+        for node in spec.nodes:
+            draft.add_nodes(node, device, words)
+        for variable in spec.env:
+            draft.add_variable(variable, device.device, words)
+        words.count_on(counted)
+    return Grant(spec.name, tuple(sorted(ids, key=natural)), tuple(draft.nodes.values()), draft.env)
 
 
-def node_paths(spec: ResourceSpec, facts: Callable[[str], Value | Absent]) -> tuple[str, ...]:
+def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
     """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
     paths: dict[str, None] = {}
     for give in spec.nodes:
-        written = give.path.write_all(facts)
+        written = give.path.write_paths(fact)
         if not isinstance(written, Absent):
             paths.update(dict.fromkeys(written))
     return tuple(paths)
 
 
-def _give_nodes(
-    give: NodeGive,
-    chosen: Chosen,
-    fact: Callable[[str], Value | Absent],
-    nodes: dict[str, GrantedNode],
-    resource: str,
-) -> list[str]:
-    """Put the nodes of one `give.nodes` line into the grant; the container paths they come out at."""
-    device = chosen.device
-    hosts = give.path.write_all(fact)
-    if isinstance(hosts, Absent):
-        if give.optional:
-            return []
-        raise Refused(Cause.NODE_MISSING, _missing(resource, device, f"node {give.name}: {hosts.reason}"))
-    out: list[str] = []
-    for index, host in enumerate(hosts):
-        node = chosen.nodes.get(host, Absent("was not looked at"))
-        if isinstance(node, Absent):
-            if give.optional:
+class _Words:
+    """The words of a text under `give`: those of the giving itself, then the device's own.
+
+    `{n}` is the same in all items of a device (rulings 26): the device's number in the container, or, in a text with
+    a list word, the number of the element, counted on over the devices. counted: how many elements each list word had
+    in the devices before this.
+    """
+
+    def __init__(
+        self, resource: str, chosen: Chosen, n: int, counted: Mapping[str, int], *, asked: int, offered: int
+    ) -> None:
+        shares = chosen.device.shares or 1
+        self._facts = chosen.facts
+        self._counted = dict(counted)
+        self._numbers: dict[str, tuple[int, ...]] = {}
+        self.number = n
+        self._own: dict[str, Value | Absent] = {
+            "resource": resource,
+            "id": chosen.device.id,
+            "n": n,
+            "asked": asked,
+            "offered": offered,
+            "all_given": asked == offered,
+            "shares": shares,
+            "share": chosen.shares[0] if chosen.shares else 0,
+            "share_percent": 100 // shares,
+        }
+
+    def __call__(self, word: str) -> Value | Absent:
+        """What a word says."""
+        if word in self._own:
+            return self._own[word]
+        absent = Absent("is given later" if word.startswith("given.") else "was not read")
+        return self._facts.get(word, absent)
+
+    def each(self, text: Text) -> Iterator[tuple[int, Fact]]:
+        """The words for each element of the text's list word, with that element in its place; else themselves."""
+        for slot in text.slots:
+            value = self(slot.word)
+            if isinstance(value, tuple) and value:
+                first = self._counted.get(slot.word, 0)
+                numbers = self._numbers.get(slot.word, range(first, first + len(value)))
+                for n, item in zip(numbers, value, strict=True):
+                    yield n, _overlaid(self, {slot.word: item, "n": n})
+                return
+        yield self.number, self
+
+    def give(self, name: str, paths: Sequence[tuple[int, str]], *, many: bool) -> None:
+        """Remember where a node came out: `given.NAME`, a list where several can."""
+        word = f"given.{name}"
+        if many:
+            self._own[word] = tuple(path for _, path in paths)
+            self._numbers[word] = tuple(n for n, _ in paths)
+        else:
+            self._own[word] = paths[0][1] if paths else Absent("nothing was given")
+
+    def count_on(self, counted: dict[str, int]) -> None:
+        """Add this device's list words to the count."""
+        for word, value in self._facts.items():
+            if isinstance(value, tuple):
+                counted[word] = counted.get(word, 0) + len(value)
+
+
+class _Draft:
+    """A grant while it is made."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._values: dict[str, list[str]] = {}
+        self.nodes: dict[str, GrantedNode] = {}
+        self.env: dict[str, str] = {}
+
+    def add_nodes(self, give: NodeGive, chosen: Chosen, words: _Words) -> None:
+        """Put in what one `give.nodes` line gives of a device."""
+        given: list[tuple[int, str]] = []
+        many = len(give.to) > 1
+        for n, fact in words.each(give.path):
+            many |= fact is not words
+            node = self._node(give, chosen, fact)
+            if node is None:
                 continue
-            raise Refused(Cause.NODE_MISSING, _missing(resource, device, f"{host}: {node.reason}"))
+            for to in give.to:
+                path = to.write_paths(fact)
+                if not isinstance(path, Absent) and len(path) == 1:
+                    given.append((n, self._add_node(path[0], give, node)))
+        words.give(give.name, given, many=many)
+
+    def add_variable(self, give: EnvGive, device: Device, words: _Words) -> None:
+        """Put in what one `give.env` line says of a device."""
+        for _, fact in words.each(give.value):
+            name, value = give.name.write(fact), give.value.write(fact)
+            if isinstance(name, Absent) or isinstance(value, Absent):
+                continue
+            if not name or "=" in name or has_control(name):
+                raise self._conflict(f"{device.id}: {name!r} cannot be the name of a variable")
+            if has_control(value):
+                raise self._conflict(f"{device.id}: {name} has a control character")
+            values = self._values.setdefault(name, [])
+            if value in values:
+                continue
+            values.append(value)
+            if give.join is None and len(values) > 1:
+                raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
+            self.env[name] = (give.join or "").join(values)
+
+    def _node(self, give: NodeGive, chosen: Chosen, fact: Fact) -> tuple[str, Node] | None:
+        """The host path as written and what stands there; none if it is optional and nothing does."""
+        written = give.path.write_paths(fact)
+        if isinstance(written, Absent):
+            path, node = f"node {give.name}", written
+        else:
+            path = written[0]
+            found = chosen.nodes.get(path, Absent("was not looked at"))
+            if isinstance(found, Node):
+                self._check_number(path, found, chosen.device)
+                return path, found
+            node = found
+        if give.optional:
+            return None
+        raise self._missing(chosen.device, f"{path}: {node.reason}")
+
+    def _check_number(self, path: str, node: Node, device: Device) -> None:
+        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile."""
         listed = next((known for known in device.nodes if known.path == node.path), node)
         if listed != node:
-            raise Refused(
-                Cause.NODE_MISSING,
-                _missing(resource, device, f"{host} is {_numbered(node)} now, was listed as {_numbered(listed)}"),
+            raise self._missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
+
+    def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
+        path, node = found
+        container = to + path.rpartition("/")[2] if to.endswith("/") else to
+        earlier = self.nodes.get(container)
+        if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
+            raise self._conflict(
+                f"{container} would be both {earlier.host} {earlier.permissions} and {node.path} {give.permissions}"
             )
-        for to in give.to:
-            container = _container_path(to.write_all(fact), host, index)
-            if container is None:
-                continue
-            earlier = nodes.get(container)
-            if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
-                raise Refused(
-                    Cause.CONFLICT,
-                    f"{resource}: {container} would be both {earlier.host} {earlier.permissions}"
-                    f" and {node.path} {give.permissions}",
-                )
-            nodes[container] = GrantedNode(node.path, container, give.permissions, node)
-            out.append(container)
-    return out
+        self.nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        return container
+
+    def _missing(self, device: Device, reason: str) -> Refused:
+        text = f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}"
+        return Refused(Cause.NODE_MISSING, text)
+
+    def _conflict(self, reason: str) -> Refused:
+        return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
 
 
-def _container_path(written: tuple[str, ...] | Absent, host: str, index: int) -> str | None:
-    if isinstance(written, Absent):
-        return None
-    path = written[index] if len(written) > 1 else written[0]
-    return path + host.rpartition("/")[2] if path.endswith("/") else path
-
-
-def _facts(
-    spec: ResourceSpec,
-    chosen: Chosen,
-    n: int,
-    asked: int,
-    offered: int,
-    given: Mapping[str, Value | Absent],
-) -> Callable[[str], Value | Absent]:
-    """The words of a text under `give`: those of the giving itself, then the device's own."""
-    shares = chosen.device.shares
-    own: dict[str, Value | Absent] = {
-        "resource": spec.name,
-        "id": chosen.device.id,
-        "n": n,
-        "asked": asked,
-        "offered": offered,
-        "all_given": asked == offered,
-        "shares": shares or 1,
-        "share": chosen.shares[0] if chosen.shares else 0,
-        "share_percent": 100 // (shares or 1),
-    }
-
-    def fact(word: str) -> Value | Absent:
-        if word.startswith("given."):
-            return given.get(word, Absent("is given later"))
-        if word in own:
-            return own[word]
-        return chosen.facts.get(word, Absent("was not read"))
-
-    return fact
+def _overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:
+    return lambda word: own[word] if word in own else fact(word)
 
 
 def _numbered(node: Node) -> str:
     return f"{'char' if node.type == 'c' else 'block'} {node.major}:{node.minor}"
-
-
-def _missing(resource: str, device: Device, reason: str) -> str:
-    return f"{resource} {device.id}: {reason}; on the node: device-agent scan {device.place}"

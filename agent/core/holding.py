@@ -9,15 +9,18 @@ kubelet that has just started may not know all its pods yet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 SURE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Ids that a pod may hold, each with the monotonic time since when no answer named it (None: one does, or none
-    came since the grant)."""
+    """Ids that a pod may hold.
+
+    unnamed_since: each with the monotonic time of the first answer that did not name it; None if the last one did, or
+    none came that is late enough after its grant.
+    """
 
     unnamed_since: Mapping[str, float | None] = field(default_factory=dict)
     granted_at: Mapping[str, float] = field(default_factory=dict)
@@ -30,9 +33,7 @@ class Holding:
     def granted(self, ids: Iterable[str], now: float) -> Holding:
         """After a grant of these ids."""
         fresh = tuple(ids)
-        return Holding(
-            {**self.unnamed_since, **dict.fromkeys(fresh)}, {**self.granted_at, **dict.fromkeys(fresh, now)}
-        )
+        return Holding({**self.unnamed_since, **dict.fromkeys(fresh)}, {**self.granted_at, **dict.fromkeys(fresh, now)})
 
     def answered(self, named: frozenset[str], now: float) -> Holding:
         """After an answer of PodResources that names these ids (of ours)."""
@@ -52,4 +53,4 @@ class Holding:
 
 def remembered(ids: Iterable[str]) -> Holding:
     """What an earlier life of the agent knew to be held."""
-    return replace(Holding(), unnamed_since=dict.fromkeys(ids))
+    return Holding(dict.fromkeys(ids))

@@ -6,15 +6,16 @@ The first entry whose clauses hold takes the device, whatever its id, nodes or h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agent.core.clause import Clause, Line, Origin
+from agent.core.candidate import Candidate, candidate
+from agent.core.clause import Clause, Line, Origin, holds
 from agent.core.device import HostDevice, Node
-from agent.core.resource import NodeGive, ResourceSpec, Source
-from agent.core.text import clean_id
-from agent.core.value import Absent, Value, natural, text_of
+from agent.core.resource import ResourceSpec, Source
+from agent.core.text import Fact
+from agent.core.value import Absent, Value, text_of
 
 
 class Reader(Protocol):
@@ -68,14 +69,31 @@ class Touched:
         """Whether anything is touched at all."""
         return self.everything or bool(self.paths) or bool(self.subsystems)
 
+    def reach(self) -> Reach:
+        """What that concerns, for asking about many places."""
+        above = frozenset(parent for path in self.paths for parent in _parents(path))
+        return Reach(self.everything, self.paths, above)
+
     def concerns(self, places: Iterable[str]) -> bool:
         """Whether one of the places is a touched path, lies above one or below one."""
+        return self.reach().concerns(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The touched paths, with all that lies above them: asking costs the same however many paths were touched."""
+
+    everything: bool
+    paths: frozenset[str]
+    above: frozenset[str]
+
+    def concerns(self, places: Iterable[str]) -> bool:
+        """See `Touched.concerns`."""
         if self.everything:
             return True
         return any(
-            place == path or place.startswith(f"{path}/") or path.startswith(f"{place}/")
+            place in self.paths or place in self.above or any(parent in self.paths for parent in _parents(place))
             for place in places
-            for path in self.paths
         )
 
 
@@ -91,23 +109,6 @@ class Refusal:
     written: str
     here: str
     origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A host device that an entry takes, with what the resource's list needs of it.
-
-    ids: alternatives whose words are there, cleaned, best first; `unnamed` says why there is none.
-    fault: why it cannot be handed out now (a required node is missing); empty if it can.
-    """
-
-    resource: str
-    device: HostDevice
-    ids: tuple[str, ...]
-    unnamed: str
-    numa: tuple[int, ...]
-    nodes: tuple[Node, ...]
-    fault: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +128,13 @@ class Look:
     listing: Listing = field(default_factory=Listing)
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
 
-    def candidates(self) -> Mapping[str, tuple[Candidate, ...]]:
-        """The candidates of each resource, in natural order of place."""
-        by_resource: dict[str, list[Candidate]] = {}
-        for sighting in self.sightings.values():
-            if sighting.candidate:
-                by_resource.setdefault(sighting.candidate.resource, []).append(sighting.candidate)
-        return {name: tuple(sorted(found, key=_by_place)) for name, found in by_resource.items()}
+    def candidates(self) -> dict[str, dict[str, Candidate]]:
+        """The candidates of each resource, by key of the host device, in no order that means anything."""
+        by_resource: dict[str, dict[str, Candidate]] = {}
+        for key, sighting in self.sightings.items():
+            if (found := sighting.candidate) is not None:
+                by_resource.setdefault(found.resource, {})[key] = found
+        return by_resource
 
 
 def look(
@@ -143,16 +144,21 @@ def look(
     previous: Look | None = None,
     touched: Touched = EVERYTHING,
 ) -> Look:
-    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`."""
+    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`.
+
+    That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
+    `previous`; with other entries everything has to be looked at.
+    """
+    reach = touched.reach()
     seen: dict[str, dict[Source, HostDevice]] = {}
     for source, devices in listing.found.items():
         for device in devices:
             seen.setdefault(device.key, {})[source] = device
     sightings: dict[str, Sighting] = {}
     for key, by_source in seen.items():
-        old = previous.sightings.get(key) if previous and not touched.everything else None
+        old = previous.sightings.get(key) if previous is not None else None
         devices = tuple(by_source.values())
-        if old is not None and old.devices == devices and not touched.concerns(old.consulted):
+        if old is not None and old.devices == devices and not reach.concerns(old.consulted):
             sightings[key] = old
         else:
             sightings[key] = _sight(specs, by_source, reader)
@@ -161,16 +167,13 @@ def look(
 
 def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | None:
     """The first clause of the entry that turns the device down, or none: it takes it."""
-
-    def fact(word: str) -> Value | Absent:
-        return reader.fact(device, word)
-
+    fact = _facts(device, reader)
     for clause in spec.exclude:
         unread = _unreadable(clause, fact)
         if unread is not None:
             line, value = unread
             return _refusal(spec, line, f"could not be read ({value.reason}), so it stays excluded")
-        if clause.failing(fact) is None:
+        if clause.lines and clause.failing(fact) is None:
             first = clause.lines[0]
             return _refusal(spec, first, _shown(fact(first.word)))
     failing = spec.match.failing(fact)
@@ -179,81 +182,40 @@ def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | N
 
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
     refusals: list[Refusal] = []
-    candidate = None
-    asked: frozenset[str] = frozenset()
+    paths: set[str] = set()
+    taken = None
+
+    def node(path: str) -> Node | Absent:
+        found = reader.node(path)
+        paths.update((path, found.path) if isinstance(found, Node) else (path,))
+        return found
+
     for spec in specs:
         device = by_source.get(spec.source)
         if device is None:
             continue
         refusal = judge(spec, device, reader)
         if refusal is None:
-            candidate, asked = _candidate(spec, device, reader)
+            taken = candidate(spec, device, _facts(device, reader), node)
             break
         refusals.append(refusal)
     devices = tuple(by_source.values())
-    consulted = asked.union(*(reader.consulted(device) for device in devices))
-    return Sighting(devices, candidate, tuple(refusals), consulted)
+    consulted = frozenset(paths).union(*(reader.consulted(device) for device in devices))
+    return Sighting(devices, taken, tuple(refusals), consulted)
 
 
-def _candidate(spec: ResourceSpec, device: HostDevice, reader: Reader) -> tuple[Candidate, frozenset[str]]:
-    """The candidate, and the paths of nodes that were asked for: also one that is missing now may come."""
-
-    def fact(word: str) -> Value | Absent:
-        return reader.fact(device, word)
-
-    ids: list[str] = []
-    unnamed = ""
-    for text in spec.id:
-        written = text.write(fact)
-        if isinstance(written, Absent):
-            unnamed = unnamed or written.reason
-        elif written:
-            ids.append(clean_id(written, spec.suffix_length))
-        else:
-            unnamed = unnamed or f"{text.source} is empty"
-    numa = reader.fact(device, "numa")
-    nodes, fault, asked = _nodes(spec.nodes, device, reader)
-    candidate = Candidate(
-        resource=spec.name,
-        device=device,
-        ids=tuple(dict.fromkeys(ids)),
-        unnamed="" if ids else unnamed,
-        numa=(numa,) if isinstance(numa, int) else (),
-        nodes=nodes,
-        fault=fault,
-    )
-    return candidate, asked
+def _facts(device: HostDevice, reader: Reader) -> Fact:
+    return lambda word: reader.fact(device, word)
 
 
-def _nodes(
-    gives: Sequence[NodeGive], device: HostDevice, reader: Reader
-) -> tuple[tuple[Node, ...], str, frozenset[str]]:
-    found: dict[str, Node] = {}
-    asked: set[str] = set()
-    fault = ""
-    for give in gives:
-        paths = give.path.write_all(lambda word: reader.fact(device, word))
-        if isinstance(paths, Absent):
-            fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
-            continue
-        asked.update(paths)
-        for path in paths:
-            node = reader.node(path)
-            if isinstance(node, Node):
-                found[node.path] = node
-            elif not give.optional:
-                fault = fault or f"{path}: {node.reason}"
-    return tuple(found.values()), fault, frozenset(asked | found.keys())
-
-
-def _unreadable(clause: Clause, fact: Callable[[str], Value | Absent]) -> tuple[Line, Absent] | None:
+def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:
     """A line of an exclusion that could not be read while no other line rules the exclusion out (rulings G.1)."""
     doubt = None
     for line in clause.lines:
         value = fact(line.word)
         if isinstance(value, Absent) and value.unread:
             doubt = doubt or (line, value)
-        elif Clause("", (line,), line.origin).failing(fact):
+        elif not holds(line.test, line.kind, value):
             return None
     return doubt
 
@@ -270,5 +232,7 @@ def _shown(value: Value | Absent) -> str:
     return text_of(value)
 
 
-def _by_place(candidate: Candidate) -> tuple[tuple[tuple[int, int, str], ...], str]:
-    return natural(candidate.device.place), candidate.device.key
+def _parents(path: str) -> Iterator[str]:
+    """Everything that lies above a path."""
+    while path := path.rpartition("/")[0]:
+        yield path

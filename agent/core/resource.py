@@ -8,6 +8,9 @@ from agent.core.clause import Clause, Origin
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share
+GRANT_WORDS = frozenset(
+    ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
+)  # words of the giving itself, beside given.NAME; no source has them
 SHARE_SUFFIX = 8  # characters of the mark and the largest number
 
 
@@ -80,7 +83,8 @@ class ResourceSpec:
         return 0 if self.shares is None else SHARE_SUFFIX
 
     def giving_words(self) -> frozenset[str]:
-        """The words that its nodes and variables mention: what is read anew for each grant."""
+        """The words of the host that its nodes and variables mention: what is read anew for each grant."""
         texts = [text for node in self.nodes for text in (node.path, *node.to)]
         texts += [text for env in self.env for text in (env.name, env.value)]
-        return frozenset(slot.word for text in texts for slot in text.slots)
+        words = {slot.word for text in texts for slot in text.slots}
+        return frozenset(word for word in words if word not in GRANT_WORDS and not word.startswith("given."))

@@ -6,13 +6,16 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agent.core.value import Absent, Value, text_of
+
+Fact: TypeAlias = Callable[[str], Value | Absent]  # what a word says
 
 ID_LIMIT = 63  # characters of a device id, as the device plugin API documents it
 
 _FILTER = re.compile(r"lower|upper|env(?::-)?|(?:first|last|digest):[1-9][0-9]?")
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
 
 
@@ -48,7 +51,7 @@ class Text:
         """Its slots, in order."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Slot))
 
-    def write(self, fact: Callable[[str], Value | Absent]) -> str | Absent:
+    def write(self, fact: Fact) -> str | Absent:
         """The text with every slot filled; absent, with the reason, if one of its words is.
 
         A list word here is a mistake that the load refuses; it is absent with that reason.
@@ -60,7 +63,7 @@ class Text:
             return Absent(f"{self.source} has {len(written)} values")
         return written[0]
 
-    def write_all(self, fact: Callable[[str], Value | Absent]) -> tuple[str, ...] | Absent:
+    def write_all(self, fact: Fact) -> tuple[str, ...] | Absent:
         """As `write`, once for each element of the one list word that the text may have."""
         texts = [""]
         for piece in self.pieces:
@@ -77,12 +80,32 @@ class Text:
             texts = [text + item for text in texts for item in filled]
         return tuple(texts)
 
+    def write_paths(self, fact: Fact) -> tuple[str, ...] | Absent:
+        """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
+
+        Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
+        of itself can so choose a name within a directory, and no more (rulings 28).
+        """
+        leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
+
+        def safe(word: str) -> Value | Absent:
+            value = fact(word)
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, str) and not (word == leading and _may_lead(word, item)) and not _is_name(item):
+                    return Absent(f"{item[:64]!r} cannot be in a path")
+            return value
+
+        written = self.write_all(safe)
+        if not isinstance(written, Absent) and (odd := next((path for path in written if not _is_path(path)), "")):
+            return Absent(f"{odd[:64]!r} is not the shortest form of a path")
+        return written
+
 
 def parse(source: str) -> Text:
-    """A text from what a person wrote; `{{` is a brace.
+    """A text from what a person wrote; `{{` and `}}` are braces.
 
     Raises:
-        TextError: an unclosed or empty brace, a word or filter that cannot be one.
+        TextError: a brace without its partner, nothing in it, a word or filter that cannot be one.
     """
     pieces: list[str | Slot] = []
     literal = ""
@@ -100,6 +123,8 @@ def parse(source: str) -> Text:
                 literal = ""
             pieces.append(_slot(source[at + 1 : end], at))
             at = end + 1
+        elif source[at] == "}":
+            raise TextError("this brace was never opened", at, 1, 'a literal brace is "}}"')
         else:
             literal += source[at]
             at += 1
@@ -133,6 +158,21 @@ def digest(text: str, length: int) -> str:
 def has_control(text: str) -> bool:
     """Whether a character in it is a control character, or no valid Unicode."""
     return any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in text)
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "/" not in text and ".." not in text and not has_control(text)
+
+
+def _may_lead(word: str, text: str) -> bool:
+    below = text.startswith("/dev/") or (word.startswith("given.") and text.startswith("/"))
+    return below and not has_control(text)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a path is absolute and nothing in it is empty, `.` or `..`; a slash may end it."""
+    root, *names = text.removesuffix("/").split("/")
+    return not root and all(name not in {"", ".", ".."} for name in names)
 
 
 def _slot(inside: str, at: int) -> Slot:

@@ -1,7 +1,8 @@
 """The typed values that facts have: how the kernel's text becomes one, how a person's does, when two are equal.
 
 A value is plain: `str`, `int`, `bool` or a tuple of these; what it means is said by the *kind* of its word.
-Canonical forms: `hex` lower case without prefix, `class` six digits, `pci` `DDDD:BB:DD.F`.
+Canonical forms: `hex` lower case without prefix, `class` six digits, `pci` `DDDD:BB:DD.F` (a domain above ffff has as
+many digits as it needs).
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class OperandError(ValueError):
         self.write = write
 
 
-_INT = re.compile(r"[+-]?[0-9]+|0[xX][0-9a-fA-F]+")
-_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]+)")
-_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?")
-_BOOLS = {word: True for word in ("1", "y", "yes", "on", "true")} | {
-    word: False for word in ("0", "n", "no", "off", "false")
-}
+# Lengths are bounded: Python refuses to turn thousands of digits into a number, or back.
+_INT = re.compile(r"[+-]?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16}")
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,32})")
+_PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])(?:\.([0-7]))?")
+_DIGITS = re.compile(r"0*([0-9]+)")
+_BOOLS = dict.fromkeys(("1", "y", "yes", "on", "true"), True) | dict.fromkeys(("0", "n", "no", "off", "false"), False)
 
 
 def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
@@ -94,9 +95,7 @@ def from_person(kind: Kind, written: object) -> Scalar:
                 return written
             raise OperandError("this word is true or false", "write true or false, without quotes")
         case Kind.HEX | Kind.CLASS | Kind.PCI if isinstance(written, int) and not isinstance(written, bool):
-            raise OperandError(
-                "ids are hexadecimal text; TOML reads this as a decimal number", f'write "{written}"'
-            )
+            raise OperandError("ids are hexadecimal text; TOML reads this as a decimal number", f'write "{written}"')
     if not isinstance(written, str):
         raise OperandError(f"this word is {kind.value}, so text in quotes is wanted")
     return _from_text(kind, written)
@@ -138,19 +137,21 @@ def text_of(value: Scalar) -> str:
     return str(value)
 
 
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """A sort key in which `tty10` follows `tty9`."""
-    return tuple(
-        (0, int(piece), "") if piece.isdecimal() else (1, 0, piece)
-        for piece in re.split(r"([0-9]+)", text)
-        if piece
-    )
+def natural(text: str) -> str:
+    """A sort key in which `tty10` follows `tty9`, equal for equal texts only: no order depends on the input's."""
+    # A number goes by its length first, as one character that is lower than letters are. The text itself decides
+    # between `1` and `01`.
+    return f"{_DIGITS.sub(_by_length, text)}\0{text}"
 
 
 def _pci(found: re.Match[str]) -> str:
     domain, bus, slot, function = found.groups()
-    address = f"{(domain or '0000').lower()}:{bus.lower()}:{slot.lower()}"
+    address = f"{int(domain or '0', 16):04x}:{bus.lower()}:{slot.lower()}"
     return f"{address}.{function}" if function else address
+
+
+def _by_length(digits: re.Match[str]) -> str:
+    return chr(len(digits[1])) + digits[1]
 
 
 def _suggest_int(written: object) -> str:

@@ -1,0 +1,93 @@
+"""Candidates: what an entry that has taken a host device makes of it, for its list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent.core.device import HostDevice, Node
+from agent.core.pattern import Pattern, literal, parse
+from agent.core.resource import NodeGive, ResourceSpec
+from agent.core.text import Fact, Text, clean_id
+from agent.core.value import Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A host device that an entry takes, with what the resource's list needs of it.
+
+    ids: alternatives whose words are there, cleaned, best first.
+    unnamed: why the first of the other alternatives cannot be written; empty if all can.
+    numa: its NUMA nodes; empty where none is known.
+    nodes: its device nodes, as far as they are there.
+    fault: why it cannot be handed out now (a required node is missing); empty if it can.
+    possible: what the other alternatives might say if their words were there.
+    """
+
+    resource: str
+    device: HostDevice
+    ids: tuple[str, ...]
+    unnamed: str
+    numa: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    fault: str
+    possible: tuple[Pattern, ...] = ()
+
+    def may_be(self, id: str) -> bool:  # noqa: A002  the API's own word
+        """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
+        return any(pattern.matches(id) for pattern in self.possible)
+
+
+def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable[[str], Node | Absent]) -> Candidate:
+    """What the entry makes of a host device of whose facts `fact` tells, and `node` of what stands at a path."""
+    ids: dict[str, None] = {}
+    unnamed = ""
+    possible: list[Pattern] = []
+    for text in spec.id:
+        written = text.write(fact)
+        if isinstance(written, str) and written:
+            ids[clean_id(written, spec.suffix_length)] = None
+            continue
+        unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
+        possible.append(_possible(text, fact))
+    numa = fact("numa")
+    nodes, fault = _nodes(spec.nodes, fact, node)
+    return Candidate(
+        resource=spec.name,
+        device=device,
+        ids=tuple(ids),
+        unnamed=unnamed,
+        numa=(numa,) if isinstance(numa, int) and numa >= 0 else (),
+        nodes=nodes,
+        fault=fault,
+        possible=tuple(possible),
+    )
+
+
+def _possible(text: Text, fact: Fact) -> Pattern:
+    """The ids that a text could be if its absent words said anything at all."""
+    parts: list[str] = []
+    for piece in text.pieces:
+        written = piece if isinstance(piece, str) else Text(text.source, (piece,)).write(fact)
+        part = literal(clean_id(written)) if isinstance(written, str) and written else "*"
+        if part != "*" or parts[-1:] != ["*"]:
+            parts.append(part)
+    return parse("".join(parts))
+
+
+def _nodes(gives: Sequence[NodeGive], fact: Fact, node: Callable[[str], Node | Absent]) -> tuple[tuple[Node, ...], str]:
+    """The nodes that are there, and why those are not that have to be."""
+    found: dict[str, Node] = {}
+    fault = ""
+    for give in gives:
+        paths = give.path.write_paths(fact)
+        if isinstance(paths, Absent):
+            fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
+            continue
+        for path in paths:
+            there = node(path)
+            if isinstance(there, Node):
+                found[there.path] = there
+            elif not give.optional:
+                fault = fault or f"{path}: {there.reason}"
+    return tuple(found.values()), fault

@@ -1,0 +1,236 @@
+"""Drafts: what stays of a resource's old list, and the candidates that are new to it.
+
+Every old device ends up in one of four ways: *settled* (it is in its place under its id), *gone* (the host does not
+show it; Unhealthy until it is forgotten), *leaving* (there, or its configuration was, but offered no more; Unhealthy
+while a pod may hold it) or *freed* (in no list any more).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from agent.core.candidate import Candidate
+from agent.core.device import Device, Health, Snapshot, split_share, unhealthy
+from agent.core.look import Look
+from agent.core.resource import ResourceSpec
+
+FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays listed
+
+RETIRED = "taken out by configuration"
+ABSENT = "absent"
+
+
+class Held:
+    """Which ids pods may hold, asked by device."""
+
+    def __init__(self, ids: frozenset[str]) -> None:
+        self._ids = ids
+        self._shares: dict[str, list[int]] = {}
+        for id in ids:  # noqa: A001  the API's own word
+            base, share = split_share(id)
+            if share is not None:
+                self._shares.setdefault(base, []).append(share)
+
+    def holds(self, device: Device) -> bool:
+        """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
+        return device.id in (self._ids if device.shares is None else self._shares)
+
+    def part(self, device: Device) -> Device | None:
+        """The device with its shares up to the highest that is held; none if none of them is."""
+        if device.shares is None:
+            return device if device.id in self._ids else None
+        shares = (share for share in self._shares.get(device.id, ()) if device.first_share <= share < device.shares)
+        highest = max(shares, default=None)
+        if highest is None:
+            return None
+        return device if highest + 1 == device.shares else replace(device, shares=highest + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What drafts are made of: the machine as it is, what pods may hold, and the time in monotonic seconds."""
+
+    look: Look
+    held: Held
+    now: float
+
+    def has(self, device: Device) -> bool:
+        """Whether the very thing that was listed is still on the host, whoever takes it now."""
+        sighting = self.look.sightings.get(device.key)
+        return sighting is not None and any(
+            (host.place, host.stamp) == (device.place, device.stamp) for host in sighting.devices
+        )
+
+
+@dataclass(slots=True)
+class Draft:
+    """The list of one resource while it is made.
+
+    settled: in list order, as the old list was.
+    added: settled ones too, in no order.
+    gone: by id.
+    leaving: devices, or the upper shares of some; what is offered again is taken off at the end.
+    freed: devices of the old list that this one does not have.
+    newcomers: by key. doubtful: those that may be a device that is gone, as long as that keeps its id; key to id.
+    """
+
+    resource: str
+    settled: list[Device] = field(default_factory=list)
+    added: list[Device] = field(default_factory=list)
+    gone: dict[str, Device] = field(default_factory=dict)
+    leaving: list[Device] = field(default_factory=list)
+    freed: list[Device] = field(default_factory=list)
+    newcomers: dict[str, Candidate] = field(default_factory=dict)
+    doubtful: dict[str, str] = field(default_factory=dict)
+
+    def devices(self) -> Iterator[Device]:
+        """All that are in it by now; of two that are in each other's way the one that gives way first."""
+        yield from self.leaving
+        yield from self.gone.values()
+        yield from self.settled
+        yield from self.added
+
+    def leave(self, device: Device, reason: str, held: Held) -> None:
+        """Offer a device no more: it stays as far as a pod may hold it."""
+        part = held.part(device)
+        if part is None:
+            self.freed.append(device)
+        else:
+            self.leaving.append(unhealthy(part, reason, gone_since=None))
+
+    def remainder(self) -> list[Device]:
+        """What of those that leave is not offered under the same ids."""
+        if not self.leaving:
+            return []
+        ids = {device.id for device in self.leaving}
+        offered = (device for device in (*self.settled, *self.added, *self.gone.values()) if device.id in ids)
+        covered = {device.form: device.shares or 1 for device in offered}
+        return [part for device in self.leaving if (part := _above(device, covered.get(device.form, 0))) is not None]
+
+
+def draft(old: Snapshot, spec: ResourceSpec | None, candidates: dict[str, Candidate], present: Present) -> Draft:
+    """The draft of one resource, without its newcomers.
+
+    Args:
+        old: its list as last told.
+        spec: its entry; none if it retires.
+        candidates: by key; they are used up.
+        present: where the old devices are looked for.
+    """
+    made = Draft(old.resource, newcomers=candidates)
+    if spec is None:
+        for device in old.devices:
+            made.leave(device, RETIRED, present.held)
+        return made
+    others: list[Device] = []
+    whole = spec.shares is None
+    for device in old.devices:
+        candidate = candidates.get(device.key)
+        if (
+            candidate is not None
+            and device.id in candidate.ids
+            and device.place == candidate.device.place
+            and device.gone_since is None
+            and (device.shares is None) == whole
+            and not device.first_share
+        ):
+            del candidates[device.key]
+            made.settled.append(_settled(made, device, candidate, spec, present.held))
+        else:
+            others.append(device)
+    if others:
+        _judge(made, others, spec, present)
+    return made
+
+
+def offered(candidate: Candidate, id: str, shares: int | None) -> Device:  # noqa: A002  the API's own word
+    """The device that a candidate makes under an id."""
+    return Device(
+        id=id,
+        place=candidate.device.place,
+        key=candidate.device.key,
+        health=Health.UNHEALTHY if candidate.fault else Health.HEALTHY,
+        reason=candidate.fault,
+        numa=candidate.numa,
+        shares=shares,
+        nodes=candidate.nodes,
+        stamp=candidate.device.stamp,
+    )
+
+
+def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Present) -> None:
+    """What becomes of devices that are not simply where they were under the same key."""
+    places: dict[str, list[Candidate]] = {}
+    for key in sorted(made.newcomers):
+        candidate = made.newcomers[key]
+        places.setdefault(candidate.device.place, []).append(candidate)
+    # One that is there comes first: its place is its own, and not that of one which was there before it.
+    for device in sorted(devices, key=lambda device: device.gone_since is not None):
+        here = places.get(device.place, [])
+        same = next((one for one in here if device.id in one.ids), None)
+        doubt = next((one for one in here if one.may_be(device.id)), None)
+        if device.first_share or (device.shares is None) != (spec.shares is None):
+            made.leave(device, RETIRED, present.held)
+        elif same is not None:
+            here.remove(same)
+            del made.newcomers[same.device.key]
+            made.added.append(_settled(made, device, same, spec, present.held))
+        elif doubt is not None:
+            here.remove(doubt)
+            if _absent(made, device, f"it has no id now: {doubt.unnamed}", spec, present):
+                made.doubtful[doubt.device.key] = device.id
+        elif present.has(device):
+            made.leave(device, _why_not(device, spec, present.look), present.held)
+        else:
+            _absent(made, device, f"{ABSENT}: other hardware is in its place" if here else ABSENT, spec, present)
+
+
+def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, held: Held) -> Device:
+    """The device as it is now, under the id it had; the same object if nothing changed."""
+    if (
+        device.reason == candidate.fault
+        and device.nodes == candidate.nodes
+        and device.numa == candidate.numa
+        and device.shares == spec.shares
+        and device.stamp == candidate.device.stamp
+        and device.key == candidate.device.key
+        and device.gone_since is None
+    ):
+        return device
+    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
+        made.leave(replace(device, first_share=spec.shares), RETIRED, held)
+    return offered(candidate, device.id, spec.shares)
+
+
+def _absent(made: Draft, device: Device, reason: str, spec: ResourceSpec, present: Present) -> bool:
+    """Keep a device that the host does not show, unless it may be forgotten."""
+    since = present.now if device.gone_since is None else device.gone_since
+    if present.now >= since + FORGET_SECONDS and not present.held.holds(device):
+        made.freed.append(device)
+        return False
+    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
+        made.leave(replace(device, first_share=spec.shares), RETIRED, present.held)
+        device = replace(device, shares=spec.shares)
+    made.gone[device.id] = unhealthy(device, reason, gone_since=since)
+    return True
+
+
+def _why_not(device: Device, spec: ResourceSpec, look: Look) -> str:
+    """Why a device that is there is not offered any more."""
+    sighting = look.sightings[device.key]
+    if sighting.candidate is not None and sighting.candidate.resource != spec.name:
+        return f"no longer offered: it is {sighting.candidate.resource} now"
+    if sighting.candidate is not None:
+        return f"no longer offered: its id is {next(iter(sighting.candidate.ids), 'unknown')} now"
+    refusal = next((refusal for refusal in sighting.refusals if refusal.resource == spec.name), None)
+    if refusal is None:
+        return f"no longer offered: its source is not {spec.source}"
+    return f"no longer offered: {refusal.address} = {refusal.written}, here {refusal.here}"
+
+
+def _above(device: Device, share: int) -> Device | None:
+    """The shares of a device from that one on; none if there are none. A whole device is one share."""
+    if share >= (device.shares or 1):
+        return None
+    return device if share <= device.first_share else replace(device, first_share=share)

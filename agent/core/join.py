@@ -1,0 +1,135 @@
+"""Joining: which ids newcomers get, and why some have to wait.
+
+An id is unique over all lists, for the kubelet's status of a pod confuses equal ones. Who has it keeps it; among
+newcomers the file order of their entries decides, and within an entry two that come out equal both take their next
+alternative, so that no order of discovery shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.core.candidate import Candidate
+from agent.core.device import Device, Form
+from agent.core.draft import RETIRED, Draft, Present, offered
+from agent.core.resource import ResourceSpec
+from agent.core.value import natural
+
+
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """A host device that an entry takes and that is not in its list, with the reason."""
+
+    resource: str
+    place: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """Why a newcomer is not listed. `moving`: only until another list is delivered."""
+
+    reason: str
+    moving: bool = False
+
+
+def join(specs: Sequence[ResourceSpec], drafts: Mapping[str, Draft], present: Present) -> tuple[list[Unlisted], bool]:
+    """Put newcomers into the drafts; those that are left out, and whether one of them only waits for another list."""
+    unlisted: list[Unlisted] = []
+    moving = False
+    if not any(draft.newcomers for draft in drafts.values()):
+        return unlisted, moving
+    owners = _Owners(drafts, present)
+    for spec in specs:
+        draft = drafts[spec.name]
+        wanted = Counter(id for candidate in draft.newcomers.values() for id in candidate.ids)  # noqa: A001
+        for candidate in sorted(draft.newcomers.values(), key=lambda newcomer: _order(newcomer, draft)):
+            choice = owners.choose(candidate, spec, wanted)
+            if isinstance(choice, _Waits):
+                host = candidate.device
+                unlisted.append(Unlisted(spec.name, host.place, host.key, choice.reason))
+                moving |= choice.moving
+                continue
+            before = draft.gone.pop(choice, None)
+            if before is not None:
+                draft.leave(before, RETIRED, present.held)  # its upper shares, if it is in fewer now
+            device = offered(candidate, choice, spec.shares)
+            draft.added.append(device)
+            owners.listed[device.form] = spec.name
+    return unlisted, moving
+
+
+class _Owners:
+    """Which resource has which id and which host device, as far as newcomers want to know.
+
+    listed: ids in the drafts. leaving: ids in the old lists only.
+    """
+
+    def __init__(self, drafts: Mapping[str, Draft], present: Present) -> None:
+        self._drafts = drafts
+        self._held = present.held
+        candidates = [candidate for draft in drafts.values() for candidate in draft.newcomers.values()]
+        ids = {id for candidate in candidates for id in candidate.ids}  # noqa: A001  the API's own word
+        self.listed: dict[Form, str] = {}
+        self.leaving: dict[Form, str] = {}
+        self._occupied: dict[str, str] = {}
+        self._vacated: dict[str, str] = {}
+        for name, draft in drafts.items():
+            self.listed.update((device.form, name) for device in draft.devices() if device.id in ids)
+            self.leaving.update((device.form, name) for device in draft.freed if device.id in ids)
+            self._occupied.update((device.key, _as(name, device)) for device in draft.leaving if present.has(device))
+            self._vacated.update((device.key, name) for device in draft.freed if present.has(device))
+
+    def choose(self, candidate: Candidate, spec: ResourceSpec, wanted: Counter[str]) -> str | _Waits:
+        """An id for a newcomer, or why it has to wait. `wanted`: how many newcomers of the resource want each id."""
+        draft = self._drafts[spec.name]
+        key = candidate.device.key
+        if key in self._occupied:
+            return _Waits(f"a pod holds it as {self._occupied[key]}")
+        if (owner := self._vacated.get(key, spec.name)) != spec.name:
+            return _Waits(f"it leaves {owner} first", moving=True)
+        if (doubt := draft.doubtful.get(key)) in draft.gone:
+            return _Waits(f"it may be {doubt}: {candidate.unnamed}")
+        if not candidate.ids:
+            return _Waits(f"it has no id: {candidate.unnamed}")
+        contested: list[str] = []
+        for id in candidate.ids:  # noqa: A001  the API's own word
+            waits = self._not_free(id, spec)
+            if waits is not None:
+                return waits
+            if (id, spec.shares is None) in self.listed and id not in draft.gone:
+                continue
+            if wanted[id] == 1:
+                return id
+            contested.append(id)
+        return contested[0] if contested else _Waits(f"id {candidate.ids[0]} is in use by {spec.name}")
+
+    def _not_free(self, id: str, spec: ResourceSpec) -> _Waits | None:  # noqa: A002  the API's own word
+        """Why an id of another resource's cannot be had.
+
+        The next alternative is no way out: which of two entries saw the hardware first would show in its id.
+        """
+        form = (id, spec.shares is None)
+        owner = self.listed.get(form)
+        if owner is not None and owner != spec.name:
+            gone = self._drafts[owner].gone.get(id)
+            if gone is None or gone.form != form or self._held.holds(gone):
+                return _Waits(f"id {id} is in use by {owner}")
+            self._drafts[owner].freed.append(self._drafts[owner].gone.pop(id))
+            del self.listed[form]
+            self.leaving[form] = owner
+        if self.leaving.get(form, spec.name) != spec.name:
+            return _Waits(f"id {id} leaves {self.leaving[form]} first", moving=True)
+        return None
+
+
+def _as(resource: str, device: Device) -> str:
+    return f"{resource} {device.id}"
+
+
+def _order(newcomer: Candidate, draft: Draft) -> tuple[bool, str, str]:
+    """By place; last those in doubt, for one before them may turn out to be the device that they could be."""
+    return newcomer.device.key in draft.doubtful, natural(newcomer.device.place), newcomer.device.key
