@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     top.add_argument("rest", nargs=argparse.REMAINDER)
     arguments = top.parse_args(argv)
     name = "version" if arguments.version else arguments.command
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # any text into any encoding
     if name is None or name == "help" or (arguments.help and not name):
         print(usage())
         return 0
@@ -57,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add(parser)
     rest = ["--help"] if arguments.help else arguments.rest
-    defaults = {"config": CONFIG, "root": "/", "output": "table"}
+    defaults = {"config": CONFIG, "root": "/", "output": "table", "color": "auto"}
     chosen = argparse.Namespace(**{**defaults, **vars(arguments)})
     try:
         code: int = module.run(parser.parse_args(rest, chosen))
@@ -76,6 +79,7 @@ def _common() -> argparse.ArgumentParser:
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR", help="a tree in place of this host: its sys, proc, dev and run")
     common.add_argument("-o", "--output", choices=("table", "json"), help="for people (table) or programs (json)")
+    common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     return common
 
 

@@ -1,0 +1,145 @@
+"""One host device in full: its words, its nodes, how to match it, who takes it and who does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from agent.cli.inventory.overview import taken_by
+from agent.cli.inventory.pci_names import PciNames
+from agent.cli.inventory.take import Inventory, Item, TurnedDown
+from agent.cli.inventory.what import numbered, shown, what
+from agent.cli.inventory.words import facts
+from agent.cli.table import Column, Row, grid, render
+from agent.cli.terminal import Terminal
+from agent.core.pattern import literal
+from agent.core.printable import escape, printable
+from agent.core.value import Absent, Value
+
+INDENT = "    "
+# What tells a device apart, best first; a clause is made of those that are there.
+_TELLING = {
+    "pci": ("vendor", "device", "subsystem_device", "netdev.name", "vf_index", "address"),
+    "usb": ("usb.vendor", "usb.product", "usb.serial", "usb.port"),
+}
+_OTHERS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
+_ENOUGH = {"usb.serial": "usb.port"}  # where the first is there, the second is not needed
+
+
+def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
+    """All that can be said of a device."""
+    said = what(inventory, item, PciNames(inventory.root)).one
+    lines = [terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold") + (f"   {said}" if said else "")]
+    lines.append("  attributes   (the left side is what match, exclude and texts call them)")
+    lines += _words(inventory, item, terminal)
+    lines += _nodes(inventory, item)
+    source, clause = clause_of(inventory, item)
+    lines += ["  as a clause", f"{INDENT}{source}", *([f"{INDENT}{clause}"] if clause else [])]
+    lines += _taker(item)
+    if item.turned_down:
+        lines.append("  turned down")
+        lines += [f"{INDENT}{line}" for line in _refusals(item.turned_down, terminal)]
+    elif item.taken_by is None:
+        lines.append("  turned down  by no entry: none looks where this is")
+    return [terminal.text(line) for line in lines]
+
+
+def clause_of(inventory: Inventory, item: Item) -> tuple[str, str]:
+    """A `source` line and a `match` line of TOML that this device meets; the second is empty where none is needed."""
+    if item.host.source == "node":
+        path = "/".join(literal(part) for part in item.host.name.split("/"))
+        return f"source = {{ node = {quoted(path)} }}", ""
+    label = item.label
+    source = 'source = "pci"' if label == "pci" else f"source = {{ subsystem = {quoted(label)} }}"
+    pairs: dict[str, str] = {}
+    for word in _TELLING.get(label, _OTHERS):
+        value = inventory.fact(item, word)
+        if _writable(value) and not any(enough in pairs and word == spared for enough, spared in _ENOUGH.items()):
+            pairs[word] = operand(value)
+    if label == "pci" and len(pairs) > 3:
+        pairs.pop("address", None)
+    return source, f"match = {{ {', '.join(f'{word} = {text}' for word, text in pairs.items())} }}"
+
+
+def quoted(text: str) -> str:
+    """The text as TOML; only for what is printable."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def operand(value: Value | Absent) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else quoted(str(value))
+
+
+def _writable(value: Value | Absent) -> bool:
+    """Whether a value can stand in a file as it is: one, and without anything that is not seen."""
+    return not isinstance(value, Absent | tuple) and escape(str(value)) == str(value) != ""
+
+
+def _words(inventory: Inventory, item: Item, terminal: Terminal) -> Iterator[str]:
+    there: list[tuple[str, str]] = []
+    missing: list[str] = []
+    unread: list[str] = []
+    for word, value in facts(inventory, item):
+        if isinstance(value, Absent):
+            if value.unread:
+                unread.append(f"{INDENT}{word}  {value.reason}")
+            else:
+                missing.append(word)
+        else:
+            there.append((word, shown(value) or "(empty)"))
+    yield from grid(there, terminal, INDENT)
+    yield from unread
+    if missing:
+        yield f"  absent       {', '.join(missing)}"
+
+
+def _nodes(inventory: Inventory, item: Item) -> Iterator[str]:
+    paths = inventory.fact(item, "nodes")
+    if isinstance(paths, Absent) or not paths:
+        yield "  nodes        none"
+        return
+    for index, path in enumerate(paths if isinstance(paths, tuple) else (paths,)):
+        node = inventory.root.node(str(path))
+        said = node.reason if isinstance(node, Absent) else numbered(node)
+        yield f"  {'nodes' if index == 0 else '':11}  {printable(str(path), None)}   {said}"
+
+
+def _taker(item: Item) -> Iterator[str]:
+    spec = item.taken_by
+    if spec is None:
+        near = taken_by(item).removeprefix("–").strip()
+        yield f"  taken by     nothing{f' ({near})' if near else ''}"
+        for name in item.fits:
+            yield f'  to serve it  [[resource]]  name = "example.com/{name}"  class = "{name}"'
+        return
+    device = item.device
+    known = f" as {device.id}" if device else ""
+    shares = f" ×{spec.shares}" if spec.shares is not None else ""
+    of = f", class {spec.class_name}" if spec.class_name else ""
+    yield f"  taken by     {spec.name}{shares}{known}    {spec.origin}{of}"
+    if device is None:
+        yield "  health       not listed: its id is in use, or the list is full"
+    else:
+        yield f"  health       {device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
+
+
+def _refusals(turned_down: tuple[TurnedDown, ...], terminal: Terminal) -> list[str]:
+    rows = [
+        Row(
+            (
+                turned.refusal.resource,
+                f"{turned.refusal.address} = {printable(turned.refusal.written)}",
+                f"here {printable(turned.refusal.here)}",
+                str(turned.refusal.origin),
+                "all else in the clause holds" if turned.nearly else "",
+            )
+        )
+        for turned in sorted(turned_down, key=lambda turned: not turned.nearly)
+    ]
+    width = None if terminal.width is None else max(1, terminal.width - len(INDENT))
+    columns = (Column(""), Column(""), Column(""), Column(""), Column("", leaves=1))
+    plain = Terminal(width, unicode=terminal.unicode)
+    return render(columns, rows, plain)[1:]

@@ -1,0 +1,118 @@
+"""The overview: a line for each host device that matters, alike ones folded on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from agent.cli.inventory.pci_names import PciNames
+from agent.cli.inventory.take import Inventory, Item
+from agent.cli.inventory.what import shown, what
+from agent.cli.table import Column, Row, render
+from agent.cli.terminal import Terminal
+from agent.core.printable import printable
+
+COLUMNS = (
+    Column("HOST DEVICE"),
+    Column("WHAT", narrowest=12, leaves=1),
+    Column("NUMA", right=True, leaves=2),
+    Column("DRIVER", leaves=3),
+    Column("TAKEN BY"),
+)
+_BRIDGE = "06"  # base class of bridges: of no use to a pod
+
+
+@dataclass(slots=True)
+class _Line:
+    """What becomes one row: the first of some alike items, and how many more there are."""
+
+    name: str
+    one: str
+    alike: str
+    driver: str
+    taken: str
+    style: str
+    numa: list[str] = field(default_factory=list)
+    count: int = 0
+
+
+def overview(inventory: Inventory, terminal: Terminal, *, everything: bool) -> list[str]:
+    """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function."""
+    lines = _lines(inventory, (item for item in inventory.items if everything or _matters(inventory, item)))
+    if terminal.width is not None:
+        lines = _folded(lines)
+    rows = [
+        Row(
+            (
+                f"{line.name} +{line.count - 1}" if line.count > 1 else line.name,
+                line.alike if line.count > 1 else line.one,
+                " ".join(sorted({numa for numa in line.numa if numa})) or "–",
+                line.driver or "–",
+                line.taken,
+            ),
+            line.style,
+        )
+        for line in lines
+    ]
+    return render(COLUMNS, rows, terminal)
+
+
+def summary(inventory: Inventory, milliseconds: float, *, everything: bool) -> str:
+    """The last line: what was read, how long that took, and how to see more."""
+    nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
+    counts = {label: inventory.count(label) for label in dict.fromkeys(item.label for item in inventory.items)}
+    read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
+    read += [f"{sum(counts.values())} others"] if counts else []
+    more = "" if everything else " Everything: scan --all."
+    return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
+
+
+def taken_by(item: Item) -> str:
+    """The resource with its shares, or a dash and what is nearest to taking it."""
+    if item.taken_by is not None:
+        shares = f" ×{item.taken_by.shares}" if item.taken_by.shares is not None else ""
+        unhealthy = " Unhealthy" if item.device is not None and item.device.reason else ""
+        return f"{item.taken_by.name}{shares}{unhealthy}"
+    near = next((turned.refusal.resource for turned in item.turned_down if turned.nearly), "")
+    if near:
+        return f"–  nearest: {near}"
+    return f"–  class {item.fits[0]} fits" if item.fits else "–"
+
+
+def _matters(inventory: Inventory, item: Item) -> bool:
+    if item.taken_by or item.fits or any(turned.nearly for turned in item.turned_down):
+        return True
+    return item.label == "pci" and not str(inventory.fact(item, "class")).startswith(_BRIDGE)
+
+
+def _lines(inventory: Inventory, items: Iterable[Item]) -> list[_Line]:
+    names = PciNames(inventory.root)
+    lines: list[_Line] = []
+    for item in items:
+        said = what(inventory, item, names)
+        unhealthy = item.device is not None and bool(item.device.reason)
+        lines.append(
+            _Line(
+                name=f"{item.label} {printable(item.host.name, None)}",
+                one=said.one,
+                alike=said.alike,
+                driver=shown(inventory.fact(item, "driver")),
+                taken=taken_by(item),
+                style="red" if unhealthy else "" if item.taken_by else "dim",
+                numa=[shown(inventory.fact(item, "numa"))],
+                count=1,
+            )
+        )
+    return lines
+
+
+def _folded(lines: Sequence[_Line]) -> list[_Line]:
+    """Alike ones as the first of them, in its place."""
+    seen: dict[tuple[str, ...], _Line] = {}
+    for line in lines:
+        key = (line.name.partition(" ")[0], line.alike, line.driver, line.taken)
+        first = seen.setdefault(key, line)
+        if first is not line:
+            first.count += 1
+            first.numa += line.numa
+    return list(seen.values())

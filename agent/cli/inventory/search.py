@@ -1,0 +1,117 @@
+"""Finding a host device by any name that people have at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.cli.inventory.take import Inventory, Item
+from agent.config.finding import nearest
+from agent.core.device import split_share
+from agent.core.look import Oddity
+from agent.core.resource import Source
+from agent.core.value import Absent, Kind, OperandError, equal, from_person
+from agent.host.root import Root
+
+_SHOWN = 8  # candidates of an ambiguous name that are listed
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """No device, and why; `suggestions` are names to try. `oddity`: a source came across it, and it is none."""
+
+    reason: str
+    suggestions: tuple[str, ...] = ()
+    oddity: Oddity | None = None
+
+
+def find(inventory: Inventory, name: str) -> Item | NotFound:
+    """The one device that a name means: a path, an address, the kernel's name, an id, or how one of these begins."""
+    for candidates in (_by_path(inventory, name), _by_address(inventory, name), _by_name(inventory, name)):
+        if candidates:
+            return candidates[0]
+    if name.startswith("/"):
+        return _no_device(inventory, name)
+    begun = [item for item in inventory.items if any(known.startswith(name) for known in _names(item))]
+    if len({item.host.key for item in begun}) == 1:
+        return begun[0]
+    if begun:
+        more = f" and {len(begun) - _SHOWN} more" if len(begun) > _SHOWN else ""
+        return NotFound(f"{len(begun)} devices begin so{more}", tuple(item.host.name for item in begun[:_SHOWN]))
+    near = nearest(name, (known for item in inventory.items for known in _names(item)))
+    return NotFound("no such device", (near,) if near else ())
+
+
+def unlisted_source(root: Root, name: str) -> Source | None:
+    """The subsystem of a device that no listed source sees: by its path below /sys, or by its name in a class or bus."""
+    if name.startswith("/sys/"):
+        real = root.real(name)
+        subsystem = Absent("") if isinstance(real, Absent) else root.link(f"{real}/subsystem")
+        return None if isinstance(subsystem, Absent) else Source("subsystem", (subsystem,))
+    if "/" in name or name in {"", ".", ".."}:
+        return None
+    for place, below in (("/sys/class", ""), ("/sys/bus", "/devices")):
+        kinds = root.names(place)
+        for kind in () if isinstance(kinds, Absent) else kinds:
+            if root.exists(f"{place}/{kind}{below}/{name}"):
+                return Source("subsystem", (kind,))
+    return None
+
+
+def _by_path(inventory: Inventory, name: str) -> Sequence[Item]:
+    if not name.startswith("/"):
+        return ()
+    real = inventory.root.real(name)
+    if isinstance(real, Absent):
+        return _ranked(item for item in inventory.items if item.host.name == name)
+    return _ranked(
+        item for item in inventory.items if real in {item.host.directory, item.host.key.removeprefix("node:")}
+    ) or _ranked(item for item in inventory.items if item.host.node == real)
+
+
+def _by_address(inventory: Inventory, name: str) -> Sequence[Item]:
+    """By a PCI address in any form; one without a function means the only one of its slot."""
+    try:
+        wanted = from_person(Kind.PCI, name)
+    except OperandError:
+        return ()
+    found = [item for item in inventory.items if item.label == "pci" and equal(Kind.PCI, item.host.name, wanted)]
+    return found if len(found) == 1 else ()
+
+
+def _by_name(inventory: Inventory, name: str) -> Sequence[Item]:
+    base, share = split_share(name)
+    named = _ranked(item for item in inventory.items if name in _names(item))
+    return named or _ranked(item for item in inventory.items if share is not None and base in _names(item))
+
+
+def _ranked(items: Iterable[Item]) -> Sequence[Item]:
+    """What is taken goes before what is not: one thing may be seen by several sources."""
+    return sorted(items, key=lambda item: item.taken_by is None)
+
+
+def _names(item: Item) -> Iterable[str]:
+    """What a device is called, besides its paths and addresses."""
+    host = item.host
+    names = {host.name, host.name.removeprefix("/dev/"), host.place}
+    if item.device is not None:
+        names.add(item.device.id)
+    if host.source == "pci" and host.name.startswith("0000:"):
+        names.add(host.name.removeprefix("0000:"))
+    return names
+
+
+def _no_device(inventory: Inventory, path: str) -> NotFound:
+    """Why what is at a path, if anything, is no device."""
+    for oddities in inventory.oddities.values():
+        for oddity in oddities:
+            if oddity.path == path:
+                return NotFound(oddity.reason, oddity=oddity)
+    if path.startswith("/dev/"):
+        node = inventory.root.node(path)
+        reason = node.reason if isinstance(node, Absent) else "is a device node that no source could list"
+    else:
+        real = inventory.root.real(path)
+        reason = real.reason if isinstance(real, Absent) else "is no device's directory"
+    near = nearest(path, (item.host.name for item in inventory.items))
+    return NotFound(reason, (near,) if near else ())

@@ -1,0 +1,145 @@
+"""Taking the inventory: one fresh look at everything that a source can see, judged by the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.core.assemble import assemble
+from agent.core.clause import holds
+from agent.core.device import Device, HostDevice
+from agent.core.look import EVERYTHING, Listing, Oddity, Refusal, judge, look
+from agent.core.pattern import literal
+from agent.core.resource import ResourceSpec, Source
+from agent.core.value import Absent, Value, natural
+from agent.host.root import Root
+from agent.scanners import catalog
+from agent.scanners.reading import HostReader
+
+_DEEP = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
+_ALWAYS = (Source("pci"), Source("subsystem", ("usb",)), Source("subsystem", ("net",)))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedDown:
+    """An entry that does not take a device: its first clause against it, and whether that is the only one."""
+
+    refusal: Refusal
+    nearly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One host device. `device` is what the resource in `taken_by` offers of it, if it does.
+
+    fits: device classes that would take it, by name; only of what no entry takes.
+    """
+
+    source: Source
+    host: HostDevice
+    taken_by: ResourceSpec | None = None
+    device: Device | None = None
+    turned_down: tuple[TurnedDown, ...] = ()
+    fits: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The source as it stands before the name: `pci`, `dev`, or the subsystem."""
+        return {"node": "dev", "subsystem": self.source.arguments[0] if self.source.arguments else ""}.get(
+            self.source.kind, self.source.kind
+        )
+
+
+class Inventory:
+    """Everything seen, in order: as the entries name their sources, then PCI, USB, net, the nodes below /dev.
+
+    oddities: what a configured source came across and did not take for a device.
+    """
+
+    def __init__(self, root: Root, items: tuple[Item, ...], oddities: Mapping[Source, Sequence[Oddity]]) -> None:
+        self.items = items
+        self.oddities = oddities
+        self.root = root
+        self._reader = HostReader(root)
+
+    def fact(self, item: Item, word: str) -> Value | Absent:
+        """What a word says of an item."""
+        return self._reader.fact(item.host, word)
+
+    def count(self, label: str) -> int:
+        """How many items a source has, by label; interfaces of USB devices are parts of these."""
+        return sum(item.label == label and not (label == "usb" and ":" in item.host.name) for item in self.items)
+
+
+def take(
+    root: Root, specs: Sequence[ResourceSpec], classes: Sequence[ResourceSpec] = (), also: Sequence[Source] = ()
+) -> Inventory:
+    """Look at the host.
+
+    Args:
+        classes: entries that nobody made, one for each device class, to say which would fit.
+        also: sources to look at besides those of the entries and those always looked at.
+    """
+    configured = tuple(dict.fromkeys(spec.source for spec in specs))
+    nodes = Source("node", tuple(sorted(_nodes(root, "/dev", 1), key=natural)))
+    wanted = (*configured, *_ALWAYS, *(spec.source for spec in classes), *also, nodes)
+    listing = catalog.listing(root, wanted, None, EVERYTHING)
+    reader = HostReader(root)
+    now = look(specs, Listing({source: listing.found[source] for source in wanted}), reader)
+    offered = {
+        device.key: device
+        for snapshot in assemble(now, specs, frozenset(), {}, 0.0).snapshots.values()
+        for device in snapshot.devices
+    }
+    by_name = {spec.name: spec for spec in specs}
+    found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
+    items: dict[str, Item] = {}
+    for source, hosts in found.items():
+        for key, host in hosts.items():
+            sighting = now.sightings[key]
+            spec = by_name[sighting.candidate.resource] if sighting.candidate else None
+            if key in items or (spec and spec.source != source):
+                continue
+            turned = tuple(
+                TurnedDown(refusal, _nearly(by_name[refusal.resource], found, key, reader))
+                for refusal in sighting.refusals
+            )
+            fits = () if spec else tuple(_fitting(classes, found, key, reader))
+            items[key] = Item(source, host, spec, offered.get(key) if spec else None, turned, fits)
+    return Inventory(root, tuple(items.values()), {source: listing.oddities[source] for source in configured})
+
+
+def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
+    """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
+    below = set(root.directories(directory))
+    names = root.names(directory, ordered=False)
+    for name in () if isinstance(names, Absent) else names:
+        path = f"{directory}/{name}"
+        if name in below:
+            if depth < _DEEP:
+                yield from _nodes(root, path, depth + 1)
+        elif isinstance(root.link(path), Absent) and not isinstance(root.node(path), Absent):
+            yield "/".join(literal(part) for part in path.split("/"))
+
+
+_Found = Mapping[Source, Mapping[str, HostDevice]]
+
+
+def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, reader: HostReader) -> Iterator[str]:
+    """The classes that would take what has that key."""
+    for spec in classes:
+        host = found[spec.source].get(key)
+        if host is not None and judge(spec, host, reader) is None:
+            yield spec.class_name or spec.name
+
+
+def _nearly(spec: ResourceSpec, found: _Found, key: str, reader: HostReader) -> bool:
+    """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
+    host = found[spec.source][key]
+
+    def holding(word: str) -> Value | Absent:
+        return reader.fact(host, word)
+
+    failing = sum(not holds(line.test, line.kind, holding(line.word)) for line in spec.match.lines)
+    excluding = sum(clause.failing(holding) is None for clause in spec.exclude)
+    return failing + excluding == 1 and len(spec.match.lines) > failing

@@ -1,0 +1,100 @@
+"""What is on this host, and which resource takes it. A fresh look: needs no agent, no kubelet, no root.
+
+Without DEVICE an overview; with one, all that match can say of it and why each entry takes it or not. DEVICE is any
+name at hand: /dev/kvm, a link below /dev, 3b:00.0, eth0, a path below /sys, a device id, or how one of these begins.
+Exit code 0: answered. 4: no such device, or several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+
+from agent.cli.inventory.classes import shipped
+from agent.cli.inventory.detail import detail
+from agent.cli.inventory.overview import overview, summary
+from agent.cli.inventory.record import record
+from agent.cli.inventory.search import NotFound, find, unlisted_source
+from agent.cli.inventory.take import Inventory, take
+from agent.cli.terminal import Terminal
+from agent.config.finding import Severity
+from agent.config.load import Configuration, load
+from agent.core.printable import escape, printable
+from agent.core.resource import ResourceSpec
+from agent.host.root import Root
+
+NO_SUCH_DEVICE = 4
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The flags of `scan`."""
+    parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device, by any name")
+    parser.add_argument("--all", action="store_true", help="every host device, also those that nothing takes")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, and print."""
+    configuration = load(arguments.config)
+    _warn(configuration, arguments.config)
+    root = Root(arguments.root)
+    started = time.monotonic()
+    inventory = take(root, configuration.resources, shipped())
+    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    if arguments.device is not None:
+        return _one(inventory, configuration.resources, arguments.device, terminal, as_json=arguments.output == "json")
+    if arguments.output == "json":
+        print(json.dumps([record(inventory, item) for item in inventory.items], indent=1))
+        return 0
+    lines = overview(inventory, terminal, everything=arguments.all)
+    last = summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
+    print("\n".join((*lines, *_oddities(inventory))))
+    print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+    return 0
+
+
+def _one(inventory: Inventory, specs: tuple[ResourceSpec, ...], name: str, terminal: Terminal, *, as_json: bool) -> int:
+    """Answer about one device."""
+    found = find(inventory, name)
+    if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
+        inventory = take(inventory.root, specs, also=(source,))
+        found = find(inventory, name)
+    if isinstance(found, NotFound):
+        if found.oddity is not None and not as_json:
+            print(f"{escape(name)}: no device: {found.reason}")
+            return 0
+        hint = f"; nearest: {printable(found.suggestions[0], None)}" if len(found.suggestions) == 1 else ""
+        print(f"device-agent scan: {escape(name)}: {found.reason}{hint}", file=sys.stderr)
+        for suggestion in found.suggestions if len(found.suggestions) > 1 else ():
+            print(f"  {printable(suggestion, None)}", file=sys.stderr)
+        return NO_SUCH_DEVICE
+    if as_json:
+        print(json.dumps(record(inventory, found), indent=1))
+    else:
+        print("\n".join(detail(inventory, found, terminal)))
+    return 0
+
+
+def _oddities(inventory: Inventory) -> list[str]:
+    """What configured sources came across and did not take for a device."""
+    return [
+        f"no device: {printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
+        for source, oddities in inventory.oddities.items()
+        for oddity in oddities
+        if not oddity.reason.startswith("another name of ")
+    ]
+
+
+def _warn(configuration: Configuration, directory: str) -> None:
+    """Say on standard error what of the configuration was left out."""
+    errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
+    if errors:
+        files = len({finding.file for finding in errors})
+        print(
+            f"{len(errors)} error{'s' * (len(errors) != 1)} in {files} file{'s' * (files != 1)}, left out here: "
+            f"device-agent check --config {directory}",
+            file=sys.stderr,
+        )
+    elif not configuration.files:
+        print(f"nothing is configured in {directory}: classes that would fit are shown", file=sys.stderr)

@@ -1,0 +1,90 @@
+"""Tables: columns of text under their titles, made to fit the width there is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.cli.terminal import Terminal, cut, pad
+from agent.core.printable import columns
+
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A title and how the column gives way.
+
+    narrowest: it may be cut down to so many columns; 0 for one that is never cut.
+    leaves: of those that do not fit, the highest leaves first; 0 for one that never does.
+    """
+
+    title: str
+    right: bool = False
+    narrowest: int = 0
+    leaves: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of one line, printable, one for each column; and how they are meant: bold, dim, red, yellow."""
+
+    cells: tuple[str, ...]
+    style: str = ""
+
+
+def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[str]:
+    """The table's lines, its titles first. What must be pasted is never cut, even if the line grows too long."""
+    texts = [tuple(column.title for column in titles), *(row.cells for row in rows)]
+    texts = [tuple(terminal.text(cell) for cell in cells) for cells in texts]
+    widths = [max(columns(cells[index]) for cells in texts) for index in range(len(titles))]
+    kept = list(range(len(titles)))
+    if terminal.width is not None:
+        kept = _fit(titles, widths, terminal.width)
+    styles = ["bold", *(row.style for row in rows)]
+    return [
+        terminal.style(_line(titles, cells, widths, kept), style) for cells, style in zip(texts, styles, strict=True)
+    ]
+
+
+def _fit(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
+    """Narrow columns in place; which of them stay."""
+    kept = list(range(len(titles)))
+    while True:
+        over = sum(widths[index] for index in kept) + len(GAP) * (len(kept) - 1) - width
+        for index in kept:
+            if over > 0 and titles[index].narrowest:
+                less = min(over, max(0, widths[index] - titles[index].narrowest))
+                widths[index] -= less
+                over -= less
+        leaving = max(kept, key=lambda index: titles[index].leaves)
+        if over <= 0 or not titles[leaving].leaves:
+            return kept
+        kept.remove(leaving)
+
+
+def _line(titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], kept: Sequence[int]) -> str:
+    shown = [pad(cut(cells[index], widths[index]), widths[index], right=titles[index].right) for index in kept]
+    return GAP.join(shown).rstrip()
+
+
+def grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> list[str]:
+    """Pairs side by side as far as they fit; one pair a line where there is no width."""
+    if not cells:
+        return []
+    cells = [(terminal.text(name), terminal.text(value)) for name, value in cells]
+    name = max(columns(cell[0]) for cell in cells)
+    room = (terminal.width or 0) - len(indent)
+    value = min(max(columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))
+    across = 1 if terminal.width is None else max(1, (room + 2) // (name + value + 4))
+    lines: list[str] = []
+    line = ""
+    at = 0
+    for left, right in cells:
+        wide = columns(right) > value
+        if line and (at >= across or wide):
+            lines.append(line)
+            line, at = "", 0
+        line += pad(f"{pad(left, name)}  {right}", name + value + 4)
+        at += across if wide else 1
+    return [f"{indent}{each}".rstrip() for each in [*lines, line]]
