@@ -106,9 +106,9 @@ class Connection(H2Protocol):
         """A peer connected."""
         if len(self._present) >= CONNECTION_LIMIT:
             log.warning("closed a connection: %d are open", len(self._present))
-            cast(asyncio.Transport, transport).abort()
+            cast("asyncio.Transport", transport).abort()
             return
-        self._transport = cast(asyncio.Transport, transport)  # a stream socket's; uvloop's is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # a stream socket's; uvloop's is no subclass
         self._present.add(self)
         super().connection_made(transport)
         # Frames of unknown kinds are to be ignored (RFC 9113 §5.5); grpclib raises.

@@ -14,7 +14,11 @@ DEADLINE_SECONDS = 13.0  # the kubelet gives itself 10 to dial back; 12 to 15 (k
 
 
 class Unreachable(Exception):  # noqa: N818  the field's word for it
-    """There is no kubelet behind the socket, or it went away; says why."""
+    """There is no kubelet behind the socket, or it went away; says why. `sent`: it may have had the request."""
+
+    def __init__(self, reason: str, *, sent: bool) -> None:
+        super().__init__(reason)
+        self.sent = sent
 
 
 class RefusedByKubelet(Exception):  # noqa: N818  the field's word for it
@@ -43,14 +47,16 @@ async def register(
         TimeoutError: it did not answer in time; a stream may open all the same (kubelet-contract #4).
     """
     request = RegisterRequest(version=VERSION, endpoint=endpoint, resource_name=resource, options=options.message())
+    sent = False
     try:
         async with asyncio.timeout(deadline), dial(kubelet_socket) as channel:
+            sent = True
             await RegistrationStub(channel).register(request, timeout=deadline)
     except GRPCError as error:
         raise RefusedByKubelet(one_line(error.message or error.status.name)) from error
     except TimeoutError:
         raise TimeoutError(f"Register did not return within {deadline:g} s") from None
     except StreamTerminatedError as error:
-        raise Unreachable("the connection was lost") from error
+        raise Unreachable("the connection was lost", sent=True) from error
     except OSError as error:
-        raise Unreachable(error.strerror or str(error)) from error
+        raise Unreachable(error.strerror or str(error), sent=sent) from error

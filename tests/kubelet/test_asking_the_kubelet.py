@@ -1,0 +1,154 @@
+"""Our calls to the kubelet: Register and PodResources."""
+
+import asyncio
+import os
+import socket
+from contextlib import asynccontextmanager, closing, suppress
+
+import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from agent.kubelet.call import calls
+from agent.kubelet.connection import Connection
+from agent.kubelet.messages import v1
+from agent.kubelet.messages.v1beta1 import Empty, RegistrationBase
+from agent.kubelet.pod_resources import Holder, Unavailable, holders
+from agent.kubelet.register import RefusedByKubelet, Unreachable, register
+from agent.kubelet.wire import Options
+
+
+class Kubelet(RegistrationBase):
+    def __init__(self):
+        self.requests = []
+        self.error = None
+        self.gate = None
+
+    async def register(self, message):
+        self.requests.append(message)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return Empty()
+
+
+class Lister(v1.PodResourcesListerBase):
+    def __init__(self, answer):
+        self.answer = answer
+
+    async def list(self, message):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@asynccontextmanager
+async def served(directory, *services):
+    """Services on a socket, in the plainest way."""
+    table, present = {}, set()
+    for service in services:
+        table.update(calls(service, pytest.fail))
+    path = f"{directory}/kubelet.sock"
+    server = await asyncio.get_running_loop().create_unix_server(lambda: Connection(table, present), path)
+    try:
+        yield path
+    finally:
+        server.close()
+        for connection in set(present):
+            connection.abort()
+        with suppress(FileNotFoundError):  # Python 3.13 did it
+            os.unlink(path)
+
+
+async def test_register_says_what_the_interface_wants(kit):  # 5
+    kubelet = Kubelet()
+    async with served(kit.directory, kubelet) as path:
+        await register(path, "x.sock", "example.com/a", Options(preferred=True))
+    (request,) = kubelet.requests
+    assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", "x.sock", "example.com/a")
+    assert request.options == Options(preferred=True).message()
+
+
+async def test_nobody_there(kit):
+    with pytest.raises(Unreachable, match="No such file"):
+        await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
+    with closing(socket.socket(socket.AF_UNIX)) as dead:
+        dead.bind(f"{kit.directory}/kubelet.sock")
+    with pytest.raises(Unreachable, match="refused"):
+        await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
+
+
+async def test_a_refusal_keeps_the_kubelets_text(kit):
+    kubelet = Kubelet()
+    kubelet.error = GRPCError(Status.UNKNOWN, "device plugin already connected: /x\ny")
+    async with served(kit.directory, kubelet) as path:
+        with pytest.raises(RefusedByKubelet, match=r"^device plugin already connected: /x\\ny$"):
+            await register(path, "x.sock", "example.com/a")
+
+
+async def test_a_kubelet_that_hangs(kit):
+    kubelet = Kubelet()
+    kubelet.gate = asyncio.Event()
+    async with served(kit.directory, kubelet) as path:
+        with pytest.raises(TimeoutError, match="within"):
+            await register(path, "x.sock", "example.com/a", deadline=0.05)
+
+
+async def test_a_kubelet_that_dies_meanwhile(kit):
+    async def hang_up(reader, writer):
+        await reader.read(10)
+        writer.close()
+
+    server = await asyncio.start_unix_server(hang_up, f"{kit.directory}/kubelet.sock")
+    try:
+        with pytest.raises(Unreachable, match="lost"):
+            await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
+    finally:
+        server.close()
+
+
+def pods():
+    def container(name, *devices):
+        return v1.ContainerResources(
+            name=name, devices=[v1.ContainerDevices(resource_name=r, device_ids=list(ids)) for r, *ids in devices]
+        )
+
+    return v1.ListPodResourcesResponse(
+        pod_resources=[
+            v1.PodResources(
+                name="p1", namespace="n", containers=[container("c", ("e/a", "1", "2"), ("e/a", "1"), ("e/b", "1"))]
+            ),
+            v1.PodResources(name="p2", namespace="n", containers=[container("c"), container("d", ("e/a", "2"))]),
+        ]
+    )
+
+
+async def test_each_device_counts_once_with_all_who_hold_it(kit):  # 97
+    async with served(kit.directory, Lister(pods())) as path:
+        assert await holders(path, 5) == {
+            ("e/a", "1"): (Holder("n", "p1", "c"),),
+            ("e/a", "2"): (Holder("n", "p1", "c"), Holder("n", "p2", "d")),
+            ("e/b", "1"): (Holder("n", "p1", "c"),),
+        }
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        (GRPCError(Status.RESOURCE_EXHAUSTED, "rejected by rate limit"), True),
+        (GRPCError(Status.UNAVAILABLE), True),
+        (GRPCError(Status.UNIMPLEMENTED, "unknown method"), False),
+    ],
+)
+async def test_no_answer_is_never_fatal(kit, error, retry):  # 95
+    async with served(kit.directory, Lister(error)) as path:
+        with pytest.raises(Unavailable, match=error.status.name) as unavailable:
+            await holders(path, 5)
+    assert unavailable.value.retry is retry
+
+
+async def test_no_socket_is_never_fatal(kit):
+    with pytest.raises(Unavailable, match="No such file") as unavailable:
+        await holders(f"{kit.directory}/kubelet.sock", 5)
+    assert unavailable.value.retry

@@ -1,0 +1,141 @@
+"""The model on the wire: lists, grants, refusals."""
+
+from dataclasses import replace
+
+import pytest
+from grpclib.const import Status
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.device import Device, Health, Node, Snapshot
+from agent.core.grant import Cause, Grant, GrantedNode, Refused
+from agent.kubelet.messages import v1beta1
+from agent.kubelet.wire import ListEncoder, Options, container_response, one_line, refusal
+
+devices = st.builds(
+    Device,
+    id=st.text("abcxyz0189:.-_", min_size=1, max_size=63),
+    place=st.just("p"),
+    key=st.just("k"),
+    health=st.sampled_from(Health),
+    reason=st.sampled_from(["", "hot"]),
+    numa=st.sampled_from([(), (0,), (1,), (0, 1), (130, 70000)]),
+    shares=st.sampled_from([None, 1, 3]),
+    first_share=st.just(0),
+)
+lists = st.lists(devices, max_size=12, unique_by=lambda device: device.id)
+
+
+def naive(snapshot):
+    """The list by generated code alone, as the table of the interface has it."""
+    return v1beta1.ListAndWatchResponse(
+        devices=[
+            v1beta1.Device(
+                id=name,
+                health=device.health.value,
+                topology=v1beta1.TopologyInfo(nodes=[v1beta1.NumaNode(id=node) for node in device.numa])
+                if device.numa
+                else None,
+            )
+            for device in snapshot.devices
+            for name in device.ids()
+        ]
+    )
+
+
+@given(st.lists(lists, min_size=1, max_size=4))
+def test_lists_are_those_of_the_generated_code_whatever_came_before(history):
+    encoder = ListEncoder()
+    for some in history:
+        snapshot = Snapshot("example.com/a", tuple(some))
+        wire = encoder.encode(snapshot).SerializeToString()
+        assert wire == bytes(naive(snapshot))
+        assert v1beta1.ListAndWatchResponse.FromString(wire) == naive(snapshot)
+
+
+@given(lists, st.data())
+def test_the_same_objects_in_another_order_are_not_encoded_again(some, data):
+    encoder = ListEncoder()
+    encoder.encode(Snapshot("example.com/a", tuple(some)))
+    subset = tuple(data.draw(st.permutations(some)))[: data.draw(st.integers(0, len(some)))]
+    other = Snapshot("example.com/a", subset)
+    assert encoder.encode(other).wire == bytes(naive(other))
+    assert encoder.encoded == len(some)
+
+
+def test_one_change_among_ten_thousand_encodes_one():
+    many = [Device(f"d{n}", f"p{n}", f"k{n}", Health.HEALTHY) for n in range(10_000)]
+    encoder = ListEncoder()
+    before = encoder.encode(Snapshot("example.com/a", tuple(many)))
+    assert encoder.encoded == 10_000
+    many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason="hot")
+    after = encoder.encode(Snapshot("example.com/a", tuple(many)))
+    assert encoder.encoded == 10_001
+    assert len(after.wire) == len(before.wire) + 2
+    del many[5]
+    encoder.encode(Snapshot("example.com/a", tuple(many)))
+    assert encoder.encoded == 10_001
+
+
+def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_nothing():
+    encoder = ListEncoder()
+    first = Snapshot("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason="hot"),))
+    ready = encoder.encode(first)
+    assert encoder.encode(first) is ready
+    unseen = Snapshot("example.com/a", (replace(first.devices[0], reason="hotter", gone_since=1.0),))
+    assert encoder.encode(unseen) is ready
+    assert encoder.encoded == 1
+
+
+def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
+    ready = ListEncoder().encode(Snapshot("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
+    assert isinstance(ready, v1beta1.ListAndWatchResponse)
+    assert bytes(ready) == ready.SerializeToString() == ready.wire
+
+
+def test_a_grant():
+    node = GrantedNode("/dev/ttyUSB0", "/dev/modem", "rw", Node("/dev/ttyUSB0", "c", 188, 0))
+    answer = container_response(Grant("example.com/a", ("a",), (node,), {"A": "1", "B": "ü"}))
+    assert answer == v1beta1.ContainerAllocateResponse(
+        envs={"A": "1", "B": "ü"},
+        devices=[v1beta1.DeviceSpec(container_path="/dev/modem", host_path="/dev/ttyUSB0", permissions="rw")],
+    )
+
+
+def test_bytes_that_are_no_text_are_refused_not_sent():
+    with pytest.raises(Refused, match="UTF-8"):
+        container_response(Grant("example.com/a", env={"SERIAL": "\udcff"}))
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [
+        (Cause.UNKNOWN_ID, Status.NOT_FOUND),
+        (Cause.UNHEALTHY, Status.FAILED_PRECONDITION),
+        (Cause.NODE_MISSING, Status.FAILED_PRECONDITION),
+        (Cause.CONFLICT, Status.FAILED_PRECONDITION),
+        (Cause.DEADLINE, Status.DEADLINE_EXCEEDED),
+    ],
+)
+def test_every_cause_has_its_status_and_keeps_its_text(cause, status):
+    error = refusal(Refused(cause, "example.com/a gpu-1: gone; ü"))
+    assert (error.status, error.message) == (status, "example.com/a gpu-1: gone; ü")
+
+
+def test_every_cause_has_a_status():
+    assert all(refusal(Refused(cause, "x")).status for cause in Cause)
+
+
+@given(st.text(st.characters(), max_size=400))
+def test_texts_are_one_printable_line_of_limited_length(text):
+    line = one_line(text)
+    assert line.isprintable()
+    assert len(line) <= 200
+    line.encode()
+
+
+def test_options():
+    assert Options().message() == v1beta1.DevicePluginOptions()
+    assert Options(pre_start=True, preferred=True).message() == v1beta1.DevicePluginOptions(
+        pre_start_required=True, get_preferred_allocation_available=True
+    )
