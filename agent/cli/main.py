@@ -1,6 +1,7 @@
 """The command line: which commands there are, the flags that all of them know, and the exit codes.
 
-A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for.
+A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for. Its `DEFAULTS`, if
+it has some, go over the common ones.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module.add(parser)
     rest = ["--help"] if arguments.help else arguments.rest
     defaults = {"config": CONFIG, "root": "/", "output": "table", "color": "auto"}
-    chosen = argparse.Namespace(**{**defaults, **vars(arguments)})
+    chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
     try:
         code: int = module.run(parser.parse_args(rest, chosen))
         sys.stdout.flush()

@@ -16,5 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print it."""
     del arguments
-    print(f"device-agent {__version__} (Python {platform.python_version()}, {platform.release()}, {platform.machine()})")
+    print(
+        f"device-agent {__version__} (Python {platform.python_version()}, {platform.release()}, {platform.machine()})"
+    )
     return 0

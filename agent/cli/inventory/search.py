@@ -43,7 +43,7 @@ def find(inventory: Inventory, name: str) -> Item | NotFound:
 
 
 def unlisted_source(root: Root, name: str) -> Source | None:
-    """The subsystem of a device that no listed source sees: by its path below /sys, or by its name in a class or bus."""
+    """The subsystem of a device that no listed source sees, by its path below /sys or its name in a class or bus."""
     if name.startswith("/sys/"):
         real = root.real(name)
         subsystem = Absent("") if isinstance(real, Absent) else root.link(f"{real}/subsystem")

@@ -77,6 +77,8 @@ def take(
     """Look at the host.
 
     Args:
+        root: the host, or a tree in its place.
+        specs: the entries, in file order.
         classes: entries that nobody made, one for each device class, to say which would fit.
         also: sources to look at besides those of the entries and those always looked at.
     """

@@ -1,0 +1,77 @@
+"""A configuration for this machine: a few lines of TOML for each thing that is there and that pods could use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.core.device import Node
+from agent.core.pattern import literal
+from agent.core.value import Absent
+from agent.host.root import Root
+from agent.scanners.pci import DEVICES
+
+PTY = "lab.example/pty"
+PTY_ID = "pty"
+# PCI base classes, the most telling first: one that is there becomes a resource.
+_CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One resource, as a person would write it."""
+
+    name: str
+    toml: str
+
+
+def entries(root: Root) -> Iterator[Entry]:
+    """What this machine has, best first; always something, since /dev/null is everywhere."""
+    for name in ("fuse", "kvm"):
+        if isinstance(root.node(f"/dev/{name}"), Node):
+            yield _entry(name, f'class    = "{name}"', "replicas = 10")
+    if isinstance(root.node("/dev/net/tun"), Node):
+        yield _entry("tun", 'class    = "tun"', "replicas = 10")
+    if isinstance(root.node("/dev/loop0"), Node) and isinstance(root.node("/dev/loop-control"), Node):
+        yield _entry("loop", 'class    = "loop"')
+    found = {_class(root, name)[:2] for name in _functions(root)}
+    for base, word in _CLASSES.items():
+        if base in found:
+            yield _entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
+            break
+    if isinstance(root.node("/dev/null"), Node):
+        yield _entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
+
+
+def pty_entry(path: str) -> Entry:
+    """The lab's own terminal."""
+    pattern = "/".join(literal(part) for part in path.split("/"))
+    return _entry(
+        "pty",
+        f'source   = {{ node = "{pattern}" }}',
+        f'id       = "{PTY_ID}"',
+        'give     = { nodes = { tty = { path = "{node}", to = "/dev/ttyLAB" } } }',
+    )
+
+
+def write(directory: str, name: str, chosen: list[Entry]) -> None:
+    """Put entries into a file of a configuration directory."""
+    os.makedirs(f"{directory}/resources.d", exist_ok=True)
+    with open(f"{directory}/resources.d/{name}", "w", encoding="utf-8") as file:
+        file.write("\n".join(entry.toml for entry in chosen))
+
+
+def _entry(name: str, *lines: str) -> Entry:
+    full = f"lab.example/{name}"
+    return Entry(full, "\n".join(("[[resource]]", f'name     = "{full}"', *lines, "")))
+
+
+def _functions(root: Root) -> tuple[str, ...]:
+    names = root.names(DEVICES)
+    return () if isinstance(names, Absent) else names
+
+
+def _class(root: Root, name: str) -> str:
+    text = root.read(f"{DEVICES}/{name}/class")
+    return "" if isinstance(text, Absent) else text.removeprefix("0x")

@@ -1,0 +1,28 @@
+"""What a container would get, as text: the nodes with their numbers, and the variables. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.cli.inventory.what import numbered
+from agent.cli.terminal import pad
+from agent.core.device import Node
+from agent.core.printable import columns, printable
+from agent.core.value import Absent
+from agent.kubelet.simulated.container_options import ContainerOptions
+
+
+def grant_lines(options: ContainerOptions, node: Callable[[str], Node | Absent]) -> list[str]:
+    """A line for each thing; `node` says what stands at a path of the host."""
+    lines: list[tuple[str, str, str]] = []
+    for container, (host, permissions) in options.devices.items():
+        found = node(host)
+        said = found.reason if isinstance(found, Absent) else numbered(found)
+        inside = "" if container == host else f"   in the container {printable(container, None)}"
+        lines.append((f"node {printable(host, None)}", said, f"{permissions}{inside}"))
+    for container, (host, read_only) in options.mounts.items():
+        lines.append((f"mount {printable(host, None)}", "ro" if read_only else "rw", printable(container, None)))
+    first, second = (max((columns(line[index]) for line in lines), default=0) for index in (0, 1))
+    text = [f"{pad(line[0], first)}   {pad(line[1], second)}   {line[2]}" for line in lines]
+    text += [f"env  {name}={printable(value, None)}" for name, value in options.envs.items()]
+    return text or ["nothing: neither a node nor a variable"]

@@ -1,0 +1,198 @@
+"""The lab: an agent and a simulated kubelet in one process, and what people do with them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+
+from agent.app import Agent
+from agent.cli.lab import configuration as made
+from agent.cli.lab.place import Place
+from agent.cli.lab.pseudo_terminal import PseudoTerminal
+from agent.config.load import Configuration, load
+from agent.core.device import Snapshot
+from agent.core.phase import Phase
+from agent.host.root import Root
+from agent.kubelet.simulated.container_options import ContainerOptions
+from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.kubelet import Kubelet
+
+DEADLINE = 10.0  # seconds within which anything here has to happen
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of the lab's with its one container, and what that got."""
+
+    name: str
+    resource: str
+    ids: tuple[str, ...]
+    options: ContainerOptions
+
+
+class Lab:
+    """Both sides, running. `user` is the directory of a person's own configuration, empty without one.
+
+    Attributes:
+        entries: what the lab configured by itself.
+        terminal: the lab's own device; None where there can be none, and `without` says why.
+        pods: what was granted, by pod.
+    """
+
+    def __init__(self, place: Place, root: Root, user: str, listener: Callable[[Event], None] | None) -> None:
+        self.place = place
+        self.root = root
+        self.user = user
+        self.entries: list[made.Entry] = []
+        self.without = ""
+        self.terminal = self._plugged_in()
+        self.pods: dict[str, Pod] = {}
+        self.kubelet = Kubelet(
+            place.kubelet,
+            watcher_directory=place.watcher,
+            pod_resources_directory=place.pod_resources,
+            listener=listener,
+        )
+        self._configure()
+        self.agent = Agent(self.configuration, root, place.state)
+
+    def load(self) -> Configuration:
+        """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""
+        own = load(self.place.configuration)
+        theirs = load(self.user) if self.user else own
+        taken = {spec.name for spec in theirs.resources}
+        added = tuple(spec for spec in own.resources if spec.name not in taken)
+        resources = theirs.resources + added if self.user else own.resources
+        return replace(theirs, settings=self.place.settings(theirs.settings), resources=resources)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The resources that are served."""
+        return tuple(self.agent.status.resources)
+
+    def snapshot(self, resource: str) -> Snapshot:
+        """What the agent lists of a resource."""
+        return self.agent.registry.current(resource)
+
+    def phase(self, resource: str) -> Phase:
+        """Where a resource stands."""
+        state = self.agent.status.resources.get(resource)
+        return state.phase if state else Phase.WAITING
+
+    def listed(self) -> bool:
+        """Whether the kubelet has of every resource what the agent lists now, and the agent knows that it has."""
+        return all(self.has(resource) and self.phase(resource) is Phase.STREAMING for resource in self.names)
+
+    def listed_after(self) -> float:
+        """The milliseconds from the kubelet's socket to the last resource's list, of the kubelet that is running."""
+        events = self.kubelet.events
+        return (max(events.of("list", name)[-1].at for name in self.names) - events.of("listening")[-1].at) * 1000
+
+    def has(self, resource: str) -> bool:
+        """Whether the kubelet has what the agent lists of a resource."""
+        snapshot = self.snapshot(resource)
+        healthy = frozenset(each for device in snapshot.devices if not device.reason for each in device.ids())
+        everything = frozenset(each for device in snapshot.devices for each in device.ids())
+        kubelet = self.kubelet
+        seen = kubelet.healthy(resource), kubelet.healthy(resource) | kubelet.unhealthy(resource)
+        return kubelet.streams(resource) == 1 and seen == (healthy, everything)
+
+    async def settled(self) -> None:
+        """Return when the kubelet has everything as it is now.
+
+        Raises:
+            TimeoutError: it has not within the deadline.
+        """
+        await self.agent.tracker.looked()
+        if self.kubelet.running:
+            await self.kubelet.until(self.listed, DEADLINE)
+
+    async def allocate(self, resource: str, count: int) -> Pod:
+        """A pod with one container that asks for so many.
+
+        Raises:
+            PodRefused, KubeletStopped, KubeletCrashed: as the kubelet says.
+        """
+        numbers = {int(name[1:]) for name in self.kubelet.pods}
+        name = f"p{next(number for number in range(1, len(numbers) + 2) if number not in numbers)}"
+        try:
+            options = await self.kubelet.allocate(name, "main", {resource: count})
+        except BaseException:
+            self.kubelet.remove_pod(name)
+            raise
+        ids = tuple(sorted(each for each, (holder, _) in self.kubelet.held(resource).items() if holder == name))
+        if options.without:
+            self.kubelet.remove_pod(name)
+        else:
+            self.pods[name] = Pod(name, resource, ids, options)
+        return Pod(name, resource, ids, options)
+
+    def release(self, pod: str) -> None:
+        """The pod ends."""
+        self.pods.pop(pod, None)
+        self.kubelet.remove_pod(pod)
+
+    async def replug(self, *, plugged: bool) -> float:
+        """Plug the lab's own terminal in, or unplug it; the milliseconds until the kubelet had that.
+
+        Raises:
+            TimeoutError: the kubelet has not within the deadline. OSError: there is no terminal to be had.
+        """
+        if self.terminal is None:
+            raise OSError(self.without)
+        wanted, other = frozenset({made.PTY_ID}), frozenset[str]()
+        start = time.monotonic()
+        (self.terminal.plug if plugged else self.terminal.unplug)()
+        if not self.kubelet.running:
+            async with asyncio.timeout(DEADLINE):
+                while any(bool(device.reason) is plugged for device in self.snapshot(made.PTY).devices):
+                    await self.agent.status.changed()
+            return 0.0
+        healthy, unhealthy = (wanted, other) if plugged else (other, wanted)
+        await self.kubelet.until(
+            lambda: (self.kubelet.healthy(made.PTY), self.kubelet.unhealthy(made.PTY)) == (healthy, unhealthy), DEADLINE
+        )
+        return (time.monotonic() - start) * 1000
+
+    def _plugged_in(self) -> PseudoTerminal | None:
+        if self.root.prefix:
+            self.without = "a tree in place of the host has no terminal of the lab's"
+            return None
+        try:
+            return PseudoTerminal(self.place.links)
+        except OSError as error:
+            self.without = f"no pseudo-terminal can be had here: {error}"
+            return None
+
+    def _configure(self) -> None:
+        """Write the lab's entries and load everything."""
+        if not self.user:
+            self.entries += made.entries(self.root)
+            made.write(self.place.configuration, "10-host.toml", self.entries)
+        if self.terminal is not None:
+            own = made.pty_entry(self.terminal.path)
+            self.entries.append(own)
+            made.write(self.place.configuration, "20-pty.toml", [own])
+        self.configuration = self.load()
+
+
+@asynccontextmanager
+async def running(lab: Lab) -> AsyncIterator[Lab]:
+    """The agent serving, no kubelet yet; both are ended when this is left. A defect of the agent ends all of it."""
+    async with asyncio.TaskGroup() as tasks:
+        agent = tasks.create_task(lab.agent.run(), name="agent")
+        try:
+            await lab.agent.tracker.looked()
+            while len(lab.names) < len(lab.configuration.resources):
+                await lab.agent.status.changed()
+            yield lab
+        finally:
+            lab.agent.stop()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({agent})
+            await lab.kubelet.stop()
+            if lab.terminal is not None:
+                lab.terminal.unplug()
