@@ -14,7 +14,7 @@ from agent.kubelet.channel import dial
 from agent.kubelet.connection import Connection, quiet
 from agent.kubelet.messages.v1beta1 import DevicePluginStub
 from agent.kubelet.plugin import Granting, Plugin
-from agent.kubelet.socket_file import SocketFile, remove_stale, socket_name
+from agent.kubelet.socket_file import SocketFile, socket_name
 from agent.kubelet.watcher import Watched
 from agent.kubelet.wire import ListEncoder, Options
 from agent.registry import Registry
@@ -22,8 +22,6 @@ from agent.registry import Registry
 BACKLOG = 16
 KUBELET_SECONDS = 0.5  # for the kubelet to close its connection when its stream has ended; it takes milliseconds
 ABORT_SECONDS = 0.1  # for what was written to go out before a connection is torn down
-
-stale = remove_stale
 
 
 class Endpoint:
@@ -137,7 +135,7 @@ class Endpoint:
         is left is closed, and what does not close is torn down.
         """
         loop = asyncio.get_running_loop()
-        latest = loop.time() + within
+        latest = loop.time() + max(0.0, within - 2 * ABORT_SECONDS)
         if self._server is not None:
             self._server.close()
         told = {connection for connection in self._connections if connection.calls.tasks} if self.streams else set()
@@ -149,9 +147,7 @@ class Endpoint:
         tasks = [task for connection in left for task in connection.calls.tasks]
         for connection in left:
             connection.close()
-        await _done(
-            (connection.lost for connection in left), min(max(latest, loop.time()), loop.time() + ABORT_SECONDS)
-        )
+        await _done((connection.lost for connection in left), loop.time() + ABORT_SECONDS)
         for connection in left:
             connection.abort()
         await _done((*tasks, *(connection.lost for connection in left)), loop.time() + ABORT_SECONDS)

@@ -81,7 +81,7 @@ class SocketFile:
     def remove(self) -> None:
         """Unlink the file, unless it is gone or another's by now."""
         if self._identity is not None and _identity(self._at) == self._identity:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # what stays is removed as stale by the next life
                 os.unlink(self._at)
 
 
@@ -93,13 +93,13 @@ def remove_stale(directory: str, keep: Collection[str] = ()) -> list[str]:
     removed = []
     try:
         names = sorted(os.listdir(directory))
-    except FileNotFoundError:
+    except OSError:
         return []
     for name in names:
         path = os.path.join(directory, name)
         if name in keep or not _OWN.fullmatch(name):
             continue
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(path).st_mode):
                 os.unlink(path)
                 removed.append(name)

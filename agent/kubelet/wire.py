@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress, count
+from operator import is_not
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
@@ -24,6 +26,7 @@ from agent.kubelet.messages.v1beta1 import (
     NumaNode,
     TopologyInfo,
 )
+from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 
 VERSION = "v1beta1"
 TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
@@ -95,8 +98,7 @@ class ListEncoder:
         """
         if len(devices) == len(self._devices):
             chunks = list(self._chunks)
-            pairs = zip(devices, self._devices, strict=True)
-            others = [n for n, (device, before) in enumerate(pairs) if device is not before]
+            others = list(compress(count(), map(is_not, devices, self._devices)))
         else:
             chunks = [b""] * len(devices)
             others = list(range(len(devices)))
@@ -115,14 +117,10 @@ class ListEncoder:
     def _chunk(self, device: Device) -> bytes:
         """The `devices` fields of a list that one device makes, all its shares joined."""
         self.encoded += 1
-        health = b"\x12\x07Healthy" if device.health is Health.HEALTHY else b"\x12\x09Unhealthy"
-        rest = health + _topology(device.numa)
-        fields = []
-        for id in device.ids():  # noqa: A001  the API's own word
-            raw = id.encode()
-            field = b"\x0a%b%b%b" % (_varint(len(raw)), raw, rest)
-            fields.append(b"\x0a%b%b" % (_varint(len(field)), field))
-        return b"".join(fields)
+        rest = _state(device.health is Health.HEALTHY, device.numa)
+        if device.shares is None:
+            return _field(device.id, rest)
+        return b"".join([_field(share, rest) for share in device.ids()])
 
 
 def container_response(grant: Grant) -> ContainerAllocateResponse:
@@ -165,15 +163,22 @@ def _same(one: Device, other: Device) -> bool:
     )
 
 
+def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
+    """One entry of the `devices` field."""
+    raw = id.encode()
+    length = _varint(len(raw))
+    return b"".join((b"\x0a", _varint(1 + len(length) + len(raw) + len(state)), b"\x0a", length, raw, state))
+
+
 @lru_cache(maxsize=64)
-def _topology(numa: tuple[int, ...]) -> bytes:
-    """The `topology` field of a device; nothing for no node: "none" is not a node (kubelet-contract fact 18)."""
-    if not numa:
-        return b""
-    raw = bytes(TopologyInfo(nodes=[NumaNode(id=node) for node in numa]))
-    return b"\x1a" + _varint(len(raw)) + raw
+def _state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
+    """The `health` and `topology` fields; no node, no topology: "none" is not a node (kubelet-contract fact 18)."""
+    topology = TopologyInfo(nodes=[NumaNode(id=node) for node in numa]) if numa else None
+    health = Health.HEALTHY if healthy else Health.UNHEALTHY
+    return bytes(DeviceMessage(health=health.value, topology=topology))
 
 
+@lru_cache(maxsize=1024)
 def _varint(number: int) -> bytes:
     """A length as protobuf writes it."""
     if number < 0x80:

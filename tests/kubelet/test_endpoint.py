@@ -14,10 +14,10 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, PingAckReceived, StreamEnded, TrailersReceived
 
 from agent.kubelet.connection import CONNECTION_LIMIT
-from agent.kubelet.endpoint import Endpoint, stale
+from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.messages import pluginregistration
 from agent.kubelet.messages.v1beta1 import AllocateRequest, ContainerAllocateRequest, DevicePluginOptions
-from agent.kubelet.socket_file import PATH_LIMIT, longest_path, new_generation, socket_name
+from agent.kubelet.socket_file import PATH_LIMIT, longest_path, new_generation, remove_stale, socket_name
 from tests.kubelet.serving import RESOURCE, client, settled, snapshot
 
 HEADERS = [
@@ -412,10 +412,10 @@ def test_sockets_of_earlier_lives_are_removed_and_nothing_else(directory):  # 21
     with open(f"{directory}/{plain}", "w"):
         pass
     os.symlink("kubelet.sock", f"{directory}/{socket_name(RESOURCE, 'link')}")
-    assert sorted(stale(directory, keep=ours[:1])) == sorted([*ours[1:], sockets[3]])
+    assert sorted(remove_stale(directory, keep=ours[:1])) == sorted([*ours[1:], sockets[3]])
     left = {ours[0], "kubelet.sock", "nvidia.sock", "device-agent-x.sock", plain, socket_name(RESOURCE, "link")}
     assert set(os.listdir(directory)) == left
-    assert stale(f"{directory}/missing") == []
+    assert remove_stale(f"{directory}/missing") == []
 
 
 async def test_the_watcher_finds_a_socket_that_listens_and_learns_who_it_is(kit):  # 90, 91
