@@ -1,5 +1,5 @@
 # Everything below works in a clean clone, without root.
-.PHONY: demo test lint format proto bench clean help
+.PHONY: demo test lint format proto docs bench install uninstall clean help
 .DEFAULT_GOAL := help
 
 bin := .venv/bin
@@ -10,7 +10,9 @@ help:
 	@echo "make lint    ruff, mypy, floors, generated messages"
 	@echo "make format  what make lint would complain of and ruff can mend"
 	@echo "make proto   generate agent/kubelet/messages from protos/"
+	@echo "make docs    the pages that are printed from tables"
 	@echo "make bench   the measurements"
+	@echo "make install on this node, as root: PREFIX, BINDIR, DESTDIR; make uninstall takes it away"
 	@echo "make clean   remove what was made here"
 
 .venv/.ready: pyproject.toml requirements/constraints.txt requirements/venv
@@ -38,8 +40,48 @@ format: .venv/.ready
 proto: .venv/.ready
 	protos/generate
 
+docs: .venv/.ready
+	$(bin)/python -m agent.cli.reference > docs/words.md
+
 bench: .venv/.ready
 	$(bin)/python -m bench $(ARGS)
+
+# A virtual environment of its own, a link to the program, the unit, and a configuration where there is none yet.
+PYTHON ?= python3
+PREFIX ?= /opt/device-agent
+BINDIR ?= /usr/bin
+ETC    := $(DESTDIR)/etc/device-agent
+UNIT   := $(DESTDIR)/usr/lib/systemd/system/device-agent.service
+TMP    := $(DESTDIR)/usr/lib/tmpfiles.d/device-agent.conf
+MAN    := $(DESTDIR)/usr/share/man/man8/device-agent.8
+DOC    := $(DESTDIR)/usr/share/doc/device-agent
+
+install:
+	@if [ -n "$$(ls -A "$(DESTDIR)$(PREFIX)" 2>/dev/null)" ] && [ ! -e "$(DESTDIR)$(PREFIX)/bin/device-agent" ]; then \
+		echo "make install: $(PREFIX) is not ours: choose another PREFIX" >&2; exit 1; fi
+	$(PYTHON) -m venv "$(DESTDIR)$(PREFIX)"
+	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=requirements/constraints.txt \
+	PIP_BUILD_CONSTRAINT=requirements/constraints.txt \
+		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade .
+	@if [ -n "$(DESTDIR)" ]; then sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent"; fi
+	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)"
+	ln -sf "$(PREFIX)/bin/device-agent" "$(DESTDIR)$(BINDIR)/device-agent"
+	install -Dm644 systemd/device-agent.service "$(UNIT)"
+	sed -i "s|/usr/bin/device-agent|$(BINDIR)/device-agent|" "$(UNIT)"
+	install -Dm644 systemd/device-agent.tmpfiles.conf "$(TMP)"
+	install -Dm644 man/device-agent.8 "$(MAN)"
+	install -m644 docs/*.md "$(DOC)"
+	@[ -e "$(ETC)/agent.toml" ] || install -m644 config/agent.toml "$(ETC)/agent.toml"
+	@echo "installed. next: device-agent scan; then a file in /etc/device-agent/resources.d; then"
+	@echo "    systemctl daemon-reload && systemctl enable --now device-agent"
+
+# The configuration and the state stay.
+uninstall:
+	@if [ -e "$(DESTDIR)$(PREFIX)/pyvenv.cfg" ] && [ -e "$(DESTDIR)$(PREFIX)/bin/device-agent" ]; then \
+		rm -rf "$(DESTDIR)$(PREFIX)"; fi
+	rm -f "$(DESTDIR)$(BINDIR)/device-agent" "$(UNIT)" "$(TMP)" "$(MAN)"
+	rm -rf "$(DOC)"
+	@echo "uninstalled; /etc/device-agent and /var/lib/device-agent are left as they are"
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis

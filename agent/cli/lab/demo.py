@@ -133,7 +133,7 @@ class Demo:
             return
         yield f"(a pseudo-terminal of the demo's own, unplugged for {AWAY:g} s)"
         if not lab.place.links:
-            yield "(no directory below /dev can be written, so it has no link that keeps its name)"
+            yield "(no directory below /dev can be written: a terminal without a link to it)"
         for plugged, way in ((False, "Healthy → Unhealthy"), (True, "Unhealthy → Healthy")):
             if plugged:
                 await asyncio.sleep(AWAY)

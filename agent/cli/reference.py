@@ -1,0 +1,59 @@
+"""The words of every source as a page, from the tables that check them: `python -m agent.cli.reference`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.scanners import catalog
+from agent.scanners.every import EVERY
+from agent.scanners.host_words import HOST
+from agent.scanners.route import TABLES
+from agent.scanners.words import Table
+
+_TITLES = {
+    "every": "Every host device",
+    "node": "Source `{ node = … }`",
+    "pci": "Source `pci`, and behind `pci`, `pf`",
+    "usb": "Behind `usb`",
+    "net": "Behind `netdev`",
+    "iommu": "Behind `iommu`",
+    "host": "The machine: `host.WORD`",
+}
+
+
+def page() -> str:
+    """The page, as Markdown."""
+    tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(catalog.KINDS.items())}, **TABLES}
+    tables = {**{name: tables[name] for name in _TITLES if name in tables}, "host": HOST}
+    lines = [
+        "# Words",
+        "",
+        "Printed from the tables that check them (`make docs`). A word stands at the left of a line of `match` or",
+        "`exclude`, and in braces in texts. `device-agent scan DEVICE` shows them with the values of one device.",
+        "A relation leads to another thing, whose words follow behind a dot: `pf.netdev.name`. Besides these any udev",
+        "property is a word, `udev.ID_MODEL`, and any file is one by its path: `./index` is in the device's own",
+        "directory below /sys, `pf/sriov_numvfs` in that of a relation; a glob in a path makes a list.",
+        "A device of the source `{ subsystem = … }` has the words of every host device.",
+    ]
+    for name, table in tables.items():
+        lines += ["", f"## {_TITLES[name]}", "", "| word | type | meaning | in the kernel |", "| --- | --- | --- | --- |"]
+        lines += _rows(table)
+    return "\n".join(lines) + "\n"
+
+
+def _rows(table: Table) -> Iterator[str]:
+    for word in table.words.values():
+        kind = f"list of {word.kind.value}" if word.many else word.kind.value
+        yield f"| `{word.name}` | {kind} | {word.about} | {_code(word.kernel)} |"
+    for relation in table.relations.values():
+        kind = "several" if relation.many else "relation"
+        leads = "" if relation.table == "every" else f", with the words of {relation.table}"
+        yield f"| `{relation.name}` | {kind} | {relation.about}{leads} | {_code(relation.kernel)} |"
+
+
+def _code(text: str) -> str:
+    return "" if text == "-" else text.replace("*", r"\*")
+
+
+if __name__ == "__main__":
+    print(page(), end="")
