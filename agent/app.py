@@ -104,7 +104,7 @@ class Agent:
                 await stack.enter_async_context(self.tracker)
                 self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
                 for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
-                    remove_stale(directory)
+                    _sweep(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
 
@@ -150,12 +150,7 @@ class Agent:
                 _raised(self._failure),
             )
         ]
-        await self.tracker.looked()
-        for name in self.tracker.assembly.snapshots:
-            self._start(name)
-        while not self.status.settled and not self._stopping.is_set():
-            await self.status.changed()
-        self.status.ready()
+        works.append(tasks.create_task(self._begin()))
         await self._stopping.wait()
         services = tuple(self._services.values())
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {len(services)} streams")
@@ -165,9 +160,23 @@ class Agent:
         for work in works:
             work.cancel()
 
+    async def _begin(self) -> None:
+        """Serve every resource once its first list is full, then say that the agent is ready."""
+        await self.tracker.looked()
+        for name in self.tracker.assembly.snapshots:
+            if name not in self._services:
+                self._start(name)
+        while not self.status.settled:
+            await self.status.changed()
+        self.status.ready()
+
     def _start(self, name: str) -> None:
-        """Serve a resource, after whatever served it before has ended."""
+        """Serve a resource, after whatever served it before has ended; not any more once the agent stops."""
+        if self._stopping.is_set():
+            return
         before = self._services.get(name)
+        if before is not None:
+            before.cancel()
         self._leaving.discard(name)
         self.status.add(name)
         self._services[name] = self._tasks.create_task(self._service(name, before), name=name)
@@ -184,7 +193,7 @@ class Agent:
         if spec is None or spec.registration == "socket":
             await keep_registered(name, lambda: self._endpoint(name, settings.dir), self._kubelet, report)
         else:
-            async with presence.watch(os.path.join(settings.watcher_dir, name)) as directory:
+            async with presence.watch(os.path.join(settings.watcher_dir, KUBELET_SOCKET)) as directory:
                 serve = partial(self._endpoint, name, settings.watcher_dir, watcher=True)
                 await keep_offered(serve, directory.stirred, report)
 
@@ -283,6 +292,14 @@ async def _ended(task: asyncio.Task[None] | None) -> None:
 
 async def _raised(failure: asyncio.Future[None]) -> None:
     await failure
+
+
+def _sweep(directory: str) -> None:
+    """Remove the sockets of earlier lives, as far as that can be done."""
+    try:
+        remove_stale(directory)
+    except OSError as error:
+        log.warning("sockets of an earlier life may be left: %s", error)
 
 
 @contextmanager

@@ -11,11 +11,9 @@ Two ways, one per resource: `Register` on kubelet.sock, or a socket in the plugi
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from enum import Enum
 from typing import Any
 
 from agent.core.backoff import Backoff
@@ -24,20 +22,15 @@ from agent.kubelet.endpoint import Endpoint
 from agent.host.presence import Identity, Presence
 from agent.kubelet.register import RefusedByKubelet, Unreachable, register
 
-REGISTER_SECONDS = 13.0  # above the 10 s that the kubelet gives itself inside Register
+REGISTER_SECONDS = 14.0  # above the 10 s that the kubelet gives itself inside Register; goes out as whole seconds
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
 STEADY_SECONDS = 10.0  # a stream that lived so long was a success
 WATCHER_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
-
-
-class Ended(Enum):
-    """Why one endpoint is done with."""
-
-    OTHER_KUBELET = "another kubelet is there"
-    SOCKET_GONE = "our socket was removed"
-    STREAM_ENDED = "the stream ended"
-    NO_STREAM = "no stream came"
-    REFUSED = "the kubelet refused"
+EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon
+EAGER_PAUSE = 0.015
+DOWN_SECONDS = 0.5  # after so long an unreachable kubelet is said to be down
+AGAIN = Backoff(first=1.25, ceiling=60.0)
+OFFER_AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off (kubelet-contract #92)
 
 
 Serve = Callable[[], AbstractAsyncContextManager[Endpoint]]
@@ -53,84 +46,101 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
         kubelet: the kubelet's socket.
         report: told each change of phase with its reason.
     """
-    again = Backoff(first=1.0, ceiling=60.0)
+    again = AGAIN
+    before: Identity | None = None
     while True:
         if kubelet.identity is None:
             report(Phase.WAITING, f"kubelet: {kubelet.path} is not there")
         identity = await kubelet.there()
+        again = (again if identity == before else again.reset()).failed()
+        before = identity
+        pause = again.seconds(random.random())  # noqa: S311  jitter, no secret
+        begun = asyncio.get_running_loop().time()
         try:
             async with serve() as endpoint:
-                ended, lived = await _one_registration(resource, endpoint, identity, kubelet, report)
+                lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause)
+                unharmed = endpoint.present
                 await endpoint.end()
         except OSError as error:
             report(Phase.WAITING, f"its socket cannot be made: {error}")
-            ended, lived = Ended.REFUSED, 0.0
-        again = again.reset() if lived >= STEADY_SECONDS else again
-        if ended in (Ended.OTHER_KUBELET, Ended.SOCKET_GONE):
+            lived, unharmed = 0.0, True
+        if lived >= STEADY_SECONDS or not unharmed:
             again = again.reset()
-            continue
-        if lived >= STEADY_SECONDS:
-            continue
-        again = again.failed()
-        await _first(asyncio.sleep(again.seconds(random.random())), kubelet.other_than(identity))  # noqa: S311
+        else:
+            left = begun + lived + pause - asyncio.get_running_loop().time()
+            await _first(asyncio.sleep(left), kubelet.other_than(identity))
 
 
 async def _one_registration(
-    resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report
-) -> tuple[Ended, float]:
-    """Register one endpoint and stay with it to its end: why it ended, and how many seconds the stream lived."""
+    resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report, pause: float
+) -> float:
+    """Register one endpoint and stay with it to its end; how many seconds its stream lived.
+
+    It is done with when its stream ended, another kubelet is there, its socket was removed before a stream came, or
+    no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says
+    (kubelet-contract #4).
+    """
     loop = asyncio.get_running_loop()
     await endpoint.answers()
     report(Phase.REGISTERING, "")
-    registered = await _first(
-        _register(resource, endpoint, kubelet, report), kubelet.other_than(identity), _removed(endpoint, kubelet)
+    failure = await _first(
+        _register(resource, endpoint, identity, kubelet, report),
+        endpoint.streams_ended(grace=0.0),
+        kubelet.other_than(identity),
+        _removed(endpoint, kubelet),
     )
-    if registered is None:
-        return (Ended.SOCKET_GONE if kubelet.identity == identity else Ended.OTHER_KUBELET), 0.0
-    if not endpoint.streams:
-        if registered:
-            report(Phase.WAITING, f"the kubelet refused: {registered}")
-            return Ended.REFUSED, 0.0
-        opened = await _first(
-            _opened(endpoint), kubelet.other_than(identity), _removed(endpoint, kubelet), seconds=STREAM_SECONDS
+    if failure is not None and not endpoint.streams:
+        if failure:
+            report(Phase.WAITING, failure)
+        await _first(
+            endpoint.stream_opened(),
+            kubelet.other_than(identity),
+            _removed(endpoint, kubelet),
+            seconds=pause if failure else STREAM_SECONDS,
         )
-        if opened is None and not endpoint.streams:
-            if kubelet.identity != identity:
-                return Ended.OTHER_KUBELET, 0.0
+    if not endpoint.streams or kubelet.identity not in (None, identity):
+        if failure == "" and endpoint.present and kubelet.identity == identity:
             report(Phase.WAITING, f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register")
-            return (Ended.NO_STREAM if endpoint.present else Ended.SOCKET_GONE), 0.0
+        return 0.0
     report(Phase.STREAMING, "")
     since = loop.time()
     await _first(endpoint.streams_ended(grace=0.0), kubelet.other_than(identity))
     other = kubelet.identity not in (None, identity)
     report(Phase.WAITING, "kubelet: another one is there" if other else "kubelet: its stream ended")
-    return (Ended.OTHER_KUBELET if other else Ended.STREAM_ENDED), loop.time() - since
+    return loop.time() - since
 
 
-async def _register(resource: str, endpoint: Endpoint, kubelet: Presence, report: Report) -> str:
-    """Call Register until the kubelet answers; the text of a refusal, empty for none.
+async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report) -> str:
+    """Call Register until that kubelet answers, or its connection is lost; the failure, empty for none.
 
-    A socket is visible before it listens (ECONNREFUSED for some ms), and a stopped kubelet's stays: so 15 ms at
-    first, then ever longer. The wait ends early when something happens in the kubelet's directory.
+    A socket is visible before it listens (ECONNREFUSED for some ms), and a stopped kubelet's stays: so it is tried
+    at short intervals at first, then ever more seldom. The wait ends early when something happens in the kubelet's
+    directory.
     """
-    again = Backoff(first=0.015, ceiling=10.0)
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    seldom = Backoff(first=0.1, ceiling=10.0)
     while True:
-        try:
-            await register(kubelet.path, os.path.basename(endpoint.path), resource, deadline=REGISTER_SECONDS)
-        except Unreachable as error:
-            again = again.failed()
-            if again.failures == PATIENT_FAILURES:
-                report(Phase.WAITING, f"kubelet: {kubelet.path} {error}")
-        except RefusedByKubelet as error:
-            return str(error)
-        except TimeoutError:
-            return f"Register did not return within {REGISTER_SECONDS:g} s"
-        else:
-            return ""
-        await _first(asyncio.sleep(again.seconds(random.random())), kubelet.stirred())  # noqa: S311  jitter
-
-
-PATIENT_FAILURES = 6  # tries, over about half a second, before an unreachable kubelet is said to be down
+        kubelet.check()
+        if kubelet.identity == identity:
+            try:
+                await register(kubelet.path, endpoint.name, resource, endpoint.options, REGISTER_SECONDS)
+            except Unreachable as error:
+                if error.sent:
+                    return f"kubelet: {error}"
+                if loop.time() - since >= DOWN_SECONDS:
+                    report(Phase.WAITING, f"kubelet: {kubelet.path} {error}")
+            except RefusedByKubelet as error:
+                return f"the kubelet refused: {error}"
+            except TimeoutError as error:
+                return f"the kubelet: {error}"
+            else:
+                return ""
+        if loop.time() - since < EAGER_SECONDS:
+            await asyncio.sleep(EAGER_PAUSE)
+            continue
+        seldom = seldom.failed()
+        await _first(asyncio.sleep(seldom.seconds(random.random())), kubelet.stirred())  # noqa: S311  jitter
 
 
 async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, None]], report: Report) -> None:
@@ -144,7 +154,7 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
         stirred: returns at the next event in that directory.
         report: told each change of phase with its reason.
     """
-    again = Backoff(first=5.0, ceiling=60.0)
+    again = OFFER_AGAIN
     while True:
         try:
             async with serve() as endpoint:
@@ -153,11 +163,15 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
         except OSError as error:
             report(Phase.WAITING, f"its socket cannot be made: {error}")
             lived = 0.0
+            there = False
+        else:
+            there = True
         if lived >= STEADY_SECONDS:
             again = again.reset()
             continue
         again = again.failed()
-        await asyncio.sleep(again.seconds(random.random()))  # noqa: S311  jitter
+        pause = asyncio.sleep(again.seconds(random.random()))  # noqa: S311  jitter
+        await (pause if there else _first(pause, stirred()))
 
 
 async def _one_offer(

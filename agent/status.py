@@ -37,6 +37,7 @@ class Status:
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = ""
         self._ready = False
+        self._complaints: dict[str, str] = {}
         self._kubelet_up: bool | None = None
         self._changed = asyncio.Event()
 
@@ -48,6 +49,7 @@ class Status:
     def remove(self, resource: str) -> None:
         """A resource is served no more."""
         self.resources.pop(resource, None)
+        self._complaints.pop(resource, None)
         self._stir()
 
     def phase(self, resource: str, phase: Phase, reason: str) -> None:
@@ -60,8 +62,10 @@ class Status:
         if phase is Phase.STREAMING:
             count = sum(len(device) for device in self.lists.get(resource, Snapshot(resource)).devices)
             log.info("%s: %s → streaming: %d devices", resource, old.phase.value, count)
-        elif phase is Phase.WAITING and not reason.startswith("kubelet"):
+            self._complaints.pop(resource, None)
+        elif phase is Phase.WAITING and not reason.startswith("kubelet") and reason != self._complaints.get(resource):
             log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(reason))
+            self._complaints[resource] = reason  # said once until it streams, however often it is tried
         self._kubelet()
         self._stir()
 

@@ -38,8 +38,12 @@ class Presence:
         identity = identify(self.path)
         if identity != self.identity:
             self.identity = identity
-        self._changed.set()
-        self._changed = asyncio.Event()
+            self._wake()
+
+    def stir(self) -> None:
+        """Something happened in the directory: look at the file, and wake all who wait."""
+        self.identity = identify(self.path)
+        self._wake()
 
     async def there(self) -> Identity:
         """The identity of the socket, as soon as there is one."""
@@ -56,6 +60,10 @@ class Presence:
         """Return at the next event in the directory, whatever it is."""
         await self._changed.wait()
 
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
 
 @asynccontextmanager
 async def watch(path: str) -> AsyncIterator[Presence]:
@@ -63,7 +71,7 @@ async def watch(path: str) -> AsyncIterator[Presence]:
     presence = Presence(path)
 
     def changed(_paths: frozenset[str], _overflow: bool) -> None:  # noqa: FBT001  the watch's signature
-        presence.check()
+        presence.stir()
 
     async with PathWatch(Root(), changed) as directory:
         directory.watch({os.path.dirname(path)})

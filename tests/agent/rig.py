@@ -1,0 +1,209 @@
+"""A node to run the agent on: what tests hold in their hands."""
+
+import asyncio
+import os
+import socket
+import stat
+from collections.abc import Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.app import Agent
+from agent.config.load import load
+from agent.core.phase import Phase
+from agent.host.root import Root
+from agent.kubelet.messages import v1beta1
+from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.kubelet import Kubelet
+from agent.kubelet.simulated.limits import Limits
+from agent.kubelet.simulated.peer import Peer
+from tests.tree import Tree
+
+FOO, BAR = "example.com/foo", "example.com/bar"
+FOREIGN = "foreign.sock"
+
+# Nothing here waits for these times to pass, but for what happens after them.
+SHORT = Limits(
+    dial=0.5, dial_backoff=0.02, pre_start=0.3, get_info=0.5, notify=0.5, watcher_poll=0.01, watcher_backoff=0.02
+)
+
+
+def entry(name: str, more: str = "", *, nodes: str | None = None, give: str | None = None) -> str:
+    """An entry for the nodes that begin with the last part of its name."""
+    nodes = nodes or f"/dev/{name.rpartition('/')[2]}[0-9]*"
+    give = give if give is not None else 'nodes = { it = "{node}" }'
+    return f'[[resource]]\nname = "{name}"\nsource = {{ node = "{nodes}" }}\n{more}\n[resource.give]\n{give}\n'
+
+
+class Client:
+    """A stream of one's own."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.lists: list[v1beta1.ListAndWatchResponse] = []
+        self.reading = asyncio.Event()
+        self.reading.set()
+        self.task = asyncio.create_task(peer.lists(lambda message, _size: self.lists.append(message), self.reading))
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+        if not self.task.cancelled():
+            self.task.exception()
+        await self.peer.close()
+
+
+class Rig:
+    def __init__(self, top: str) -> None:
+        self.top = Path(top)
+        self.dp, self.watched, self.pods = (self.top / part for part in ("k/dp", "k/reg", "k/pr"))
+        self.etc, self.state = self.top / "etc", self.top / "state"
+        (self.etc / "resources.d").mkdir(parents=True)
+        self.tree = Tree(self.top / "m")
+        self.settings()
+        self._clients: list[Client] = []
+        self.kubelet = self.new_kubelet()
+
+    def new_kubelet(self, **how) -> Kubelet:
+        self.kubelet = Kubelet(
+            self.dp,
+            **{
+                "limits": SHORT,
+                "watcher_directory": self.watched,
+                "pod_resources_directory": self.pods,
+                **how,
+            },
+        )
+        return self.kubelet
+
+    # ------------------------------------------------------------ configuration and machine
+
+    def settings(self, more: str = "", *, kubelet: str = "", look: str = 'settle = "5ms"\nevery = "1h"') -> None:
+        (self.etc / "agent.toml").write_text(
+            f'[kubelet]\ndir = "{self.dp}"\nwatcher_dir = "{self.watched}"\n'
+            f'pod_resources = "{self.pods}/kubelet.sock"\n{kubelet}\n[paths]\nstate = "{self.state}"\n'
+            f'control = "{self.top}/control.sock"\n[look]\n{look}\n{more}'
+        )
+
+    def serve(self, *entries: str, file: str = "10.toml") -> None:
+        """A resources file with these entries; a mere name is an entry for its nodes."""
+        texts = [text if text.startswith("[") else entry(text) for text in entries]
+        (self.etc / "resources.d" / file).write_text("\n".join(texts))
+
+    def plug(self, *names: str, major: int = 240) -> None:
+        for name in names:
+            minor = sum(name.encode()) % 256
+            self.tree.node(f"/dev/{name}", f"c {major}:{minor}")
+
+    def unplug(self, *names: str) -> None:
+        for name in names:
+            self.tree.at(f"/dev/{name}").unlink()
+
+    def replug(self, *names: str) -> None:
+        for name in names:
+            self.tree.file(f"/dev/{name}")
+
+    # ------------------------------------------------------------ agent
+
+    def make_agent(self, **how) -> Agent:
+        configuration = load(str(self.etc))
+        assert how.pop("invalid", False) or configuration.valid, configuration.findings
+        return Agent(configuration, how.get("root", self.tree.root), str(how.get("state", self.state)))
+
+    @asynccontextmanager
+    async def agent(self, **how):
+        """A running agent, which is told to stop at the end and has to."""
+        agent = self.make_agent(**how)
+        task = asyncio.create_task(agent.run(), name="agent")
+        agent.task = task
+        try:
+            yield agent
+        except BaseException:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        if not task.done():
+            agent.stop()
+        async with asyncio.timeout(5):
+            await task
+
+    async def reload(self, agent: Agent):
+        configuration = load(str(self.etc))
+        assert configuration.valid, configuration.findings
+        return await agent.reload(configuration)
+
+    async def client(self, resource: str) -> "Client":
+        """Somebody else at the socket of a resource, with a stream."""
+        path = next(event.detail["socket"] for event in self.kubelet.events[::-1]
+                    if event.kind == "registered" and event.resource == resource)
+        client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=1, backoff=0.1))
+        self._clients.append(client)
+        return client
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+        await self.kubelet.stop()
+
+    # ------------------------------------------------------------ what there is
+
+    async def until(self, condition, seconds: float = 10.0):
+        return await self.kubelet.until(condition, seconds)
+
+    async def streaming(self, *resources: str, streams: int = 1) -> None:
+        """Each of them has its streams and a list with the kubelet that runs now."""
+
+        def there() -> bool:
+            listed = {event.resource for event in self.this_life() if event.kind == "list"}
+            return listed >= set(resources) and all(self.kubelet.streams(name) == streams for name in resources)
+
+        await self.until(there)
+
+    def this_life(self) -> list[Event]:
+        """What happened since the kubelet that runs now, or ran last, began."""
+        begun = max((event.number for event in self.kubelet.events.of("bound")), default=0)
+        return self.kubelet.events[begun:]
+
+    async def allocatable(self, resource: str, number: int) -> None:
+        await self.until(lambda: self.kubelet.allocatable(resource) == number)
+
+    def registers(self, resource: str | None = None) -> int:
+        """How many Register calls this life of the kubelet has seen."""
+        return sum(event.kind == "register" and resource in (None, event.resource) for event in self.this_life())
+
+    def sockets(self, directory: Path | None = None) -> list[str]:
+        """Those of the agent."""
+        return sorted(name for name in os.listdir(directory or self.dp) if "device-agent-" in name)
+
+    def bystander(self, directory: Path | None = None) -> Path:
+        """A socket of somebody else's."""
+        path = (directory or self.dp) / FOREIGN
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+        return path
+
+    def kinds(self) -> set[str]:
+        """What is in the kubelet's directory besides its checkpoint and sockets."""
+        return {
+            entry.name
+            for entry in os.scandir(self.dp)
+            if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+            and not entry.name.startswith("kubelet_internal_checkpoint")
+        }
+
+
+def phases(agent: Agent) -> dict[str, Phase]:
+    return {name: state.phase for name, state in agent.status.resources.items()}
+
+
+def reason(agent: Agent, resource: str) -> str:
+    state = agent.status.resources.get(resource)
+    return state.reason if state else ""
+
+
+def ids(devices: Iterable) -> set[str]:
+    return {device.id for device in devices}
+
+
+REAL = Root()

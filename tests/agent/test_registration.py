@@ -1,0 +1,574 @@
+"""Registration by Register on kubelet.sock. Numbers are those of the kubelet contract's checklist."""
+
+import asyncio
+import os
+import random
+import shutil
+
+import pytest
+
+from agent import registration
+from agent.app import AlreadyRunning
+from agent.core.backoff import Backoff
+from agent.core.phase import Phase
+from tests.agent.rig import BAR, FOO, phases, reason
+
+
+async def test_waits_for_a_kubelet_that_is_not_there(rig, both_loops):  # 7, 11
+    rig.plug("foo0")
+    rig.serve(FOO)
+    async with rig.agent() as agent:
+        await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
+        assert "is not there" in agent.status.resources[FOO].reason
+        assert str(rig.dp) in agent.status.line()
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
+        assert rig.registers() == 1
+
+
+async def test_directory_comes_later_and_again(rig):  # 11
+    rig.plug("foo0")
+    rig.serve(FOO)
+    assert not rig.dp.parent.exists()
+    async with rig.agent():
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
+        await rig.kubelet.stop()
+        shutil.rmtree(rig.dp)
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
+        assert rig.registers() == 1
+
+
+@pytest.mark.parametrize("part", ["k", "k/dp"])
+async def test_directory_behind_a_link(rig, part):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    (rig.top / part).parent.mkdir(exist_ok=True)
+    (rig.top / "real").mkdir()
+    (rig.top / part).symlink_to(rig.top / "real")
+    async with rig.agent():
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
+        await rig.kubelet.restart()
+        await rig.allocatable(FOO, 1)
+        assert rig.registers() == 1
+
+
+async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 10
+    monkeypatch.setattr(registration, "DOWN_SECONDS", 0.03)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    await rig.kubelet.stop("kill")
+    async with rig.agent() as agent:
+        await rig.until(lambda: "refused" in reason(agent, FOO))
+        assert phases(agent) == {FOO: Phase.WAITING}
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
+        assert rig.registers() == 1
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_gap_between_bind_and_listen(rig):  # 9
+    rig.plug("foo0")
+    rig.serve(FOO)
+    async with rig.agent():
+        await rig.kubelet.start(listen_after=0.2)
+        await rig.allocatable(FOO, 1)
+        assert rig.registers() == 1
+        assert len(rig.sockets()) == 1
+
+
+async def test_retries_in_the_first_second_are_short():  # 9
+    assert 0.010 <= registration.EAGER_PAUSE <= 0.020
+    assert registration.EAGER_SECONDS >= 1.0
+
+
+@pytest.mark.parametrize("kind", ["term", "kill"])
+@pytest.mark.parametrize("wipe", [True, False])
+async def test_restart_is_one_register_for_each_resource(rig, both_loops, kind, wipe):  # 8, 13, 81
+    rig.plug("foo0", "foo1", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        for _ in range(5):
+            await rig.streaming(FOO, BAR)
+            assert (rig.registers(FOO), rig.registers(BAR)) == (1, 1)
+            await rig.kubelet.stop(kind)
+            stopped = len(rig.kubelet.events)
+            await rig.kubelet.start(wipe=wipe)
+            assert rig.kubelet.events[stopped].kind == "bound"  # 81: nothing came to a kubelet that was not there
+        await rig.streaming(FOO, BAR)
+        assert rig.kubelet.allocatable(FOO) == 2
+        assert rig.kubelet.lists.repeated() == 0
+
+
+async def test_both_signs_of_one_restart_in_either_order(rig):  # 12, 13
+    """The socket made anew long before the stream ends, or long after: one Register all the same."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    old = rig.kubelet
+    async with rig.agent():
+        await rig.streaming(FOO)
+        os.unlink(old.socket)
+        new = rig.new_kubelet()
+        await new.start(wipe=False)  # the old one lives on: its stream has to be ended by the agent
+        await rig.streaming(FOO)
+        assert old.events.of("stream_ended")[0].detail["code"] == "OK"
+        await old.stop("kill")
+        assert rig.registers() == 1
+        await new.stop()
+        await asyncio.sleep(0.05)  # long enough for the first sign to have been acted upon
+        await new.start()
+        await rig.streaming(FOO)
+        assert rig.registers() == 1
+
+
+async def test_socket_made_twice_in_one_restart(rig):  # 12
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        await rig.kubelet.stop()
+        await rig.kubelet.start(listen_after=0.0)
+        await rig.kubelet.restart()
+        await rig.streaming(FOO)
+        assert rig.registers() == 1
+
+
+async def test_more_events_of_the_same_socket_are_nothing(rig):  # 12
+    """Files come and go beside kubelet.sock, and it is looked at again; it is the same one."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        for name in ("a", "b"):
+            (rig.dp / name).touch()
+            (rig.dp / name).unlink()
+            agent._kubelet.stir()
+        rig.plug("foo1")
+        await rig.allocatable(FOO, 2)
+        assert rig.registers() == 1
+        assert rig.kubelet.events.count("stream_ended") == 0
+
+
+async def test_refused_then_accepted(rig, at_once, caplog, both_loops):  # 18, akri#557
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    rig.kubelet.faults.refuse("plugin server is being shut down", times=20, resource=FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        assert rig.registers(FOO) == 21
+        assert rig.registers(BAR) == 1  # 19
+    said = [record.getMessage() for record in caplog.records if "being shut down" in record.getMessage()]
+    assert len(said) == 1  # 18: once, with the kubelet's text
+
+
+async def test_pauses_between_registers_are_those_of_the_contract():  # 18
+    pauses = [registration.AGAIN]
+    for _ in range(10):
+        pauses.append(pauses[-1].failed())
+    assert 1.0 <= pauses[1].seconds(1.0) < pauses[1].seconds(0.0) <= 2.0
+    assert pauses[1].seconds(1.0) <= 0.81 * pauses[1].seconds(0.0)
+    assert pauses[-1].seconds(0.0) == 60.0
+    assert registration.STEADY_SECONDS >= 10.0
+
+
+async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch):  # 18, 8
+    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.refuse("not now")
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: "not now" in reason(agent, FOO))
+        await rig.kubelet.restart()
+        await rig.streaming(FOO)
+
+
+async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.refuse("device plugin already connected: /x", times=3)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        for number in range(5, 8):
+            rig.kubelet.cancel_stream(FOO)
+            await rig.until(lambda number=number: rig.registers() == number)
+            await rig.streaming(FOO)
+        names = [event.detail["endpoint"] for event in rig.kubelet.events.of("register")]
+        assert len(set(names)) == len(names) == 7
+        assert rig.sockets() == [names[-1]]
+
+
+async def test_hanging_register_is_given_up_and_tried_again(rig, at_once, monkeypatch):  # 18, 19
+    monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.1)
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    rig.kubelet.faults.hang(1000, times=2, resource=FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        assert (rig.registers(FOO), rig.registers(BAR)) == (3, 1)
+
+
+async def test_register_has_more_time_than_the_kubelet_takes(rig):  # 3
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+    (event,) = rig.kubelet.events.of("register")
+    assert 12.0 <= event.detail["timeout"] <= 15.0
+
+
+async def test_one_that_hangs_delays_no_other(rig):  # 19
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    rig.kubelet.faults.dial_late(1000, resource=FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(BAR)
+        assert phases(agent).get(FOO) is Phase.REGISTERING
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.36", "1.37"])
+async def test_stream_counts_before_register_answers(rig, release):  # 2, 4
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.new_kubelet(release=release)
+    rig.kubelet.faults.answer_late(0.5)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 1)
+        assert rig.kubelet.events.count("register_answered") == 0
+        await rig.until(lambda: rig.kubelet.events.count("register_answered"))
+        assert rig.kubelet.streams(FOO) == rig.registers() == 1
+
+
+async def test_stream_counts_although_register_timed_out(rig, at_once, monkeypatch):  # 4
+    monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.2)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.new_kubelet(release="1.34")
+    rig.kubelet.faults.answer_late(1000)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: phases(agent).get(FOO) is Phase.STREAMING)
+        rig.plug("foo1")
+        await rig.allocatable(FOO, 2)
+        assert rig.registers() == 1
+
+
+async def test_stream_counts_although_the_answer_was_lost(rig):  # 4, 13
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.lose_answer()
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: phases(agent).get(FOO) is Phase.STREAMING)
+        rig.plug("foo1")
+        await rig.allocatable(FOO, 2)
+        assert (rig.registers(), rig.kubelet.streams(FOO)) == (1, 1)
+
+
+async def test_connection_closed_inside_register(rig, at_once):  # kubevirt/device-plugin-manager#32
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.close(times=5)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        names = [event.detail["endpoint"] for event in rig.kubelet.events.of("register")]
+        assert len(names) == len(set(names)) == 6
+
+
+async def test_kubelet_dies_inside_register(rig):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.dial_late(1000)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.until(rig.registers)
+        await rig.kubelet.restart(kind="kill")
+        await rig.streaming(FOO)
+        assert rig.registers() == 1
+
+
+async def test_dropped_stream_registers_that_resource_alone(rig, at_once, both_loops):  # ROCm#186
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        rig.kubelet.cancel_stream(FOO)
+        await rig.until(lambda: rig.registers(FOO) == 2)
+        await rig.streaming(FOO, BAR)
+        assert (rig.registers(FOO), rig.registers(BAR)) == (2, 1)
+        assert rig.kubelet.events.count("stream_ended", BAR) == 0
+        assert rig.kubelet.allocatable(FOO) == 1
+
+
+async def test_no_stream_comes_after_register(rig, at_once, monkeypatch, caplog):
+    """A kubelet that answers Register and opens no stream gets another try, with a reason that people see."""
+    monkeypatch.setattr(registration, "STREAM_SECONDS", 0.05)
+    answered = []
+
+    async def register(*args):
+        answered.append(args)
+
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    with monkeypatch.context() as patched:
+        patched.setattr(registration, "register", register)
+        async with rig.agent() as agent:
+            await rig.until(lambda: len(answered) >= 3)
+            await rig.until(lambda: "no stream" in reason(agent, FOO))
+            patched.undo()
+            monkeypatch.setattr(registration, "STREAM_SECONDS", 10.0)
+            await rig.streaming(FOO)
+
+
+async def test_second_stream_is_fed_and_neither_is_ended(rig):  # 14
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        other = await rig.client(FOO)
+        await rig.until(lambda: other.lists)
+        rig.plug("foo1")
+        await rig.until(lambda: len(other.lists[-1].devices) == 2)
+        await rig.allocatable(FOO, 2)
+        await other.close()
+        rig.plug("foo2")
+        await rig.allocatable(FOO, 3)
+        assert rig.registers() == 1
+        assert rig.kubelet.events.count("stream_ended") == 0
+
+
+async def test_second_stream_of_a_kubelet_that_ends_both(rig, at_once):  # 14, #121994
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.new_kubelet(release="1.36")
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        await rig.kubelet.open_stream(FOO)
+        await rig.streaming(FOO, streams=2)
+        rig.kubelet.cancel_stream(FOO)
+        await rig.until(lambda: rig.registers() == 2)
+        await rig.allocatable(FOO, 1)
+        await rig.until(lambda: rig.kubelet.streams(FOO) == 1)
+
+
+async def test_own_socket_removed_while_the_stream_lives(rig):  # 23
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        for name in rig.sockets():
+            (rig.dp / name).unlink()
+        rig.plug("foo1")
+        await rig.allocatable(FOO, 2)
+        assert rig.registers() == 1
+        assert rig.kubelet.events.count("stream_ended") == 0
+
+
+async def test_own_socket_removed_during_registration(rig):  # 24
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.kubelet.faults.dial_late(1000)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.until(rig.registers)
+        (first,) = rig.sockets()
+        (rig.dp / first).unlink()
+        await rig.streaming(FOO)
+        assert rig.registers() == 2
+        assert first not in rig.sockets()
+
+
+async def test_own_socket_removed_and_stream_dropped(rig, monkeypatch):  # 24
+    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        (first,) = rig.sockets()
+        (rig.dp / first).unlink()
+        rig.kubelet.cancel_stream(FOO)
+        await rig.until(lambda: rig.registers() == 2)
+        await rig.allocatable(FOO, 1)
+        (second,) = rig.sockets()
+        assert second != first
+
+
+async def test_sockets_left_by_earlier_lives_go_and_others_stay(rig):  # 21
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    stale = [f"device-agent-{n:010x}-abc.sock" for n in range(3)]
+    for directory in (rig.dp, rig.watched):
+        for name in (*stale, f".{stale[0]}", "device-agent-mine.sock"):
+            os.rename(rig.bystander(directory), directory / name)
+        rig.bystander(directory)
+    (rig.dp / "device-agent-0000000009-abc.sock").write_text("a file, and no socket")
+    async with rig.agent():
+        await rig.streaming(FOO)
+        left = set(os.listdir(rig.dp)) | set(os.listdir(rig.watched))
+        assert left.isdisjoint((*stale, f".{stale[0]}"))
+        for directory in (rig.dp, rig.watched):
+            assert {"foreign.sock", "device-agent-mine.sock"} <= set(os.listdir(directory))
+        assert (rig.dp / "device-agent-0000000009-abc.sock").exists()
+    assert {"foreign.sock", "device-agent-mine.sock", "kubelet.sock"} <= set(os.listdir(rig.dp))
+
+
+async def test_nothing_but_sockets_in_the_kubelets_directory(rig):  # 22
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.dp.mkdir(parents=True)
+    checkpoint = rig.dp / "kubelet_internal_checkpoint"
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        assert rig.kinds() == set()
+        assert all((rig.dp / name).stat().st_mode & 0o777 == 0o600 for name in rig.sockets())
+        written = checkpoint.stat().st_mtime_ns
+    assert checkpoint.stat().st_mtime_ns == written
+    assert rig.sockets() == []
+    assert rig.kinds() == set()
+
+
+async def test_register_says_what_the_endpoint_says(rig):  # 1, 5, 20, 76
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        (socket,) = rig.sockets()
+    (asked,) = rig.kubelet.events.of("register")
+    (answered,) = rig.kubelet.events.of("registered")
+    assert asked.detail["version"] == "v1beta1"
+    assert asked.detail["endpoint"] == socket
+    assert asked.resource == FOO
+    assert [asked.detail[key] for key in ("pre_start", "preferred")] == [
+        answered.detail[key] for key in ("pre_start", "preferred")
+    ]
+    assert not answered.detail["pre_start"]  # 74: no hook is configured
+    assert not answered.detail["preferred"]  # 71: no preference is configured
+
+
+async def test_resource_name_that_kubelets_refuse_is_never_registered(rig):  # 6
+    rig.plug("foo0")
+    rig.serve("example.com/foo_")
+    rig.serve(FOO, file="20.toml")
+    await rig.kubelet.start()
+    async with rig.agent(invalid=True):
+        await rig.streaming(FOO)
+        assert {event.resource for event in rig.kubelet.events.of("register")} == {FOO}
+
+
+async def test_name_without_devices_is_registered_and_empty(rig):  # 29, rulings 2
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        assert rig.kubelet.capacity(FOO) == 0
+        assert rig.kubelet.known(FOO)
+        rig.plug("foo0")
+        await rig.allocatable(FOO, 1)
+
+
+@pytest.mark.parametrize("release", ["1.30", "1.37"])
+async def test_64_resources(rig, release, both_loops):  # 8, 19
+    names = [f"example.com/r{n}x" for n in range(64)]
+    rig.plug(*(f"r{n}x0" for n in range(64)))
+    rig.serve(*names)
+    rig.new_kubelet(release=release)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(*names)
+        assert all(rig.registers(name) == 1 for name in names)
+        await rig.kubelet.restart()
+        await rig.streaming(*names)
+        assert all(rig.registers(name) == 1 for name in names)
+        assert len(rig.sockets()) == 64
+        assert all(rig.kubelet.allocatable(name) == 1 for name in names)
+    assert rig.kubelet.connections() == 0
+
+
+@pytest.mark.parametrize("release", ["1.30", "1.37"])
+async def test_a_hundred_restarts_leave_nothing(rig, baseline, release):  # 49, kubevirt#2068, RSHARE#48
+    """While devices come and go, with gaps of any length, in any manner."""
+    chance = random.Random(release)
+    rig.plug("foo0", "foo1", "bar0")
+    rig.serve(FOO, BAR)
+    rig.new_kubelet(release=release)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        first = baseline()
+        present = True
+        for _ in range(100):
+            await rig.kubelet.restart(
+                gap=chance.choice((0, 0, 0.001, 0.01)),
+                kind=chance.choice(("term", "kill")),
+                listen_after=chance.choice((0, 0, 0.005)),
+                wipe=chance.random() < 0.8,
+            )
+            if chance.random() < 0.3:
+                rig.unplug("foo1") if present else rig.replug("foo1")
+                present = not present
+            if chance.random() < 0.7:
+                await rig.streaming(FOO, BAR)
+                assert (rig.registers(FOO), rig.registers(BAR)) == (1, 1)
+        await rig.streaming(FOO, BAR)
+        if not present:
+            rig.replug("foo1")
+        await rig.until(lambda: rig.kubelet.healthy(FOO) == {"foo0", "foo1"})
+        assert rig.kubelet.unhealthy(FOO) == frozenset()
+        assert rig.kubelet.healthy(BAR) == {"bar0"}
+        assert len(rig.sockets()) == 2
+        assert all(len(seen.duplicates) == 0 for seen in rig.kubelet.lists)
+        assert rig.kubelet.lists.repeated() == 0
+        await rig.until(lambda: baseline() <= first)
+    assert rig.kubelet.crashed is None
+
+
+async def test_the_second_of_two_agents_refuses(rig):  # 86
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        before = rig.sockets()
+        with pytest.raises(AlreadyRunning, match="another device-agent is running"):
+            await rig.make_agent().run()
+        assert rig.sockets() == before  # nor did it take anything of the first one's away
+        assert rig.kubelet.streams(FOO) == 1
+    async with rig.agent():
+        await rig.streaming(FOO)
+
+
+async def test_kubelet_directory_that_is_none(rig):
+    """A file, where a directory should be: that is for people to see, and no end of the agent."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.dp.parent.mkdir()
+    rig.dp.write_text("")
+    async with rig.agent() as agent:
+        await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
+        rig.dp.unlink()
+        await rig.kubelet.start()
+        await rig.allocatable(FOO, 1)
