@@ -15,8 +15,9 @@ from agent.core.resource import Source
 from agent.core.value import Absent, Kind, natural
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob
+from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
-from agent.scanners.words import Word, table
+from agent.scanners.words import Sight, Word, table
 
 KIND = "node"
 DEFAULT_IDS: tuple[str, ...] = ("{below_dev}",)
@@ -47,7 +48,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
         kept = [device for device in previous.devices if device.name not in doubtful]
     seen, odd = _look(root, source, paths, previous)
     devices, aliases = _one_each(kept, seen)
-    found = Found(tuple(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices))
+    found = Found(told_apart(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices))
     return previous if found == previous else found
 
 
@@ -112,6 +113,7 @@ def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple
 def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> tuple[list[HostDevice], list[Oddity]]:
     """What stands at these paths now."""
     before = {device.name: device for device in previous.devices}
+    sight = Sight(root)
     canonical: dict[str, bool] = {}
     devices: list[HostDevice] = []
     oddities: list[Oddity] = []
@@ -136,7 +138,9 @@ def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> 
         kind = "char" if node.type == "c" else "block"
         directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
         directory = directory if isinstance(directory, str) else ""
-        devices.append(HostDevice(KIND, key, path, path, directory, path, stamp))
+        sits = position(sight, directory) if directory else ""
+        place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
+        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp))
     return devices, oddities
 
 

@@ -6,7 +6,10 @@ Of the many buses that udev knows, pci, usb and platform are said here; virtio a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
+from agent.core.device import HostDevice
 from agent.core.value import Absent
 from agent.scanners.words import Sight
 
@@ -40,6 +43,19 @@ def position(sight: Sight, directory: str) -> str:
 def stem(name: str) -> str:
     """A device's name without the numbers that the kernel deals as devices come: `ttyUSB`, `renderD`, `mlx_`."""
     return _NUMBER.sub("", name)
+
+
+def told_apart(devices: Iterable[HostDevice]) -> tuple[HostDevice, ...]:
+    """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
+    seen: dict[str, int] = {}
+    result: list[HostDevice] = []
+    for device in devices:
+        place = device.place.partition("//")[0]
+        rank = seen.get(place, 0)
+        seen[place] = rank + 1
+        said = f"{place}//{rank}" if rank else place
+        result.append(device if device.place == said else replace(device, place=said))
+    return tuple(result)
 
 
 def _walk(sight: Sight, directory: str) -> tuple[list[str], str, bool]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agent.core.device import HostDevice
 from agent.core.look import Oddity, Touched
 from agent.core.resource import Source
@@ -11,7 +9,7 @@ from agent.core.value import Absent
 from agent.host.root import Root
 from agent.host.udev import uevent
 from agent.scanners import pci
-from agent.scanners.position import position, stem
+from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
 from agent.scanners.words import Sight, table
 
@@ -40,7 +38,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
             oddities.append(device)
         elif device:
             devices.append(device)
-    return Found(_told_apart(devices), tuple(oddities))
+    return Found(told_apart(devices), tuple(oddities))
 
 
 def concerns(source: Source, touched: Touched) -> bool:
@@ -84,16 +82,3 @@ def _device(sight: Sight, subsystem: str, path: str, before: dict[str, HostDevic
     sits = position(sight, directory)
     place = f"{subsystem}:{sits}/{stem(name)}" if sits else f"{subsystem}:{name}"
     return HostDevice(KIND, key, name, place, directory, node, stamp)
-
-
-def _told_apart(devices: list[HostDevice]) -> tuple[HostDevice, ...]:
-    """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
-    seen: dict[str, int] = {}
-    result: list[HostDevice] = []
-    for device in devices:
-        place = device.place.partition("#")[0]
-        rank = seen.get(place, 0)
-        seen[place] = rank + 1
-        said = f"{place}#{rank}" if rank else place
-        result.append(device if device.place == said else replace(device, place=said))
-    return tuple(result)

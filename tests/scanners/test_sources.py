@@ -250,7 +250,7 @@ def test_two_of_a_kind_in_one_place_are_told_apart(tree):
         tree.class_device(f"{interface}/video4linux/video{number}", "video4linux", f"video{number}", 81, number)
     found = sweep(tree, Source("subsystem", ("video4linux",)))
     place = "video4linux:pci-0000:00:14.0-usb-0:1:1.0/video"
-    assert [device.place for device in found.devices] == [place, f"{place}#1"]
+    assert [device.place for device in found.devices] == [place, f"{place}//1"]
     assert sweep(tree, Source("subsystem", ("video4linux",)), found) == found
 
 

@@ -1,0 +1,24 @@
+"""The machine changes while the agent serves it; nodes, agents and kubelets are those of tests/agent."""
+
+import pytest
+
+from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
+    at_once,
+    baseline,
+    both_loops,
+    nothing_stays,
+    pytest_asyncio_loop_factories,
+    rig,
+)
+from tests.live.seeing import never_twice
+
+
+@pytest.fixture(autouse=True)
+def sound(request):
+    """Whatever a test does: the kubelet lives, no list says nothing new, and no id is in two lists at once."""
+    rig = request.getfixturevalue("rig") if "rig" in request.fixturenames else None
+    yield
+    if rig is not None:
+        assert rig.kubelet.crashed is None
+        assert rig.kubelet.lists.repeated() == 0
+        never_twice(rig.kubelet)

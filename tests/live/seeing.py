@@ -1,0 +1,49 @@
+"""What a kubelet was told, put so that a test can compare it in one line."""
+
+from collections.abc import Iterator
+
+from agent.core.look import Touched
+from agent.kubelet.simulated.device_table import DeviceList
+from agent.kubelet.simulated.lives import Lives
+
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+
+
+def said(told: DeviceList | None) -> dict[str, str]:
+    """A list as {id: health}."""
+    return {} if told is None else {device.id: device.health for device in told.devices}
+
+
+def last(kubelet: Lives, resource: str) -> dict[str, str]:
+    """The last list of a resource."""
+    lists = kubelet.lists.of(resource)
+    return said(lists[-1] if lists else None)
+
+
+def story(kubelet: Lives, resource: str) -> list[dict[str, str]]:
+    """All lists of a resource."""
+    return [said(told) for told in kubelet.lists.of(resource)]
+
+
+def moments(kubelet: Lives) -> Iterator[dict[str, dict[str, str]]]:
+    """What stood in all lists after each message, in the order in which the kubelet had them; anew in each life."""
+    now: dict[str, dict[str, str]] = {}
+    for event in kubelet.events:
+        if event.kind == "bound":
+            now = {}
+        elif event.kind == "list":
+            now[event.resource] = said(kubelet.lists[event.detail["list"]])
+            yield dict(now)
+
+
+def never_twice(kubelet: Lives) -> None:
+    """No id twice in a list, nor in the lists of two resources at one moment."""
+    assert not [told for told in kubelet.lists if told.duplicates]
+    for now in moments(kubelet):
+        ids = [device for listed in now.values() for device in listed]
+        assert len(ids) == len(set(ids)), now
+
+
+def kernel_event(directory: str, subsystem: str) -> Touched:
+    """What the monitor makes of an event for that device: a tree on disk sends none."""
+    return Touched(frozenset({directory}), frozenset({subsystem}))
