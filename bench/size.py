@@ -1,0 +1,53 @@
+"""How much of everything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """The defaults are what docs/performance.md shows; `TINY` only shows that it all runs."""
+
+    change_resources: int = 64
+    change_devices: int = 1000  # of all resources together
+    changes: int = 150
+    pause: float = 0.06  # between changes: above the agent's settle time
+    uevents: int = 24
+    blips: int = 5
+    blip: float = 0.3
+    restarts: int = 8
+    restart_resources: tuple[int, ...] = (1, 64)
+    starts: int = 7
+    start_resources: int = 16
+    big: int = 10_000
+    big_changes: int = 14
+    allocations: int = 2000
+    batch: int = 100
+    memory_resources: tuple[int, ...] = (1, 16, 64, 200)
+    memory_devices: int = 4  # of each resource
+    idle: float = 10.0
+    imports: int = 7
+    settle: float = 0.7  # seconds after which what was started is taken to be at rest
+
+
+TINY = Size(
+    change_resources=2,
+    change_devices=4,
+    changes=2,
+    uevents=2,
+    blips=1,
+    restarts=1,
+    restart_resources=(1, 2),
+    starts=1,
+    start_resources=2,
+    big=20,
+    big_changes=2,
+    allocations=4,
+    batch=2,
+    memory_resources=(1,),
+    memory_devices=2,
+    idle=0.2,
+    imports=1,
+    settle=0.1,
+)
