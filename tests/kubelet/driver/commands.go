@@ -45,6 +45,9 @@ func (d *driver) do(request Request) (Fields, error) {
 			return nil, fmt.Errorf("%q is not a stopped resource", request.Resource)
 		}
 		return nil, nil
+	case "sources":
+		l.ready.Store(request.Ready)
+		return nil, nil
 	case "capacity":
 		resources, deleted := capacity(l)
 		return Fields{"resources": resources, "deleted": deleted}, nil
@@ -241,10 +244,9 @@ func (d *driver) status(l *life, request Request) (Fields, error) {
 
 func (d *driver) view(l *life) Fields {
 	d.mutex.Lock()
-	known := append([]*knownPod{}, d.pods...)
-	d.mutex.Unlock()
+	defer d.mutex.Unlock()
 	pods := Fields{}
-	for _, pod := range known {
+	for _, pod := range d.pods {
 		pods[pod.Name] = Fields{"active": pod.active, "uid": string(pod.UID), "devices": devices(l, pod)}
 	}
 	return Fields{"life": l.number, "resources": view(l.Manager()), "clients": clients(l.Manager()), "pods": pods}

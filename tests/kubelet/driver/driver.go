@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -92,8 +93,10 @@ func (d *driver) serve() {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var request Request
-		if err := json.Unmarshal(lines.Bytes(), &request); err != nil {
-			say(Fields{"id": nil, "ok": false, "error": "not a request: " + err.Error()})
+		decoder := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&request); err != nil {
+			say(Fields{"id": request.ID, "ok": false, "error": "not a request: " + err.Error()})
 			continue
 		}
 		if request.Do == "quit" {

@@ -1,7 +1,7 @@
 // Package driver lets a test drive one kubelet's device manager by JSON lines:
 // requests come on standard input, answers and events go to standard output.
-// README.md beside it describes the lines; each kubelet minor plugs in as a
-// Kubelet.
+// tests/kubelet/README.md describes the lines; each kubelet minor plugs in as
+// a Kubelet.
 package driver
 
 import (
@@ -32,6 +32,7 @@ type Request struct {
 	Resource   string      `json:"resource"`
 	Seconds    float64     `json:"seconds"`
 	Running    *bool       `json:"running"` // restart, begin: the runtime still runs the containers
+	Ready      bool        `json:"ready"`   // sources: all have been heard of
 	Readmit    *bool       `json:"readmit"` // restart, begin: admit the active pods again
 }
 
