@@ -10,6 +10,7 @@ from agent.scanners.host_words import HOST
 from agent.scanners.route import TABLES
 from agent.scanners.words import Table
 
+_HEADER = "| word | type | meaning | in the kernel |"
 _TITLES = {
     "every": "Every host device",
     "node": "Source `{ node = … }`",
@@ -36,7 +37,13 @@ def page() -> str:
         "A device of the source `{ subsystem = … }` has the words of every host device.",
     ]
     for name, table in tables.items():
-        lines += ["", f"## {_TITLES[name]}", "", "| word | type | meaning | in the kernel |", "| --- | --- | --- | --- |"]
+        lines += [
+            "",
+            f"## {_TITLES[name]}",
+            "",
+            "| word | type | meaning | in the kernel |",
+            "| --- | --- | --- | --- |",
+        ]
         lines += _rows(table)
     return "\n".join(lines) + "\n"
 

@@ -23,6 +23,7 @@ from agent.host import systemd
 from agent.host.root import Root
 
 FAILED = 1
+DEFECT = 70  # EX_SOFTWARE
 UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it
 
 log = logging.getLogger("agent")
@@ -42,13 +43,17 @@ def run(arguments: argparse.Namespace) -> int:
         return UNUSABLE
     say(configuration)
     state = arguments.state or configuration.settings.paths.state
+    code = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(configuration, arguments.config, Root(arguments.root), state))
-    except AlreadyRunning as error:
-        log.error("%s", error)  # noqa: TRY400  a person's mistake, no defect
-        return FAILED
-    return 0
+    except* AlreadyRunning as running:
+        log.error("%s", running.exceptions[0])  # noqa: TRY400  a person's mistake, no defect
+        code = FAILED
+    except* Exception:
+        log.critical("a defect ended the agent", exc_info=True)
+        code = DEFECT
+    return code
 
 
 async def _serve(configuration: Configuration, directory: str, root: Root, state: str) -> None:

@@ -11,9 +11,9 @@ from agent.cli.inventory.take import Inventory, Item, TurnedDown
 from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts
 from agent.cli.table import Column, Row, grid, render
-from agent.cli.terminal import Terminal
+from agent.cli.terminal import Terminal, cut
 from agent.core.pattern import literal
-from agent.core.printable import escape, printable
+from agent.core.printable import LIMIT, escape, printable
 from agent.core.value import Absent, Value
 
 INDENT = "    "
@@ -131,7 +131,7 @@ def _refusals(turned_down: tuple[TurnedDown, ...], terminal: Terminal) -> list[s
         Row(
             (
                 turned.refusal.resource,
-                f"{turned.refusal.address} = {printable(turned.refusal.written)}",
+                f"{turned.refusal.address} = {cut(escape(turned.refusal.written), LIMIT)}",
                 f"here {printable(turned.refusal.here)}",
                 str(turned.refusal.origin),
                 "all else in the clause holds" if turned.nearly else "",

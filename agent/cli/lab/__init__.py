@@ -27,6 +27,7 @@ from agent.config.finding import render
 from agent.host.root import Root
 
 FAILED = 1
+TERMINATED = 128 + signal.SIGTERM
 DEFAULTS = {"config": ""}  # that of this machine's agent is tried only when it is asked for
 
 
@@ -41,8 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     root = Root(arguments.root)
     if arguments.write:
         return _write(root, arguments.write)
-    with terminal_kept(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_open(root, os.path.abspath(arguments.config) if arguments.config else "", arguments))
+    user = os.path.abspath(arguments.config) if arguments.config else ""
+    try:
+        with terminal_kept(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_open(root, user, arguments))
+    except asyncio.CancelledError:
+        return TERMINATED
 
 
 async def _open(root: Root, user: str, arguments: argparse.Namespace) -> int:

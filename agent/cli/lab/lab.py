@@ -164,7 +164,7 @@ class Lab:
         try:
             return PseudoTerminal(self.place.links)
         except OSError as error:
-            self.without = f"no pseudo-terminal can be had here: {error}"
+            self.without = f"no pseudo-terminal can be had here: {error.strerror or error}"
             return None
 
     def _configure(self) -> None:

@@ -1,0 +1,140 @@
+"""What the pages say is done: commands are run, TOML is loaded, tables are compared with those of the program."""
+
+import os
+import re
+import shlex
+from dataclasses import fields
+
+import pytest
+
+from agent.cli.main import COMMANDS
+from agent.cli.reference import page
+from agent.config import settings
+from agent.config.language import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
+from agent.config.load import SHIPPED, load
+from agent.scanners import catalog
+from tests.cli.conftest import TOP, device_agent
+
+PAGES = ["README.md", "docs/quickstart.md", "docs/configuration.md", "docs/operations.md"]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name):
+    return FENCE.findall((TOP / name).read_text())
+
+
+def text_of(name):
+    return (TOP / name).read_text()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_true(name, tmp_path):
+    """Its TOML is written where it says, and then its commands are run."""
+    (tmp_path / "resources.d").mkdir()
+    found = blocks(name)
+    assert all(kind in {"toml", "console", "sh", "yaml", "ini"} for kind, _ in found)
+    for kind, text in found:
+        if kind == "toml":
+            file = re.match(r"# /etc/device-agent/(\S+\.toml)\n", text)
+            assert file, f"{name}: a TOML block says its file in its first line"
+            (tmp_path / file[1]).write_text(text)
+    loaded = load(str(tmp_path))
+    assert loaded.findings == ()
+    for kind, text in found:
+        for line in text.splitlines() if kind == "console" else ():
+            run(line.removeprefix("$ "), str(tmp_path))
+
+
+def run(line, directory):
+    before, _, command = line.rpartition("| ")
+    given = before.strip().removeprefix("echo ")
+    program, *words = shlex.split(command)
+    assert program == "device-agent"
+    words = [directory if word == "/etc/device-agent" else word for word in words]
+    if words[0] != "lab" and "--config" not in words:
+        words += ["--config", directory]
+    done = device_agent(*words, given=given)
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+
+
+def test_links_lead_somewhere():
+    for name in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", text_of(name)):
+            assert (TOP / name).parent.joinpath(target).exists(), f"{name}: {target}"
+
+
+def test_words_are_printed_from_the_tables():
+    assert text_of("docs/words.md") == page(), "run: make docs"
+    for kind in catalog.KINDS:
+        for word in catalog.KINDS[kind].TABLE.words:
+            assert f"| `{word}` |" in page()
+
+
+def test_every_setting_has_its_row_with_its_default():
+    text = text_of("docs/configuration.md")
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| `(.+?)` \|", text, re.MULTILINE))
+    for section, (make, readers) in settings._SECTIONS.items():
+        made = make()
+        assert {field.name for field in fields(made)} == set(readers)
+        for key in readers:
+            assert rows[f"{section}.{key}"] == shown(getattr(made, key)), f"{section}.{key}"
+
+
+def shown(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return {30.0: '"30s"', 0.05: '"50ms"'}[value]
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f'"{each}"' for each in value) + "]"
+    return str(value) if isinstance(value, int) else f'"{value}"'
+
+
+def test_every_key_of_the_language_is_said_to_be_there_or_not():
+    here, _, later = text_of("docs/configuration.md").partition("## In the language, not in this version")
+    for place, (_, keys) in PLACES.items():
+        for key, now in keys.items():
+            if place == "file" or (place == "source" and key == "kind"):
+                continue
+            if now:
+                assert f"`{key}`" in here or f"{{ {key} = " in here or f"`give.{key}`" in here, (place, key)
+            else:
+                assert f"`{key}`" in later, (place, key)
+    for operator, now in OPERATORS.items():
+        assert (f"{{ {operator} = " in here) if now else (f"`{operator}`" in later), operator
+    assert f"`{EITHER}`" in later
+    for kind in SOURCE_KINDS:
+        assert (f'source = "{kind}"' in here) if kind in catalog.KINDS else (f"`{kind}`" in later), kind
+    for code in WARNINGS:
+        assert code in here
+
+
+def test_every_shipped_class_is_named():
+    text = text_of("docs/configuration.md")
+    for name in os.listdir(SHIPPED):
+        assert f"`{name.removesuffix('.toml')}`" in text
+
+
+def test_the_manual_names_every_command_and_exit_code():
+    manual = text_of("man/device-agent.8")
+    for command in COMMANDS:
+        assert re.search(rf"^\.(?:TP\n)?\.?B[R]? {command}\b", manual, re.MULTILINE) or f"\n.BR {command} " in manual
+    codes = set(re.findall(r"^\| (\d+) \|", text_of("docs/operations.md"), re.MULTILINE))
+    assert codes == set(re.findall(r"^\.B (\d+)$", manual, re.MULTILINE))
+
+
+def test_log_lines_are_those_of_the_program():
+    """The fixed part of each documented line stands in the source."""
+    source = "\n".join(path.read_text() for path in (TOP / "agent").rglob("*.py"))
+    for piece in (
+        "starting → ready", "→ streaming: %d devices", "→ waiting: %s", "devices changed at once", "listed again",
+        "%s: retired", "refused, %s stays: %d errors", "events of the kernel were lost; looking at everything",
+        "changes below /dev are seen at once, others at each sweep", "back, was: ", "no pod can hold it",
+    ):  # fmt: skip
+        assert piece in source, piece
+
+
+def test_the_makefile_knows_its_targets():
+    makefile = text_of("Makefile")
+    for target in ("demo", "test", "lint", "docs", "install", "uninstall"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)

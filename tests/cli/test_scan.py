@@ -1,0 +1,250 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agent.cli.inventory.detail import clause_of
+from agent.cli.inventory.overview import overview, summary
+from agent.cli.inventory.pci_names import parse
+from agent.cli.inventory.search import NotFound, find
+from agent.cli.inventory.take import take
+from agent.cli.terminal import Terminal
+from agent.config.load import load
+from agent.host.root import Root
+from tests.cli.conftest import device_agent
+
+NICS = """
+[[resource]]
+name = "example.com/nic"
+source = "pci"
+match = { vendor = "15b3", device = "101b", driver = "vfio-pci" }
+
+[[resource]]
+name = "example.com/fuse"
+class = "fuse"
+replicas = 10
+"""
+
+
+@pytest.fixture
+def host(tree):
+    tree.pci("0000:3b:00.0", driver="vfio-pci", numa_node="0\n")
+    tree.pci("0000:3b:00.1", driver="vfio-pci", numa_node="1\n")
+    tree.pci("0000:5e:00.0", driver="mlx5_core")
+    tree.pci("0000:00:00.0", **{"class": "0x060000\n", "vendor": "0x8086\n"})
+    tree.class_device("/sys/devices/virtual/misc/fuse", "misc", "fuse", 10, 229)
+    tree.class_device("/sys/devices/virtual/misc/kvm", "misc", "kvm", 10, 232)
+    tree.usb("/sys/devices/pci0000:00/usb1/1-1", "0403", "6001", serial="A1\x1b[2J")
+    return tree
+
+
+@pytest.fixture
+def look(host, config):
+    def take_it(text=NICS):
+        return take(host.root, load(str(config(text))).resources)
+
+    return take_it
+
+
+def lines(look, width=None, *, everything=False, **how):
+    return overview(look(**how), Terminal(width), everything=everything)
+
+
+def test_a_line_each_where_nothing_is_a_screen(look):
+    assert lines(look) == [
+        "HOST DEVICE       WHAT                 NUMA  DRIVER     TAKEN BY",
+        "pci 0000:3b:00.0  network [15b3:101b]     0  vfio-pci   example.com/nic",
+        "pci 0000:3b:00.1  network [15b3:101b]     1  vfio-pci   example.com/nic",
+        "pci 0000:5e:00.0  network [15b3:101b]     –  mlx5_core  –  nearest: example.com/nic",
+        "dev /dev/fuse     char 10:229             –  –          example.com/fuse ×10",
+    ]
+
+
+def test_alike_ones_fold_on_a_screen(look):
+    shown = lines(look, 100)
+    assert shown[1] == "pci 0000:3b:00.0 +1  network [15b3:101b]   0 1  vfio-pci   example.com/nic"
+    assert len(shown) == 4
+
+
+def test_all_shows_what_nobody_takes(look):
+    shown = lines(look, everything=True)
+    assert any(line.startswith("dev /dev/kvm") for line in shown)
+    assert any("0000:00:00.0" in line and "bridge" in line for line in shown)
+
+
+def test_hostile_text_is_escaped(look):
+    shown = "\n".join(lines(look, everything=True))
+    assert "\x1b" not in shown
+    assert r'"A1\x1b[2J"' in shown
+
+
+def test_the_last_line_counts(look):
+    assert summary(look(), 12.3, everything=False).startswith("4 PCI, 1 USB, 3 device nodes read in 12 ms.")
+
+
+def test_a_class_that_would_fit_is_said(cli, host, config):
+    code, out, _ = cli("scan", "--root", host.top, "--config", config())
+    assert code == 0
+    assert "–  class kvm fits" in out
+
+
+NAMES = {
+    "/dev/fuse": "/dev/fuse",
+    "fuse": "/dev/fuse",
+    "fuse::3": "/dev/fuse",
+    "3b:00.0": "0000:3b:00.0",
+    "0000:3B:00.0": "0000:3b:00.0",
+    "5e:00": "0000:5e:00.0",
+    "0000:5e": "0000:5e:00.0",
+    "/sys/bus/pci/devices/0000:5e:00.0": "0000:5e:00.0",
+    "1-1": "1-1",
+    "/dev/kv": None,
+    "0000:3b": None,
+    "3b:00": None,
+    "nothing": None,
+    "/": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("name", "found"), NAMES.items())
+def test_any_name_finds_it(look, name, found):
+    answer = find(look(), name)
+    assert (None if isinstance(answer, NotFound) else answer.host.name) == found
+
+
+def test_a_link_finds_what_it_leads_to(look, host):
+    host.link("/dev/by-id/fuse", "/dev/fuse")
+    assert find(look(), "/dev/by-id/fuse").host.name == "/dev/fuse"
+
+
+def test_detail_says_who_turned_it_down_and_where(cli, host, config):
+    code, out, _ = cli("scan", "5e:00.0", "--root", host.top, "--config", config(NICS))
+    assert code == 0
+    assert 'match.driver = "vfio-pci"  here mlx5_core  resources.d/a.toml:5  all else in the clause holds' in out
+    assert "taken by     nothing (nearest: example.com/nic)" in out
+
+
+def test_detail_says_who_takes_it(cli, host, config):
+    _, out, _ = cli("scan", "fuse", "--root", host.top, "--config", config(NICS))
+    assert "taken by     example.com/fuse ×10 as fuse    resources.d/a.toml:7, class fuse" in out
+    assert "health       Healthy" in out
+
+
+def test_what_is_not_there_is_4_with_the_nearest(cli, host, config):
+    code, out, err = cli("scan", "/dev/fusee", "--root", host.top, "--config", config(NICS))
+    assert (code, out) == (4, "")
+    assert "no such file; nearest: /dev/fuse" in err
+
+
+def test_what_is_ambiguous_is_4_with_all(cli, host, config):
+    code, _, err = cli("scan", "0000:3b", "--root", host.top, "--config", config(NICS))
+    assert code == 4
+    assert "  0000:3b:00.0\n  0000:3b:00.1\n" in err
+
+
+def test_a_device_of_another_subsystem_is_found_by_its_name(cli, host, config):
+    host.class_device("/sys/devices/virtual/rtc/rtc0", "rtc", "rtc0", 250, 0)
+    code, out, _ = cli("scan", "--root", host.top, "--config", config(), "rtc0")
+    assert code == 0
+    assert out.startswith("dev /dev/rtc0")
+    host.device("/sys/devices/virtual/npu/npu7", "npu")
+    _, out, _ = cli("scan", "--root", host.top, "--config", config(), "npu7")
+    assert out.startswith("npu npu7")
+
+
+def test_what_a_glob_matched_and_is_no_device(cli, host, config):
+    host.at("/dev/video-dir").mkdir()
+    host.link("/dev/video-gone", "/dev/nowhere")
+    os.mkfifo(host.at("/dev/video-pipe"))
+    there = config('[[resource]]\nname = "example.com/v"\nsource = { node = "/dev/video-*" }\n')
+    _, out, _ = cli("scan", "--root", host.top, "--config", there)
+    assert "no device: /dev/video-dir: is a directory" in out
+    assert "no device: /dev/video-gone: dangling link" in out
+    code, out, _ = cli("scan", "/dev/video-pipe", "--root", host.top, "--config", there)
+    assert (code, out) == (0, "/dev/video-pipe: no device: is a FIFO\n")
+
+
+def test_json_has_all_keys_and_no_root(cli, host, config):
+    run = ("scan", "--root", host.top, "--config", config(NICS), "-o", "json")
+    code, out, _ = cli(*run)
+    assert code == 0
+    assert str(host.top) not in out
+    assert cli(*run)[1] == out
+    found = {each["name"]: each for each in json.loads(out)}
+    keys = "source name place key node attributes nodes taken_by device_id shares health reason fits refused"
+    assert {" ".join(each) for each in found.values()} == {keys}
+    assert found["/dev/fuse"]["taken_by"] == "example.com/fuse"
+    assert found["/dev/fuse"]["shares"] == 10
+    (refused,) = found["0000:5e:00.0"]["refused"]
+    assert refused == {
+        "resource": "example.com/nic", "clause": "match.driver", "written": '"vfio-pci"', "here": "mlx5_core",
+        "file": "resources.d/a.toml", "line": 5, "only": True,
+    }  # fmt: skip
+    assert found["0000:3b:00.0"]["attributes"]["vendor"] == "15b3"
+    assert found["1-1"]["attributes"]["usb.serial"] == "A1\x1b[2J"
+
+
+def test_a_file_with_errors_is_left_out_and_said(cli, host, config):
+    config("[[resource]]\nnome = 1\n", "bad.toml")
+    code, out, err = cli("scan", "--root", host.top, "--config", config(NICS))
+    assert code == 0
+    assert "example.com/fuse ×10" in out
+    assert "left out here: device-agent check" in err
+
+
+@pytest.mark.parametrize("name", ["0000:3b:00.0", "0000:5e:00.0", "/dev/fuse", "1-1"])
+def test_the_clause_that_is_shown_takes_the_device(look, name):
+    inventory = look()
+    item = next(item for item in inventory.items if item.host.name == name)
+    source, match = clause_of(inventory, item)
+    known = 'id = "{path_id}"' if item.source.kind == "subsystem" else ""
+    text = f'[[resource]]\nname = "example.com/it"\n{known}\n{source}\n{match}\n'
+    again = look(text=text)
+    assert next(item for item in again.items if item.host.name == name).taken_by is not None
+
+
+def test_pci_ids():
+    text = "# c\n8086  Intel\n\t1592  E810-C\n\t\t8086 0001  board\n15b3  Mellanox\n\t101b  CX-6\nC 00  Old\n\t01  x\n"
+    assert parse(text) == {("8086", "1592"): "E810-C", ("15b3", "101b"): "CX-6"}
+
+
+def test_names_of_the_host_are_used(look, host):
+    host.file("/usr/share/misc/pci.ids", "15b3  Mellanox\n\t101b  CX-6\n")
+    assert "CX-6 [15b3:101b]" in lines(look)[1]
+
+
+def test_an_empty_machine(tree, cli, config):
+    code, out, err = cli("scan", "--root", tree.top, "--config", config())
+    assert code == 0
+    assert out == "HOST DEVICE  WHAT  NUMA  DRIVER  TAKEN BY\n"
+    assert "0 PCI" in err or "Nothing" in err
+
+
+def test_this_machine():
+    for arguments in (("scan",), ("scan", "--all"), ("scan", "-o", "json"), ("scan", "/dev/null")):
+        done = device_agent(*arguments, "--config", "/nonexistent")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+
+
+def test_every_device_of_this_machine_can_be_asked_for_by_the_name_it_is_shown_under():
+    inventory = take(Root(), ())
+    for item in inventory.items:
+        found = find(inventory, item.host.name)
+        assert not isinstance(found, NotFound), item
+        assert clause_of(inventory, item)
+
+
+def test_a_broken_pipe_is_a_quiet_end():
+    command = f"{sys.executable} -m agent.cli.main scan --all | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_any_encoding(encoding):
+    done = device_agent("scan", "--all", PYTHONIOENCODING=encoding)
+    assert done.returncode == 0, done.stderr
