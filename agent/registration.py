@@ -14,7 +14,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Literal
 
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
@@ -181,16 +181,16 @@ async def _one_offer(
     loop = asyncio.get_running_loop()
     await endpoint.answers()
 
-    async def gone() -> bool:
+    async def gone() -> Literal[False]:
         while endpoint.present:
             await stirred()
-        return True
+        return False
 
     report(Phase.REGISTERING, "")
     lived = 0.0
     while True:
         outcome = await _first(_opened(endpoint), _refusal(endpoint), gone(), seconds=WATCHER_SECONDS)
-        if not endpoint.streams:
+        if outcome is not True and not endpoint.streams:
             if isinstance(outcome, str):
                 report(Phase.WAITING, f"the kubelet refused: {outcome}")
             elif endpoint.present:

@@ -38,11 +38,12 @@ def entry(name: str, more: str = "", *, nodes: str | None = None, give: str | No
 class Client:
     """A stream of one's own."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, reading: bool) -> None:
         self.peer = peer
         self.lists: list[v1beta1.ListAndWatchResponse] = []
         self.reading = asyncio.Event()
-        self.reading.set()
+        if reading:
+            self.reading.set()
         self.task = asyncio.create_task(peer.lists(lambda message, _size: self.lists.append(message), self.reading))
 
     async def close(self) -> None:
@@ -132,11 +133,11 @@ class Rig:
         assert configuration.valid, configuration.findings
         return await agent.reload(configuration)
 
-    async def client(self, resource: str) -> "Client":
+    async def client(self, resource: str, *, reading: bool = True) -> "Client":
         """Somebody else at the socket of a resource, with a stream."""
         path = next(event.detail["socket"] for event in self.kubelet.events[::-1]
                     if event.kind == "registered" and event.resource == resource)
-        client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=1, backoff=0.1))
+        client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=5, backoff=0.1), reading)
         self._clients.append(client)
         return client
 

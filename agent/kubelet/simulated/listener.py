@@ -54,16 +54,30 @@ class Listener:
         """Until cancelled."""
         loop = asyncio.get_running_loop()
         self._connections = _Connections(services)
-        while True:
-            # Not asyncio's Server: from 3.13 that removes the file, and a kubelet leaves it behind.
-            connection, _ = await loop.sock_accept(self._socket)
-            with contextlib.suppress(OSError):
-                await loop.connect_accepted_socket(self._connections._protocol_factory, connection)  # noqa: SLF001
+        ready = asyncio.Event()
+        # Not asyncio's Server: from 3.13 that removes the file, and a kubelet leaves it behind. Not sock_accept: what
+        # that has accepted when it is cancelled is lost.
+        loop.add_reader(self._socket, ready.set)
+        try:
+            while True:
+                await ready.wait()
+                ready.clear()
+                with contextlib.suppress(OSError):
+                    await self._serve_one(self._socket.accept()[0], self._connections)
+        finally:
+            loop.remove_reader(self._socket)
+
+    async def _serve_one(self, connection: socket.socket, connections: _Connections) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(connections._protocol_factory, connection)  # noqa: SLF001
+        except BaseException:
+            connection.close()
+            raise
 
     def drop(self) -> None:
         """As the death of a process."""
         for protocol in self._connections.open if self._connections else ():
-            if not _lost(protocol):
+            if hasattr(protocol, "connection") and not _lost(protocol):  # one just accepted has none yet
                 protocol.connection._transport.abort()  # noqa: SLF001
 
     async def close(self) -> None:

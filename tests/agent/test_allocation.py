@@ -1,0 +1,205 @@
+"""Allocate, through the kubelet. Numbers are those of the kubelet contract's checklist."""
+
+import asyncio
+
+import pytest
+
+from agent import allocation
+from agent.kubelet.messages import v1beta1
+from agent.kubelet.simulated.errors import PodRefused
+from tests.agent.rig import BAR, FOO, entry
+
+GIVE = """
+[resource.give.nodes]
+it  = { path = "{node}", to = "/dev/it{n}", permissions = "rwm" }
+aux = { path = "/dev/aux-{name}", optional = true, permissions = "r" }
+[resource.give.env]
+IDS = { value = "{id}", join = "," }
+"""
+
+
+@pytest.fixture
+async def node(rig):
+    rig.plug("foo0", "foo1", "foo2", "bar0")
+    rig.serve(entry(FOO, give="").replace("[resource.give]\n", GIVE), BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        rig.running = agent
+        yield rig
+
+
+async def ask(node, *containers, resource=FOO):
+    """A raw Allocate, as no kubelet asks it today: the containers' ids as they are given."""
+    client = await node.client(resource)
+    request = v1beta1.AllocateRequest(
+        container_requests=[v1beta1.ContainerAllocateRequest(devices_ids=list(ids)) for ids in containers]
+    )
+    try:
+        return (await client.peer.plugin.allocate(request)).container_responses
+    finally:
+        await client.close()
+
+
+async def test_what_a_container_gets(node, both_loops):  # 63, 66
+    options = await node.kubelet.allocate("pod", "c", {FOO: 3, BAR: 1})
+    assert options.devices == {
+        "/dev/it0": ("/dev/foo0", "rwm"),
+        "/dev/it1": ("/dev/foo1", "rwm"),
+        "/dev/it2": ("/dev/foo2", "rwm"),
+        "/dev/bar0": ("/dev/bar0", "rw"),
+    }
+    assert options.envs == {"IDS": "foo0,foo1,foo2"}
+    assert options.annotations == {}  # 62
+    assert options.conflicts == []  # 61
+
+
+async def test_order_of_ids_makes_no_difference(node):  # 54
+    one, other = await ask(node, ["foo2", "foo0"], ["foo0", "foo2"])
+    assert bytes(one) == bytes(other)
+    assert one.envs["IDS"] == "foo0,foo2"
+
+
+async def test_an_answer_for_each_container_in_order(node):  # 53
+    answers = await ask(node, ["foo1"], ["foo0"], ["foo2", "foo1"])
+    assert [answer.envs["IDS"] for answer in answers] == ["foo1", "foo0", "foo1,foo2"]
+
+
+async def test_nothing_asked_for_is_an_error(node):  # 53, fact 12
+    for containers in ((), ([],)):
+        with pytest.raises(Exception, match="no device is asked for"):
+            await ask(node, *containers)
+
+
+async def test_same_ids_again_give_the_same(node):  # 55, kubernetes#138446
+    first = await ask(node, ["foo0"])
+    assert [bytes(answer) for answer in await ask(node, ["foo0"])] == [bytes(answer) for answer in first]
+    init = await node.kubelet.allocate("pod", "init", {FOO: 3}, init=True)
+    app = await node.kubelet.allocate("pod", "app", {FOO: 3})
+    assert init.devices == app.devices
+
+
+async def test_many_at_once(node):  # 56
+    wanted = [["foo0"], ["foo1"], ["foo2"], ["foo0", "foo1"], ["foo2", "foo1"]] * 10
+    answers = await asyncio.gather(*(ask(node, ids) for ids in wanted))
+    assert [answer[0].envs["IDS"] for answer in answers] == [",".join(sorted(ids)) for ids in wanted]
+
+
+async def test_one_that_is_stuck_delays_no_other(node, monkeypatch):  # 51, 52
+    import threading
+
+    release = threading.Event()
+    read_anew = allocation.read_anew
+
+    def slow(root, spec, devices, hosts):
+        if spec.name == FOO:
+            release.wait(20)
+        return read_anew(root, spec, devices, hosts)
+
+    monkeypatch.setattr(allocation, "read_anew", slow)
+    monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
+    try:
+        stuck = asyncio.create_task(ask(node, ["foo0"]))
+        (answer,) = await ask(node, ["bar0"], resource=BAR)
+        assert answer.devices[0].host_path == "/dev/bar0"
+        assert not stuck.done()
+        with pytest.raises(Exception, match="did not answer within"):
+            await stuck
+    finally:
+        release.set()
+
+
+async def test_unknown_id_is_named(node):  # 58
+    with pytest.raises(Exception, match="no device 'gone-9' is listed") as raised:
+        await ask(node, ["gone-9"])
+    assert raised.value.status.name == "NOT_FOUND"
+
+
+async def test_refusal_reaches_the_pod(node):  # 58, 60
+    node.running._nodes.watch(())  # nobody sees it go, so the kubelet still believes in it
+    node.unplug("foo0", "foo1", "foo2")
+    with pytest.raises(PodRefused) as refused:
+        await node.kubelet.allocate("pod", "c", {FOO: 1})
+    assert refused.value.reason == "UnexpectedAdmissionError"
+    assert "code = FailedPrecondition" in str(refused.value)
+    assert "/dev/foo" in str(refused.value)
+    assert "Traceback" not in str(refused.value)
+    assert node.kubelet.pods["pod"].phase == "Failed"
+
+
+async def test_gone_is_told_before_it_is_refused(node):  # 59
+    node.running._nodes.watch(())
+    node.unplug("foo0")
+    before = len(node.kubelet.lists)
+    with pytest.raises(Exception, match="foo0") as raised:
+        await ask(node, ["foo0"])
+    assert raised.value.status.name == "FAILED_PRECONDITION"
+    assert [seen.healthy for seen in node.kubelet.lists[before:] if seen.resource == FOO] == [{"foo1", "foo2"}]
+
+
+async def test_known_to_be_unhealthy_is_refused(node):  # 59
+    node.unplug("foo0")
+    await node.allocatable(FOO, 2)
+    with pytest.raises(Exception, match="foo0: Unhealthy: absent") as raised:
+        await ask(node, ["foo0"])
+    assert raised.value.status.name == "FAILED_PRECONDITION"
+
+
+async def test_other_hardware_under_the_same_name_is_refused(node):  # 64, rulings 11
+    node.running._nodes.watch(())
+    declared = node.tree.at("/.device-nodes")
+    declared.write_text(declared.read_text().replace("/dev/foo0\n", "/dev/gone\n") + "c 99:1 /dev/foo0\n")
+    with pytest.raises(Exception, match="99:1") as raised:
+        await ask(node, ["foo0"])
+    assert raised.value.status.name == "FAILED_PRECONDITION"
+
+
+async def test_optional_nodes_are_given_when_they_are_there(node):  # 64
+    (without,) = await ask(node, ["foo0"])
+    assert [device.host_path for device in without.devices] == ["/dev/foo0"]
+    node.plug("aux-foo0")
+    (with_it,) = await ask(node, ["foo0"])
+    assert [(device.host_path, device.permissions) for device in with_it.devices] == [
+        ("/dev/foo0", "rwm"),
+        ("/dev/aux-foo0", "r"),
+    ]
+
+
+async def test_nothing_stays_of_a_pod_that_was_refused(node):  # 57
+    await node.kubelet.allocate("pod", "c", {FOO: 3})
+    with pytest.raises(PodRefused):
+        await node.kubelet.allocate("other", "c", {FOO: 1})
+    node.kubelet.remove_pod("pod")
+    await node.kubelet.allocate("third", "c", {FOO: 3})
+
+
+async def test_methods_that_nothing_is_configured_for_answer(node):  # 71, 73, 77
+    client = await node.client(FOO)
+    for available, must, size in ((["foo0", "foo1"], [], 1), ([], [], 0), (["foo0"], [], 5), ([], ["x"], -1)):
+        answer = await client.peer.plugin.get_preferred_allocation(
+            v1beta1.PreferredAllocationRequest(
+                container_requests=[
+                    v1beta1.ContainerPreferredAllocationRequest(
+                        available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
+                    )
+                ]
+            )
+        )
+        assert len(answer.container_responses) == 1
+    await client.peer.plugin.pre_start_container(v1beta1.PreStartContainerRequest(devices_ids=["foo0"]))
+    await client.peer.plugin.pre_start_container(v1beta1.PreStartContainerRequest())
+
+
+async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
+    """The kubelet would crash if the id left the list; it is Unhealthy instead."""
+    read_anew = allocation.read_anew
+
+    def unplugs(root, spec, devices, hosts):
+        chosen = read_anew(root, spec, devices, hosts)
+        node.unplug("foo0", "foo1", "foo2")
+        return chosen
+
+    monkeypatch.setattr(allocation, "read_anew", unplugs)
+    await node.kubelet.allocate("pod", "c", {FOO: 3})
+    await node.until(lambda: node.kubelet.unhealthy(FOO) == {"foo0", "foo1", "foo2"})
+    assert node.kubelet.crashed is None

@@ -1,0 +1,287 @@
+"""Reload, retiring, what pods hold, hostile peers. Numbers are those of the kubelet contract's checklist."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from agent.core import holding
+from agent.core.phase import Phase
+from agent.kubelet.simulated.limits import Limits
+from agent.status import Status
+from tests.agent.rig import BAR, FOO, entry, phases
+
+
+@pytest.fixture
+def released(monkeypatch, at_once):
+    """Two answers of PodResources that do not name an id are enough, however close."""
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+
+
+async def test_reload_leaves_what_is_unchanged_alone(rig, both_loops):
+    rig.plug("foo0", "bar0", "baz0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        rig.serve(entry(BAR, 'exclude.x = { name = "none" }'), "example.com/baz", FOO)
+        change = await rig.reload(agent)
+        assert (change.unchanged, change.added, change.changed) == ((FOO,), ("example.com/baz",), (BAR,))
+        await rig.streaming(FOO, BAR, "example.com/baz")
+        assert rig.kubelet.events.count("stream_ended") == 0
+        assert rig.registers(FOO) == rig.registers(BAR) == 1
+        assert rig.kubelet.lists.repeated() == 0
+
+
+async def test_reload_changes_a_list_on_its_stream(rig):
+    rig.plug("foo0", "foo1")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 2)
+        rig.serve(entry(FOO, 'exclude.one = { name = "foo1" }'))
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.capacity(FOO) == 1)  # nobody holds foo1, so it goes at once
+        rig.serve(entry(FOO, 'exclude.one = { name = "foo1" }\nreplicas = 3'))
+        await rig.reload(agent)
+        await rig.allocatable(FOO, 3)
+        assert rig.registers() == 1
+
+
+async def test_reload_moves_between_the_ways_of_registration(rig):  # 89
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        for way in ("watcher", "socket", "watcher"):
+            rig.serve(entry(FOO, f'registration = "{way}"'), BAR)
+            change = await rig.reload(agent)
+            assert change.moved == (FOO,)
+            directory, other = (rig.watched, rig.dp) if way == "watcher" else (rig.dp, rig.watched)
+            await rig.until(lambda d=directory, o=other: (
+                sum("76f699faa1" in name for name in rig.sockets(d)), sum("76f699faa1" in n for n in rig.sockets(o)),
+            ) == (1, 0))  # fmt: skip
+            await rig.allocatable(FOO, 1)
+            await rig.until(lambda: phases(agent)[FOO] is Phase.STREAMING)
+        assert rig.kubelet.events.count("stream_ended", BAR) == 0
+
+
+async def test_reload_takes_out_what_nobody_holds(rig):  # 46
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.streams(FOO) == 0)
+        assert rig.kubelet.lists.of(FOO)[-1].devices == ()
+        (ended,) = rig.kubelet.events.of("stream_ended")
+        assert ended.detail["code"] == "OK"
+        await rig.until(lambda: len(rig.sockets()) == 1)
+        await rig.until(lambda: phases(agent) == {BAR: Phase.STREAMING})
+        assert rig.kubelet.capacity(FOO) == 0
+        rig.serve(FOO, BAR)
+        await rig.reload(agent)
+        await rig.allocatable(FOO, 1)
+
+
+async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, released):  # 41, 46, rulings 8
+    rig.plug("foo0", "foo1", "bar0")
+    rig.serve(FOO, BAR)
+    rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        (held,) = rig.kubelet.held(FOO)
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.capacity(FOO) == 1)
+        assert rig.kubelet.unhealthy(FOO) == {held}
+        await rig.kubelet.restart()
+        await rig.streaming(FOO, BAR)  # a retired resource registers too: held ids must not vanish (fact 9)
+        assert rig.kubelet.unhealthy(FOO) == {held}
+        rig.kubelet.remove_pod("pod")
+        await rig.until(lambda: rig.kubelet.capacity(FOO) == 0)
+        await rig.until(lambda: rig.kubelet.streams(FOO) == 0)
+        await rig.until(lambda: len(rig.sockets()) == 1)
+
+
+async def test_a_retired_resource_can_come_back(rig):
+    rig.plug("foo0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO))
+        rig.serve(FOO, BAR)
+        await rig.reload(agent)
+        await rig.allocatable(FOO, 1)
+        assert rig.registers(FOO) == 1
+
+
+async def test_gone_and_held_stays_listed(rig, released):  # 40, 41, 45
+    rig.plug("foo0", "foo1")
+    rig.serve(FOO)
+    rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 2)
+        await rig.kubelet.allocate("pod", "c", {FOO: 2})
+        rig.unplug("foo0", "foo1")
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0", "foo1"})
+        rig.replug("foo0")
+        await rig.until(lambda: rig.kubelet.healthy(FOO) == {"foo0"})
+        assert rig.kubelet.unhealthy(FOO) == {"foo1"}
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+async def test_held_ids_survive_a_restart_without_their_hardware(rig, reachable):  # 44, 98
+    rig.plug("foo0", "foo1")
+    rig.serve(FOO)
+    if not reachable:
+        rig.new_kubelet(pod_resources_directory=None)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 2)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        (held,) = rig.kubelet.held(FOO)
+    assert json.loads((rig.state / "state.json").read_text())["held"]
+    rig.unplug(held)
+    before = len(rig.kubelet.lists)
+    async with rig.agent():
+        await rig.until(lambda: len(rig.kubelet.lists) > before)
+        first = rig.kubelet.lists[before]
+        assert held in first.ids - first.healthy
+        rig.replug(held)
+        await rig.allocatable(FOO, 2)
+
+
+async def test_pod_resources_is_found_again(rig, released):  # 95, 96
+    """Its socket is made anew by each kubelet, and its limit of calls is met."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.new_kubelet(pod_resources_directory=None)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 1)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        rig.unplug("foo0")
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
+        await rig.kubelet.stop()
+        rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=5.0, pod_resources_burst=1))
+        await rig.kubelet.start()  # it knows no pod: what is held there is free
+        await rig.streaming(FOO)
+        await rig.until(lambda: not agent._held.ids)
+
+
+async def test_state_that_is_damaged(rig, caplog):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.state.mkdir()
+    await rig.kubelet.start()
+    for text in ("", "[]", "{", '{"version": 1, "lists": 3, "held": []}', '{"version": 99}', "\0"):
+        (rig.state / "state.json").write_text(text)
+        async with rig.agent():
+            await rig.streaming(FOO)
+            await rig.allocatable(FOO, 1)
+        await rig.until(lambda: rig.kubelet.streams(FOO) == 0)
+
+
+async def test_defect_in_a_call_ends_the_agent(rig, monkeypatch):
+    """Not swallowed: the kubelet gets an error without a traceback, the process its end."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    with pytest.raises(ExceptionGroup) as raised:
+        async with rig.agent() as agent:
+            await rig.allocatable(FOO, 1)
+
+            async def allocate(*_):
+                raise ZeroDivisionError("a defect")
+
+            monkeypatch.setattr(agent.allocation, "allocate", allocate)
+            from agent.kubelet.simulated.errors import PodRefused
+
+            with pytest.raises(PodRefused, match="Internal|Unavailable") as refused:
+                await rig.kubelet.allocate("pod", "c", {FOO: 1})
+            assert "Traceback" not in str(refused.value)
+            await asyncio.wait([agent.task])
+    assert raised.group_contains(ZeroDivisionError) if hasattr(raised, "group_contains") else True
+    assert rig.sockets() == []
+
+
+async def test_garbage_on_our_socket(rig):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        path = str(rig.dp / rig.sockets()[0])
+        for data in (b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 300, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 999):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(data)
+            try:
+                writer.write_eof()
+                await reader.read()
+            except OSError:
+                pass
+            writer.close()
+        rig.plug("foo1")
+        await rig.allocatable(FOO, 2)
+        assert not agent.task.done()
+        assert rig.registers() == 1
+
+
+async def test_a_hundred_streams_that_are_never_read(rig):  # 50
+    rig.plug("foo0", "bar0")
+    rig.serve(entry(FOO, "replicas = 3000"), BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        for _ in range(100):
+            await rig.client(FOO, reading=False)
+        rig.unplug("foo0")
+        await rig.until(lambda: len(rig.kubelet.unhealthy(FOO)) == 3000)
+        rig.plug("bar1")
+        await rig.allocatable(BAR, 2)
+        options = await rig.kubelet.allocate("pod", "c", {BAR: 1})
+        assert options.devices
+        assert rig.registers() == 2
+
+
+async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  # 78, 84
+    from agent import tracker
+
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    take_look = tracker.take_look
+
+    def slow(*args):
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.3)
+        return take_look(*args)
+
+    monkeypatch.setattr(tracker, "take_look", slow)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    agent = rig.make_agent()
+    task = asyncio.create_task(agent.run())
+    await begun.wait()
+    agent.stop()
+    await task
+    assert agent.status.resources == {}
+
+
+async def test_status_line_says_what_is_waited_for():
+    status = Status()
+    status.add(FOO)
+    status.phase(FOO, Phase.WAITING, "kubelet: /x/kubelet.sock is not there")
+    assert "0 of 1 resources streaming" in status.line()
+    assert "/x/kubelet.sock is not there" in status.line()

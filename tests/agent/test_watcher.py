@@ -1,0 +1,152 @@
+"""Registration by a socket in the plugin watcher's directory. Numbers are those of the kubelet contract."""
+
+import os
+import shutil
+
+import pytest
+
+from agent import registration
+from agent.core.backoff import Backoff
+from agent.core.phase import Phase
+from tests.agent.rig import BAR, FOO, phases, reason
+
+WATCHER = 'registration = "watcher"'
+
+
+@pytest.fixture
+async def watched(rig):
+    rig.settings(kubelet=WATCHER)
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO)
+    return rig
+
+
+async def test_one_way_only(watched, both_loops):  # 89, 90
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        assert watched.registers() == 0
+        assert watched.sockets() == []
+        assert len(watched.sockets(watched.watched)) == 1
+        (info,) = watched.kubelet.events.of("plugin_info")
+        assert (info.resource, info.detail["type"], info.detail["versions"]) == (FOO, "DevicePlugin", ["v1beta1"])
+        (registered,) = watched.kubelet.events.of("registered")
+        assert os.path.dirname(registered.detail["socket"]) == str(watched.watched)
+    assert watched.sockets(watched.watched) == []  # 94
+    await watched.until(lambda: watched.kubelet.events.count("plugin_gone"))
+
+
+async def test_both_ways_side_by_side(watched):  # 89
+    watched.settings()
+    watched.serve("[[resource]]", file="10.toml")
+    (watched.etc / "resources.d/10.toml").unlink()
+    from tests.agent.rig import entry
+
+    watched.serve(entry(FOO, WATCHER), entry(BAR))
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.streaming(FOO, BAR)
+        assert (watched.registers(FOO), watched.registers(BAR)) == (0, 1)
+        assert [event.resource for event in watched.kubelet.events.of("plugin_info")] == [FOO]
+
+
+async def test_socket_appears_by_rename_and_listens(watched, monkeypatch):  # 91
+    seen = []
+    rename = os.rename
+
+    def noted(old, new, **how):
+        seen.append((os.path.basename(old), os.path.basename(new)))
+        rename(old, new, **how)
+
+    monkeypatch.setattr(os, "rename", noted)
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        (name,) = watched.sockets(watched.watched)
+    assert (f".{name}", name) in seen
+    assert watched.kubelet.events.count("plugin_refused") == 0
+
+
+async def test_kubelet_restart_needs_nothing_of_the_agent(watched):  # §2.2
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        before = watched.sockets(watched.watched)
+        for kind in ("term", "kill"):
+            await watched.kubelet.restart(kind=kind)
+            await watched.allocatable(FOO, 1)
+        assert watched.sockets(watched.watched) == before
+
+
+async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
+    watched.kubelet.faults.refuse_watched("no room for it", times=2)
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        told = [event.detail["registered"] for event in watched.kubelet.events.of("plugin_notified")]
+        assert told == [False, False, True]
+        paths = [event.detail["path"] for event in watched.kubelet.events.of("plugin_info")]
+        assert len(set(paths)) == 3  # made anew each time
+        assert len(watched.sockets(watched.watched)) == 1
+    assert sum("no room for it" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_refused_waits_five_seconds_at_least():  # 92
+    assert registration.OFFER_AGAIN.failed().seconds(1.0) >= 5.0
+    assert registration.WATCHER_SECONDS == 30.0  # 93
+
+
+async def test_no_stream_makes_the_socket_anew(watched, at_once, monkeypatch):  # 93, #133725
+    monkeypatch.setattr(registration, "WATCHER_SECONDS", 0.05)
+    watched.watched.mkdir(parents=True)
+    async with watched.agent() as agent:
+        await watched.until(lambda: watched.sockets(watched.watched))
+        first = watched.sockets(watched.watched)
+        await watched.until(lambda: watched.sockets(watched.watched) not in ([], first))
+        await watched.until(lambda: "nobody came" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING)
+        monkeypatch.setattr(registration, "WATCHER_SECONDS", 30.0)
+        await watched.kubelet.start()
+        await watched.allocatable(FOO, 1)
+
+
+async def test_own_socket_removed(watched, at_once):
+    """It deregisters the resource, so it is made anew."""
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        (first,) = watched.sockets(watched.watched)
+        (watched.watched / first).unlink()
+        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
+        await watched.allocatable(FOO, 1)
+        assert watched.sockets(watched.watched) != [first]
+
+
+async def test_directory_comes_later_and_again(watched, monkeypatch):  # 11
+    """Seen at once, whatever pause after failures there would be."""
+    monkeypatch.setattr(registration, "OFFER_AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    async with watched.agent() as agent:
+        await watched.until(lambda: phases(agent) == {FOO: Phase.WAITING})
+        await watched.until(lambda: "cannot be made" in reason(agent, FOO))
+        watched.watched.mkdir(parents=True)
+        await watched.kubelet.start()
+        await watched.allocatable(FOO, 1)
+
+
+async def test_directory_made_anew(watched, at_once):
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        shutil.rmtree(watched.watched)
+        watched.watched.mkdir()
+        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
+        await watched.allocatable(FOO, 1)
+
+
+async def test_dropped_stream(watched, at_once, monkeypatch):
+    monkeypatch.setattr(registration, "WATCHER_SECONDS", 0.1)
+    await watched.kubelet.start()
+    async with watched.agent():
+        await watched.allocatable(FOO, 1)
+        watched.kubelet.cancel_stream(FOO)
+        await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
+        await watched.allocatable(FOO, 1)
