@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from agent.config.finding import nearest
@@ -23,8 +24,9 @@ COMMANDS = {
     "version": ("Try", "which device-agent this is"),
 }
 OPENING = """Serves this node's hardware to Kubernetes pods, from TOML.   Try it without a cluster: device-agent lab"""
-CLOSING = """Exit   0  done, all is well         1  answered, and it is not good: errors, a step that failed
-       2  wrong command line        70  defect in device-agent     78  run: agent.toml unusable     130  Ctrl-C
+CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: errors, a step that failed
+       2  wrong command line      4  no such device, or several
+      70  defect in device-agent  78  run: agent.toml unusable       130  Ctrl-C
 device-agent COMMAND --help says what a command takes. None but run needs root; what could not be read is said."""
 
 CONFIG = "/etc/device-agent"
@@ -71,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
+        traceback.print_exc()
+        return DEFECT
     return code
 
 

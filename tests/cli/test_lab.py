@@ -342,3 +342,13 @@ def test_a_terminal_comes_back_under_its_path(tmp_path, linked):
     assert os.path.exists(path)
     assert terminal.path == path
     terminal.unplug()
+
+
+def test_a_tree_in_place_of_the_host(tree):
+    tree.pci("0000:3b:00.0", driver="mlx5_core")
+    tree.node("/dev/fuse", "c 10:229")
+    lines = "allocate lab.example/fuse\nallocate lab.example/pci-network\nunplug"
+    done = device_agent("lab", "--root", str(tree.top), given=lines)
+    assert "node /dev/fuse   char 10:229   rw" in done.stdout
+    assert "env  PCIDEVICE_LAB_EXAMPLE_PCI-NETWORK=0000:3b:00.0" in done.stdout
+    assert "a tree in place of the host has no terminal" in done.stdout

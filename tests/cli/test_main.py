@@ -1,0 +1,59 @@
+import pytest
+
+from agent.cli.main import COMMANDS, main
+
+
+def test_alone_it_says_what_there_is(cli):
+    code, out, _ = cli()
+    assert code == 0
+    assert all(name in out for name in COMMANDS)
+    assert cli("--help") == cli("help") == cli()
+
+
+def test_a_command_that_is_none(cli):
+    code, out, err = cli("scna")
+    assert (code, out) == (2, "")
+    assert "no such command; nearest: scan" in err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(cli, name):
+    code, out, _ = cli(name, "--help")
+    assert code == 0
+    assert out.startswith(f"usage: device-agent {name}")
+    assert cli("--help", name)[1] == out
+
+
+def test_a_flag_that_is_none(cli):
+    assert cli("scan", "--bogus")[0] == 2
+
+
+def test_version(cli):
+    assert cli("--version")[1].startswith("device-agent ")
+    assert cli("version")[1] == cli("--version")[1]
+
+
+def test_flags_stand_before_and_after_the_command(cli, tree, config):
+    after = cli("scan", "--root", tree.top, "--config", config())
+    assert cli("--root", tree.top, "--config", config(), "scan")[:2] == after[:2]
+
+
+def test_a_defect_is_70_with_its_trace(monkeypatch, capsys):
+    from agent.cli import version
+
+    def broken(arguments):
+        raise ValueError("it broke")
+
+    monkeypatch.setattr(version, "run", broken)
+    assert main(["version"]) == 70
+    assert "it broke" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_130(monkeypatch):
+    from agent.cli import version
+
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(version, "run", interrupted)
+    assert main(["version"]) == 130
