@@ -168,10 +168,4 @@ def take_look(
     sources = tuple(dict.fromkeys(spec.source for spec in specs))
     listing = catalog.listing(root, sources, previous.listing, touched)
     now = look(specs, listing, HostReader(root), previous, touched)
-    nodes = (
-        path.rpartition("/")[0]
-        for sighting in now.sightings.values()
-        for path in sighting.consulted
-        if path.startswith("/dev/")
-    )
-    return now, catalog.watched(root, listing) | frozenset(nodes)
+    return now, catalog.watched(root, listing) | now.places.directories

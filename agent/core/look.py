@@ -6,6 +6,7 @@ The first entry whose clauses hold takes the device, whatever its id, nodes or h
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -69,30 +70,13 @@ class Touched:
         """Whether anything is touched at all."""
         return self.everything or bool(self.paths) or bool(self.subsystems)
 
-    def reach(self) -> Reach:
-        """What that concerns, for asking about many places."""
-        above = frozenset(parent for path in self.paths for parent in _parents(path))
-        return Reach(self.everything, self.paths, above)
-
     def concerns(self, places: Iterable[str]) -> bool:
         """Whether one of the places is a touched path, lies above one or below one."""
-        return self.reach().concerns(places)
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The touched paths, with all that lies above them: asking costs the same however many paths were touched."""
-
-    everything: bool
-    paths: frozenset[str]
-    above: frozenset[str]
-
-    def concerns(self, places: Iterable[str]) -> bool:
-        """See `Touched.concerns`."""
         if self.everything:
             return True
+        above = {parent for path in self.paths for parent in _parents(path)}
         return any(
-            place in self.paths or place in self.above or any(parent in self.paths for parent in _parents(place))
+            place in self.paths or place in above or any(parent in self.paths for parent in _parents(place))
             for place in places
         )
 
@@ -121,12 +105,50 @@ class Sighting:
     consulted: frozenset[str]
 
 
+class Places:
+    """Which sightings rest on which places, so that an event costs what it touches and not what there is.
+
+    Handed on from look to look and only added to: it may name a sighting that no longer rests on a place, and never
+    leaves one out. A look at everything begins a new one.
+
+    directories: where the device nodes among the places lie.
+    """
+
+    def __init__(self) -> None:
+        self.directories: set[str] = set()
+        self._keys: dict[str, set[str]] = {}
+        self._sorted: list[str] = []
+
+    def add(self, key: str, places: Iterable[str]) -> None:
+        """The sighting of that key rests on these places."""
+        for place in places:
+            if place not in self._keys:
+                self._keys[place] = set()
+                if self._sorted:
+                    insort(self._sorted, place)
+                if place.startswith("/dev/"):
+                    self.directories.add(place.rpartition("/")[0])
+            self._keys[place].add(key)
+
+    def concerned(self, touched: Touched) -> set[str]:
+        """The sightings that `touched` concerns (see `Touched.concerns`)."""
+        self._sorted = self._sorted or sorted(self._keys)
+        found: set[str] = set()
+        for path in touched.paths:
+            for place in (path, *_parents(path)):
+                found |= self._keys.get(place, set())
+            first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"
+            found.update(*(self._keys[place] for place in self._sorted[first:last]))
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
     """The machine as one look saw it; sightings by key of the host device."""
 
     listing: Listing = field(default_factory=Listing)
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    places: Places = field(default_factory=Places, repr=False, compare=False)
 
     def candidates(self) -> dict[str, dict[str, Candidate]]:
         """The candidates of each resource, by key of the host device, in no order that means anything."""
@@ -149,20 +171,25 @@ def look(
     That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
     `previous`; with other entries everything has to be looked at.
     """
-    reach = touched.reach()
+    if previous is None or touched.everything:
+        doubtful = None
+        sightings: dict[str, Sighting] = {}
+        places = Places()
+    else:
+        doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
+        sightings = {**previous.sightings}
+        places = previous.places
+        for key in doubtful:
+            sightings.pop(key, None)
     seen: dict[str, dict[Source, HostDevice]] = {}
     for source, devices in listing.found.items():
         for device in devices:
-            seen.setdefault(device.key, {})[source] = device
-    sightings: dict[str, Sighting] = {}
+            if doubtful is None or device.key in doubtful:
+                seen.setdefault(device.key, {})[source] = device
     for key, by_source in seen.items():
-        old = previous.sightings.get(key) if previous is not None else None
-        devices = tuple(by_source.values())
-        if old is not None and old.devices == devices and not reach.concerns(old.consulted):
-            sightings[key] = old
-        else:
-            sightings[key] = _sight(specs, by_source, reader)
-    return Look(listing, sightings)
+        sighting = sightings[key] = _sight(specs, by_source, reader)
+        places.add(key, sighting.consulted)
+    return Look(listing, sightings, places)
 
 
 def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | None:
@@ -178,6 +205,17 @@ def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | N
             return _refusal(spec, first, _shown(fact(first.word)))
     failing = spec.match.failing(fact)
     return _refusal(spec, failing[0], _shown(failing[1])) if failing else None
+
+
+def _different(before: Listing, now: Listing) -> set[str]:
+    """The keys of what is in one listing and not, as the same object, in the other."""
+    keys: set[str] = set()
+    for source in {**before.found, **now.found}:
+        old, new = before.found.get(source, ()), now.found.get(source, ())
+        if old is not new:
+            others = set(map(id, old)) ^ set(map(id, new))
+            keys.update(device.key for device in (*old, *new) if id(device) in others)
+    return keys
 
 
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
