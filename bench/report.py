@@ -32,11 +32,12 @@ def text(machine: Mapping[str, str], results: Sequence[Result]) -> str:
     """For people at a terminal."""
     table = [HEAD, *_cells(results)]
     widths = [max(len(row[column]) for row in table) for column in range(len(HEAD))]
-    lines = [
-        "  ".join(cell.ljust(width) if n == 0 else cell.rjust(width) for n, (cell, width) in enumerate(zip(row, widths, strict=True)))
-        for row in table
-    ]  # fmt: skip
+    lines = ["  ".join(map(_padded, row, widths, range(len(row)))) for row in table]
     return "\n".join([*lines, "", *_around(machine, results)])
+
+
+def _padded(cell: str, width: int, column: int) -> str:
+    return cell.rjust(width) if column else cell.ljust(width)
 
 
 def write(machine: Mapping[str, str], results: Sequence[Result]) -> None:

@@ -20,17 +20,13 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
     del subjects
     cpu: dict[str, list[float]] = {name: [] for name in (*PROGRAMS, NOTHING)}
     for _ in range(size.imports):
-        for name in cpu:
+        for name, taken in cpu.items():
             program = f"{PROGRAMS.get(name, NOTHING)}; import time; print(time.process_time())"
+            command = [sys.executable, "-c", program]
             done = await asyncio.to_thread(
-                subprocess.run,
-                [sys.executable, "-c", program],
-                cwd=TOP,
-                env=environment(),
-                capture_output=True,
-                check=True,
+                subprocess.run, command, cwd=TOP, env=environment(), capture_output=True, check=True
             )
-            cpu[name].append(float(done.stdout) * 1000)
+            taken.append(float(done.stdout) * 1000)
     least = {name: min(all_) for name, all_ in cpu.items()}
     nothing = least.pop(NOTHING)
     return Result([Line(NAME, f"Python and imports: CPU, least (Python alone: {nothing:.0f} ms)", "ms", least)])

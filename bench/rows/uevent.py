@@ -32,7 +32,7 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
     if agent.nodes.root != "/":
         return Result([], notes=["uevent: left out, a tree on disk has no events of the kernel"])
     try:
-        _close(_tun(KINDS))
+        os.close(_tun(KINDS))
     except OSError as error:
         return Result([], notes=[f"uevent: left out, no network device can be made here: {error}"])
     agent.more = "".join(ENTRY.format(number=number) for number in range(KINDS))
@@ -60,11 +60,15 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
         await asyncio.sleep(size.pause)
     return Result(
         [
-            Line(NAME, "uevent → list: p50, with making the device", "ms", {agent.name: quantile(whole, 0.5)}, 5.0, digits=2),
-            Line(NAME, "uevent → list: p95, with making the device", "ms", {agent.name: quantile(whole, 0.95)}, 20.0, digits=2),
-            Line(NAME, "uevent → list: p50, from when the device was made", "ms", {agent.name: quantile(after, 0.5)}, digits=2),
+            _line("p50, with making the device", quantile(whole, 0.5), 5.0),
+            _line("p95, with making the device", quantile(whole, 0.95), 20.0),
+            _line("p50, from when the device was made", quantile(after, 0.5)),
         ]
-    )  # fmt: skip
+    )
+
+
+def _line(what: str, milliseconds: float, budget: float | None = None) -> Line:
+    return Line(NAME, f"uevent → list: {what}", "ms", {Agent.name: milliseconds}, budget, digits=2)
 
 
 def _tun(number: int) -> int:
@@ -76,7 +80,3 @@ def _tun(number: int) -> int:
         os.close(handle)
         raise
     return handle
-
-
-def _close(handle: int) -> None:
-    os.close(handle)
