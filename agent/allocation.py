@@ -19,10 +19,11 @@ from agent.core.text import clean_id
 from agent.core.value import Absent
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.scanners.reading import HostReader
+from agent.scanners.reading import HostReader, at_hand
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
 DELIVERY_SECONDS = 0.3
+AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
 
 
 class Truth(Protocol):
@@ -41,9 +42,7 @@ class Truth(Protocol):
 class Allocation:
     """Answers what containers get; see `agent.kubelet.plugin.Granting`."""
 
-    def __init__(
-        self, root: Root, registry: Registry, truth: Truth, granted: Callable[[Iterable[str]], None]
-    ) -> None:
+    def __init__(self, root: Root, registry: Registry, truth: Truth, granted: Callable[[Iterable[str]], None]) -> None:
         """`granted` is told the ids of every request, before it is answered."""
         self._root = root
         self._registry = registry
@@ -65,8 +64,11 @@ class Allocation:
         hosts = self._host_devices(spec, devices)
         offered = sum(len(device) for device in snapshot.devices)
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
-                chosen = await asyncio.to_thread(read_anew, self._root, spec, devices, hosts)
+            if self._at_hand(spec, hosts):
+                chosen = read_anew(self._root, spec, devices, hosts)
+            else:
+                async with asyncio.timeout(DEADLINE_SECONDS):
+                    chosen = await asyncio.to_thread(read_anew, self._root, spec, devices, hosts)
             return allocate(spec, ids, chosen, offered)
         except TimeoutError:
             raise Refused(
@@ -77,12 +79,17 @@ class Allocation:
                 await self._tell_first(resource, hosts.values())
             raise
 
-    def prefer(
-        self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int
-    ) -> Sequence[str]:
+    def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
         del resource
         return prefer(available, must_include, size)
+
+    def _at_hand(self, spec: ResourceSpec, hosts: Mapping[str, HostDevice]) -> bool:
+        """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
+        if self._root.prefix or len(hosts) > AT_HAND:
+            return False
+        words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
+        return all(at_hand(host, word) for host in hosts.values() for word in words)
 
     def _host_devices(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Mapping[str, HostDevice]:
         """The host devices behind devices, by key, as the last look saw them."""

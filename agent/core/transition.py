@@ -29,8 +29,11 @@ class Transition:
 
 def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
     """The transitions of one resource, in list order; unchanged devices give none."""
-    old = {_key(device): device for device in before.devices}
+    same = set(map(id, before.devices)).intersection(map(id, after.devices))
+    old = {_key(device): device for device in before.devices if id(device) not in same}
     for device in after.devices:
+        if id(device) in same:
+            continue
         known = old.pop(_key(device), None)
         if known is None:
             yield Transition(after.resource, device.id, None, device.health, device.reason)

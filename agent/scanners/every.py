@@ -138,8 +138,8 @@ def _parent(sight: Sight, thing: Thing) -> Thing | Absent:
 
 EVERY = table(
     "every",
-    Word("name", Kind.TEXT, "last part of its directory or node", "-", lambda _, thing: thing.name),
-    Word("node", Kind.PATH, "its own node, if that exists", "DEVNAME of uevent", own_node),
+    Word("name", Kind.TEXT, "last part of its directory or node", "-", lambda _, thing: thing.name, at_hand=True),
+    Word("node", Kind.PATH, "its own node, if that exists", "DEVNAME of uevent", own_node, at_hand=True),
     Word("nodes", Kind.PATH, "its own node and those below it", "dev files below", _nodes, many=True),
     Word("driver", Kind.TEXT, "bound driver, of a class device that of the device behind it", "driver", _driver),
     Word("subsystem", Kind.TEXT, "class or bus", "subsystem", _subsystem),

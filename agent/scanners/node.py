@@ -29,6 +29,7 @@ TABLE = table(
         "its path below /dev, as the source fits it",
         "-",
         lambda _, thing: thing.node.removeprefix("/dev/"),
+        at_hand=True,
     ),
 )
 

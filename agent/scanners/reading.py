@@ -131,6 +131,12 @@ class HostReader:
         return target if isinstance(target, str) else self._sight.text(f"{real}/{name}")
 
 
+def at_hand(device: HostDevice, word: str) -> bool:
+    """Whether a fact is told by names below /dev alone; these are in memory, while sysfs may wait for the hardware."""
+    way = _route(device.source, word)
+    return bool(device.node) and not way.relations and way.word is not None and way.word.at_hand
+
+
 @lru_cache(maxsize=4096)
 def _route(kind: str, written: str) -> Route:
     return route(catalog.KINDS[kind].TABLE, written)

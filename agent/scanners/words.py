@@ -37,7 +37,10 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A fact: its type, what it means to a person, where the kernel says it, and how it is read."""
+    """A fact: its type, what it means to a person, where the kernel says it, and how it is read.
+
+    at_hand: of a device with a known node it needs nothing but names below /dev, so that no hardware is waited for.
+    """
 
     name: str
     kind: Kind
@@ -45,6 +48,7 @@ class Word:
     kernel: str
     read: Callable[[Sight, Thing], Value | Absent]
     many: bool = False
+    at_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
