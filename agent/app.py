@@ -27,7 +27,6 @@ from agent.host.inotify import PathWatch
 from agent.host.monitor import group, uevents
 from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
-
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation, remove_stale
 from agent.kubelet.wire import ListEncoder
@@ -197,9 +196,7 @@ class Agent:
                 serve = partial(self._endpoint, name, settings.watcher_dir, watcher=True)
                 await keep_offered(serve, directory.stirred, report)
 
-    def _endpoint(
-        self, name: str, directory: str, *, watcher: bool = False
-    ) -> AbstractAsyncContextManager[Endpoint]:
+    def _endpoint(self, name: str, directory: str, *, watcher: bool = False) -> AbstractAsyncContextManager[Endpoint]:
         return Endpoint.serve(
             directory,
             name,

@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
-from agent.kubelet.endpoint import Endpoint
 from agent.host.presence import Identity, Presence
+from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.register import RefusedByKubelet, Unreachable, register
 
 REGISTER_SECONDS = 14.0  # above the 10 s that the kubelet gives itself inside Register; goes out as whole seconds
@@ -58,7 +58,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
         begun = asyncio.get_running_loop().time()
         try:
             async with serve() as endpoint:
-                lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause)
+                lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause=pause)
                 unharmed = endpoint.present
                 await endpoint.end()
         except OSError as error:
@@ -72,7 +72,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
 
 
 async def _one_registration(
-    resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report, pause: float
+    resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report, *, pause: float
 ) -> float:
     """Register one endpoint and stay with it to its end; how many seconds its stream lived.
 
@@ -174,9 +174,7 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
         await (pause if there else _first(pause, stirred()))
 
 
-async def _one_offer(
-    endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, Any, None]], report: Report
-) -> float:
+async def _one_offer(endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, Any, None]], report: Report) -> float:
     """Offer one socket for as long as it is of use; how many seconds its last stream lived."""
     loop = asyncio.get_running_loop()
     await endpoint.answers()

@@ -36,6 +36,7 @@ class Status:
         self.resources: dict[str, ResourceState] = {}
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = ""
+        self._counts: dict[str, tuple[Snapshot, int, int]] = {}
         self._ready = False
         self._complaints: dict[str, str] = {}
         self._kubelet_up: bool | None = None
@@ -104,9 +105,9 @@ class Status:
 
     def line(self) -> str:
         """The status in one line, as `systemctl status` shows it."""
-        devices = [device for snapshot in self.lists.values() for device in snapshot.devices]
-        total = sum(len(device) for device in devices)
-        healthy = sum(len(device) for device in devices if device.health is Health.HEALTHY)
+        self._counts = {name: self._counted(name, snapshot) for name, snapshot in self.lists.items()}
+        total = sum(count for _, count, _ in self._counts.values())
+        healthy = sum(count for _, _, count in self._counts.values())
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
         parts = [f"{streaming} of {len(self.resources)} resources streaming, {healthy} of {total} devices Healthy"]
         waiting = [name for name, state in self.resources.items() if state.phase is not Phase.STREAMING]
@@ -115,6 +116,13 @@ class Status:
             more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
             parts.append(f"{waiting[0]}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}")
         return "; ".join(part for part in (*parts, self.notice) if part)
+
+    def _counted(self, name: str, snapshot: Snapshot) -> tuple[Snapshot, int, int]:
+        """A list with how many devices it has and how many of them are Healthy, counted once."""
+        known = self._counts.get(name)
+        if known is not None and known[0] is snapshot:
+            return known
+        return snapshot, sum(map(len, snapshot.devices)), snapshot.count(Health.HEALTHY)
 
     async def tell_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""
@@ -163,7 +171,11 @@ def _say(changes: list[Transition]) -> None:
         worse = sum(change.new is not Health.HEALTHY for change in changes)
         log.warning(
             "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
-            changes[0].resource, len(changes), len(changes) - worse, worse, escape(str(changes[0])),
+            changes[0].resource,
+            len(changes),
+            len(changes) - worse,
+            worse,
+            escape(str(changes[0])),
         )
         return
     for change in changes:

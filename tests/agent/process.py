@@ -36,7 +36,7 @@ class Process:
 @asynccontextmanager
 async def running(rig: Rig, *more: str, root: str | None = None, env: dict[str, str] | None = None):
     """A process that is killed at the end if it runs still."""
-    path = str(rig.top / "notify")
+    path = str(rig.top / f"notify{len(os.listdir(rig.top))}")
     notices: list[dict[str, str]] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as systemd:
         systemd.bind(path)

@@ -135,8 +135,11 @@ class Rig:
 
     async def client(self, resource: str, *, reading: bool = True) -> "Client":
         """Somebody else at the socket of a resource, with a stream."""
-        path = next(event.detail["socket"] for event in self.kubelet.events[::-1]
-                    if event.kind == "registered" and event.resource == resource)
+        path = next(
+            event.detail["socket"]
+            for event in self.kubelet.events[::-1]
+            if event.kind == "registered" and event.resource == resource
+        )
         client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=5, backoff=0.1), reading)
         self._clients.append(client)
         return client

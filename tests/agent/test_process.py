@@ -1,7 +1,7 @@
 """The process: signals, exit codes, systemd. Numbers are those of the kubelet contract's checklist."""
 
-import asyncio
 import os
+import shutil
 import signal
 import time
 
@@ -16,14 +16,6 @@ async def node(rig):
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
     return rig
-
-
-async def stopped(process, kubelet):
-    """SIGTERM: how it ended, and in how many seconds."""
-    begun = time.monotonic()
-    process.send(signal.SIGTERM)
-    code = await process.ended()
-    return code, time.monotonic() - begun
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -155,14 +147,9 @@ async def test_second_process_refuses(node):  # 86
 
 async def once(node, *more):
     """A run that ends by itself: exit code and log."""
-    child = await asyncio.create_subprocess_exec(
-        *("/proc/self/exe",) * 0, __import__("sys").executable, "-m", "agent.cli.main", "run",
-        "--config", str(node.etc), "--root", str(node.tree.top), *more,
-        stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(10):
-        _, log = await child.communicate()
-    return child.returncode, log.decode()
+    async with running(node, *more) as process:
+        code = await process.ended(10.0)
+    return code, process.log
 
 
 @pytest.mark.parametrize("text", ["[kubelet\n", "[kubelet]\ndri = '/x'\n", b"\xff\xfe", "[log]\nlevel = 3\n"])
@@ -236,8 +223,6 @@ async def test_many_reloads_at_once_and_one_before_everything(node):
 
 
 async def test_configuration_directory_missing(node):
-    import shutil
-
     shutil.rmtree(node.etc)
     async with running(node, "--state", str(node.state)) as process:
         await node.until(lambda: process.said("READY"))

@@ -502,7 +502,7 @@ async def test_name_without_devices_is_registered_and_empty(rig):  # 29, rulings
 
 
 @pytest.mark.parametrize("release", ["1.30", "1.37"])
-async def test_64_resources(rig, release, both_loops):  # 8, 19
+async def test_64_resources(rig, release):  # 8, 19
     names = [f"example.com/r{n}x" for n in range(64)]
     rig.plug(*(f"r{n}x0" for n in range(64)))
     rig.serve(*names)

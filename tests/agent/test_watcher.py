@@ -8,7 +8,7 @@ import pytest
 from agent import registration
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
-from tests.agent.rig import BAR, FOO, phases, reason
+from tests.agent.rig import BAR, FOO, entry, phases, reason
 
 WATCHER = 'registration = "watcher"'
 
@@ -38,10 +38,6 @@ async def test_one_way_only(watched, both_loops):  # 89, 90
 
 async def test_both_ways_side_by_side(watched):  # 89
     watched.settings()
-    watched.serve("[[resource]]", file="10.toml")
-    (watched.etc / "resources.d/10.toml").unlink()
-    from tests.agent.rig import entry
-
     watched.serve(entry(FOO, WATCHER), entry(BAR))
     await watched.kubelet.start()
     async with watched.agent():
