@@ -25,12 +25,13 @@ no_terminals = pytest.mark.skipif(not os.path.exists("/dev/ptmx"), reason="no ps
 
 
 def left_behind():
+    """Directories of labs whose process is gone; others may be at it at the same time."""
     return [
         f"{place}/{name}"
         for place in ("/tmp", "/dev/shm")
         if os.path.isdir(place)
         for name in os.listdir(place)
-        if name.startswith("da-")
+        if name.startswith("da-") and not os.path.exists(f"/proc/{name.split('-')[1]}")
     ]
 
 
@@ -150,7 +151,7 @@ def test_unplugging_and_a_kubelet_that_is_away():
     assert "✖ it is unplugged already" in said
     assert "plugged in; no kubelet is running" in said
     assert "✖ the kubelet: no kubelet is running" in said
-    assert "lab> show" not in said
+    assert said.count("lab> show") == script.count("show lab")
     assert done.returncode == 1  # two of the lines could not be done
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 
 from agent.config.settings import SOCKET_NAME_LENGTH, SOCKET_PATH_LIMIT, Settings
 
-_ROOM = SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-12345678/plugins/")  # bytes of the directory above ours
+_ROOM = (
+    SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
+)  # bytes of the directory above ours
 _SHM = "/dev/shm"  # noqa: S108  nodes are looked for below /dev only, and this is where a person may write there
 
 
@@ -91,7 +93,7 @@ def _directory(above: tuple[str, ...]) -> str:
         if not parent.startswith("/") or len(os.fsencode(parent)) > _ROOM:
             continue
         try:
-            return tempfile.mkdtemp(prefix="da-", dir=parent)
+            return tempfile.mkdtemp(prefix=f"da-{os.getpid()}-", dir=parent)
         except OSError as error:
             failure = error
     raise failure
