@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -69,6 +69,7 @@ class StateFile:
         self._directory = directory
         self._wanted: State | None = None
         self._written = ""
+        self._writer = _Writer()
         self._changed = asyncio.Event()
         self._failing = False
 
@@ -104,7 +105,7 @@ class StateFile:
         if state is None:
             return
         path = os.path.join(self._directory, FILE)
-        text = await asyncio.to_thread(_to_json, state)
+        text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
             return
         try:
@@ -123,30 +124,49 @@ class StateFile:
         self._written = text
 
 
-def _to_json(state: State) -> str:
-    lists = {
-        name: [
-            {
-                "id": device.id,
-                "place": device.place,
-                "key": device.key,
-                "stamp": device.stamp,
-                "numa": list(device.numa),
-                "shares": device.shares,
-                "first_share": device.first_share,
-            }
-            for device in snapshot.devices
-        ]
-        for name, snapshot in state.lists.items()
+class _Writer:
+    """The text of a state; a list in which nothing of what is remembered has changed is not written anew."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, tuple[Snapshot, str]] = {}
+
+    def text(self, state: State) -> str:
+        """As the file has it, a line for each resource."""
+        self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
+        lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
+        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n"held": {json.dumps(sorted(state.held))}}}\n'
+
+    def _list(self, name: str, snapshot: Snapshot) -> tuple[Snapshot, str]:
+        before, text = self._lists.get(name, (None, ""))
+        if before is None or not _alike(before.devices, snapshot.devices):
+            text = json.dumps([_remembered(device) for device in snapshot.devices])
+        return snapshot, text
+
+
+def _alike(before: Sequence[Device], now: Sequence[Device]) -> bool:
+    """Whether the file would say the same of both. What did not change is the same object (`assemble`)."""
+    return len(before) == len(now) and all(
+        one is other or _remembered(one) == _remembered(other) for one, other in zip(before, now, strict=True)
+    )
+
+
+def _remembered(device: Device) -> dict[str, object]:
+    return {
+        "id": device.id,
+        "place": device.place,
+        "key": device.key,
+        "stamp": device.stamp,
+        "numa": list(device.numa),
+        "shares": device.shares,
+        "first_share": device.first_share,
     }
-    return json.dumps({"version": VERSION, "lists": lists, "held": sorted(state.held)}, indent=1)
 
 
 def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     """The state that a file says.
 
     Raises:
-        KeyError, TypeError, ValueError: it is not as `_to_json` writes it.
+        KeyError, TypeError, ValueError: it is not as `_Writer` writes it.
     """
     content = _typed(content, dict)
     if content["version"] != VERSION:
