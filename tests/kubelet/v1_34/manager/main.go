@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm/containermap"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
@@ -19,7 +20,7 @@ import (
 	"kubelet.test/driver"
 )
 
-func main() { driver.Main("1.34", create, utilfeature.DefaultMutableFeatureGate.Set) }
+func main() { driver.Main(version.Get().GitVersion, create, utilfeature.DefaultMutableFeatureGate.Set) }
 
 // The exported constructor knows no other directory than /var/lib/kubelet.
 //
