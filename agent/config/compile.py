@@ -64,7 +64,6 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _exclude(tree.branch("exclude"), scope)
     own_registration = _registration(tree.leaf("registration"), scope)
-    expect = _expect(tree.leaf("expect"), scope)
     if name is None or scope.source is None or not ids:
         return None
     class_leaf = tree.leaf("class")
@@ -80,7 +79,6 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
         nodes=nodes,
         env=env,
         registration=own_registration or registration,
-        expect=expect,
     )
 
 
@@ -129,15 +127,6 @@ def _registration(leaf: Leaf | None, scope: Scope) -> str | None:
     scope.error(leaf.spot.error("type", "registration is socket or watcher", 'write "socket", the default'))
     return None
 
-
-def _expect(leaf: Leaf | None, scope: Scope) -> int | None:
-    if leaf is None:
-        return None
-    if isinstance(leaf.value, int) and not isinstance(leaf.value, bool) and leaf.value >= 0:
-        return leaf.value
-    message = "expect says how many devices there should be: a whole number"
-    scope.error(leaf.spot.error("type", message, "write for example 4"))
-    return None
 
 
 def _accepted(tree: Branch, findings: list[Finding]) -> frozenset[str]:

@@ -117,6 +117,8 @@ def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[
         value = reader(here, written)
         if isinstance(value, Finding):
             findings.append(value)
+        elif (name, key) in _LATER and value != getattr(make(), key):
+            findings.append(here.error("not-supported-yet", f"[{name}] {key}: only its default is supported yet"))
         else:
             values[key] = value
     return make(**values)
@@ -223,6 +225,18 @@ def _as_list(written: object) -> str:
 
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
+
+# What the agent does not do yet: another value than the default is refused, never ignored.
+_LATER = frozenset(
+    {
+        ("paths", "control"),
+        ("paths", "cdi"),
+        ("paths", "devinfo"),
+        ("reload", "watch"),
+        ("metrics", "listen"),
+        ("metrics", "max_devices"),
+    }
+)
 
 _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
     "kubelet": (

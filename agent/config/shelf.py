@@ -134,10 +134,9 @@ class Shelf:
             return spot.error("cycle", f"{way}: each needs the other", mark="text")
         if name in self._paths and _CLASS_NAME.fullmatch(name):
             return None
-        known = len(self._paths)
         near = hint(name, self._paths)
         write = f'nearest: "{near.removeprefix("nearest: ")}"' if near else ""
-        message = f"no device class has this name ({known} have: device-agent class list)"
+        message = f"no device class has this name ({len(self._paths)} have)"
         return spot.error("unknown-class", message, write, mark="text")
 
 

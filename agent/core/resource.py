@@ -68,14 +68,13 @@ class ResourceSpec:
     nodes: tuple[NodeGive, ...]
     env: tuple[EnvGive, ...]
     registration: str
-    expect: int | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
         give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
         env = [(item.key, item.name, item.value, item.join) for item in self.env]
         clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
-        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.expect)
+        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration)
 
     @property
     def suffix_length(self) -> int:

@@ -155,7 +155,6 @@ ONE = [
     (NODE + 'give.env = { A = "x", B = { name = "A", value = "y" } }', 4, 36, '"A"', "duplicate-name", None),
     # What is left.
     (NODE + 'registration = "sockt"', 4, 16, '"sockt"', "type", 'write "socket", the default'),
-    (NODE + "expect = -1", 4, 10, "-1", "type", "write for example 4"),
     (NODE + "about = 3", 4, 9, "3", "type", 'write "…"'),
     (NODE + "part = 3", 4, 8, "3", "type", ""),
     (NODE + "accept.unstable-ids = 'why'", 4, 8, "unstable-ids", "unknown-key", "nearest: unstable-id"),
