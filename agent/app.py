@@ -44,7 +44,7 @@ FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
 log = logging.getLogger("agent")
 
 
-class AlreadyRunning(RuntimeError):
+class AlreadyRunning(RuntimeError):  # noqa: N818  the state it is in
     """Another agent has this state directory."""
 
 
@@ -240,7 +240,8 @@ class Agent:
         self._first_lists = False
         self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
         self._file.save(State(assembly.snapshots, self._held.ids))
-        self._nodes.watch(self.tracker.directories)
+        if unseen := self._nodes.watch(self.tracker.directories):
+            self.tracker.nudge(Touched(unseen))
         configured = {spec.name for spec in self.tracker.specs}
         for name, snapshot in assembly.snapshots.items():
             if name not in configured and not snapshot.devices:

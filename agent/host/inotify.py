@@ -80,12 +80,17 @@ class PathWatch:
             self._inotify = None
             self._failed = "closed"
 
-    def watch(self, directories: Iterable[str]) -> None:
-        """Watch these, and no others. Cheap to repeat; each time, ways that changed unseen (a mount) are found."""
+    def watch(self, directories: Iterable[str]) -> frozenset[str]:
+        """Watch these, and no others. Cheap to repeat; each time, ways that changed unseen (a mount) are found.
+
+        Returns:
+            Those that were not watched before: what happened in them until now, nobody saw.
+        """
         before, self._wanted = self._wanted, frozenset(directories)
         moved = self._arm() & before
         if moved:
             self._changed(self._both_names(moved), False)
+        return self._wanted - before
 
     def _arm(self) -> frozenset[str]:
         """Walk to every wanted directory anew; those that are another directory than before, or gone, or come."""

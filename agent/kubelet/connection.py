@@ -94,16 +94,20 @@ class Connection(H2Protocol):
     lost: done when the connection is gone.
     """
 
-    def __init__(self, served: dict[str, Handler], present: set[Connection]) -> None:
-        """`present`: the connections of the endpoint, kept by each of them."""
+    def __init__(self, served: dict[str, Handler], present: set[Connection], ended: asyncio.Event) -> None:
+        """`present`: the connections of the endpoint, kept by each of them; `ended`: set when it takes no more."""
         self.calls = Calls(served)
         super().__init__(self.calls, _CONFIGURATION, _H2)
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._present = present
+        self._ended = ended
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer connected."""
+        if self._ended.is_set():  # it was accepted before that, and made only now
+            cast("asyncio.Transport", transport).abort()
+            return
         if len(self._present) >= CONNECTION_LIMIT:
             log.warning("closed a connection: %d are open", len(self._present))
             cast("asyncio.Transport", transport).abort()

@@ -7,12 +7,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from grpclib.exceptions import GRPCError, StreamTerminatedError
-
 from agent.kubelet.call import Unexpected, calls
-from agent.kubelet.channel import dial
+from agent.kubelet.channel import greeted
 from agent.kubelet.connection import Connection, quiet
-from agent.kubelet.messages.v1beta1 import DevicePluginStub
 from agent.kubelet.plugin import Granting, Plugin
 from agent.kubelet.socket_file import SocketFile, socket_name
 from agent.kubelet.watcher import Watched
@@ -32,6 +29,7 @@ class Endpoint:
         self._plugin = plugin
         self._watched = watched
         self._connections: set[Connection] = set()
+        self._ended = asyncio.Event()
         self._server: asyncio.AbstractServer | None = None
         self.options = options
 
@@ -116,16 +114,15 @@ class Endpoint:
         return await self._watched.notified()
 
     async def answers(self, within: float = 1.0) -> None:
-        """Call ourselves through the file, as the kubelet will: Register must not come before this works (#1).
+        """Dial ourselves through the file, as the kubelet will: Register must not come before this works (#1).
+
+        The greeting of our HTTP/2 is proof enough; a whole call would cost as much as the registration itself.
 
         Raises:
             OSError: nobody answered, or not in time (TimeoutError is one).
         """
-        try:
-            async with asyncio.timeout(within), dial(self.path) as channel:
-                await DevicePluginStub(channel).get_device_plugin_options()
-        except (GRPCError, StreamTerminatedError) as error:
-            raise ConnectionError(f"{self.path} does not answer: {error}") from error
+        async with asyncio.timeout(within):
+            await greeted(self.path)
 
     async def end(self, within: float = 5.0) -> None:
         """End in good order, in that many seconds at most; a second time there is nothing left to do.
@@ -157,12 +154,13 @@ class Endpoint:
         if self._watched is not None:
             served.update(calls(self._watched, unexpected))
         self._server = await asyncio.get_running_loop().create_unix_server(
-            lambda: Connection(served, self._connections), sock=self._file.socket, backlog=BACKLOG
+            lambda: Connection(served, self._connections, self._ended), sock=self._file.socket, backlog=BACKLOG
         )
         self._file.show()
 
     def _drop(self) -> None:
         """Let go of everything at once, whatever state it is in."""
+        self._ended.set()
         if self._server is not None:
             self._server.close()
         else:

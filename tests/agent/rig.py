@@ -83,7 +83,7 @@ class Rig:
         (self.etc / "agent.toml").write_text(
             f'[kubelet]\ndir = "{self.dp}"\nwatcher_dir = "{self.watched}"\n'
             f'pod_resources = "{self.pods}/kubelet.sock"\n{kubelet}\n[paths]\nstate = "{self.state}"\n'
-            f'control = "{self.top}/control.sock"\n[look]\n{look}\n{more}'
+            f"[look]\n{look}\n{more}"
         )
 
     def serve(self, *entries: str, file: str = "10.toml") -> None:

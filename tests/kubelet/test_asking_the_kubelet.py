@@ -50,7 +50,9 @@ async def served(directory, *services):
     for service in services:
         table.update(calls(service, pytest.fail))
     path = f"{directory}/kubelet.sock"
-    server = await asyncio.get_running_loop().create_unix_server(lambda: Connection(table, present), path)
+    server = await asyncio.get_running_loop().create_unix_server(
+        lambda: Connection(table, present, asyncio.Event()), path
+    )
     try:
         yield path
     finally:

@@ -167,6 +167,22 @@ async def test_a_peer_that_does_not_close_is_closed(kit):  # 47
         await watching.closed()
 
 
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_peer_that_comes_in_at_the_very_end_is_closed(kit, steps):
+    if steps == 2 and "uvloop" not in type(asyncio.get_running_loop()).__module__:
+        pytest.skip("asyncio's own server leaves this one to the garbage collector (Server._attach when it is closed)")
+    with socket.socket(socket.AF_UNIX) as peer:
+        async with kit.serve() as endpoint:
+            peer.connect(endpoint.path)
+            for _ in range(steps):  # the loop accepts it, and makes a connection of it some steps later
+                await asyncio.sleep(0)
+        peer.setblocking(False)
+        async with asyncio.timeout(5):
+            with suppress(ConnectionResetError):
+                while await asyncio.get_running_loop().sock_recv(peer, 1000):
+                    pass
+
+
 async def test_a_peer_that_reads_nothing_is_torn_down_in_time(kit):
     kit.registry.publish(snapshot(*[f"device-{n:05}" for n in range(8000)]))
     async with kit.serve() as endpoint:

@@ -8,6 +8,7 @@ import pytest
 from agent import held
 from agent.core import holding
 from agent.core.look import EVERYTHING
+from agent.host.inotify import PathWatch
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
@@ -131,6 +132,21 @@ async def test_the_directory_of_a_source_appears_later_goes_and_returns(rig):
     assert story(rig.kubelet, FOO)[0] == {}  # registered and empty, not: unknown
 
 
+async def test_what_happens_between_a_look_and_the_watch_that_follows_from_it_is_seen(rig, monkeypatch):
+    rig.serve(FOO)
+    rig.plug("foo0")
+    real = PathWatch.watch
+
+    def watch(self, directories):
+        if "/dev" in directories and not rig.tree.at("/dev/foo1").exists():
+            rig.plug("foo1")
+        return real(self, directories)
+
+    monkeypatch.setattr(PathWatch, "watch", watch)
+    async with rig.kubelet, rig.agent():
+        await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
+
+
 async def test_two_names_of_one_node_are_one_device_and_the_other_name_takes_over(rig):
     rig.plug("foo1")
     rig.tree.link("/dev/foo0", "/dev/foo1")
@@ -168,7 +184,7 @@ async def test_what_is_no_node_is_never_offered_and_turns_a_device_out(rig):
             await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
         tree.node("/dev/nothing", "c 240:99")  # the dangling link finds its node
         await rig.until(lambda: last(rig.kubelet, FOO).get("foo5") == HEALTHY)
-    assert not {"foo2", "foo3", "foo4", "foo6"} & {id for told in story(rig.kubelet, FOO) for id in told}
+    assert not {"foo2", "foo3", "foo4", "foo6"} & {each for told in story(rig.kubelet, FOO) for each in told}
 
 
 async def test_the_first_entry_takes_and_what_it_takes_is_not_offered_again(rig):
@@ -330,7 +346,7 @@ async def test_unplugged_while_held_and_replugged_with_another_minor(rig, soon):
         assert (await rig.kubelet.allocate("r", "c", {SERIAL: 1})).devices == {"/dev/serial0": ("/dev/ttyUSB1", "rw")}
         again = await rig.kubelet.start_container("r", "c")
         assert again.devices == {"/dev/serial0": ("/dev/ttyUSB1", "rw")}
-    assert {id for told in story(rig.kubelet, SERIAL) for id in told} == {name}
+    assert {each for told in story(rig.kubelet, SERIAL) for each in told} == {name}
 
 
 async def test_a_device_goes_during_allocate_and_the_kubelet_is_told_before_the_error(rig):

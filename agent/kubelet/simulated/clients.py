@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.device_table import DeviceList, DeviceTable, ListedDevice
@@ -12,9 +13,20 @@ from agent.kubelet.simulated.limits import Limits
 from agent.kubelet.simulated.peer import Peer, asked
 from agent.kubelet.simulated.release import Release
 
+T = TypeVar("T")
+
 
 class RegistrationError(Exception):
     """Register failed; the text is what the plugin is told."""
+
+
+def begin(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Begin a task of the kubelet's; RegistrationError once it is stopping."""
+    try:
+        return tasks.create_task(work)
+    except RuntimeError:
+        work.close()
+        raise RegistrationError("the kubelet is stopping") from None
 
 
 class Client:
@@ -134,7 +146,7 @@ class Clients:
             # By name: where a live client stood under it, that one is lost from the table as well.
             self._named.pop(key, None)
             raise
-        self._tasks.create_task(self._run(key, client))
+        begin(self._tasks, self._run(key, client))
         return client
 
     async def _dial(self, socket: str) -> Peer:

@@ -8,7 +8,7 @@ from grpclib import GRPCError
 from grpclib.const import Cardinality, Handler, Status
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.clients import Clients, RegistrationError
+from agent.kubelet.simulated.clients import Clients, RegistrationError, begin
 from agent.kubelet.simulated.events import Events
 from agent.kubelet.simulated.faults import Fault, Faults
 from agent.kubelet.simulated.release import Release
@@ -122,7 +122,7 @@ class Registration:
             return None
 
         # Until 1.34 it goes on after the plugin has given up waiting.
-        if (error := await asyncio.shield(self._tasks.create_task(attempt()))) is not None:
+        if (error := await asyncio.shield(begin(self._tasks, attempt()))) is not None:
             raise error
 
 
