@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from grpclib.client import Channel
+
+SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.4)
 
 
 @asynccontextmanager
@@ -24,3 +27,18 @@ async def dial(path: str) -> AsyncIterator[Channel]:
         yield channel
     finally:
         channel.close()
+
+
+async def greeted(path: str) -> None:
+    """Return when a server of HTTP/2 has greeted us at a socket. No call is made.
+
+    Raises:
+        OSError: nobody listens there, or something else does.
+    """
+    reader, writer = await asyncio.open_unix_connection(path)
+    try:
+        head = await reader.read(9)
+    finally:
+        writer.close()
+    if head[3:4] != SETTINGS:
+        raise ConnectionError(f"{path} does not answer as a server of HTTP/2")
