@@ -28,6 +28,7 @@ STEADY_SECONDS = 10.0  # a stream that lived so long was a success
 WATCHER_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
 EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon
 EAGER_PAUSE = 0.015
+SELDOM = Backoff(first=0.1, ceiling=10.0)  # after that
 DOWN_SECONDS = 0.5  # after so long an unreachable kubelet is said to be down
 AGAIN = Backoff(first=1.25, ceiling=60.0)
 OFFER_AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off (kubelet-contract #92)
@@ -119,7 +120,7 @@ async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubel
     """
     loop = asyncio.get_running_loop()
     since = loop.time()
-    seldom = Backoff(first=0.1, ceiling=10.0)
+    seldom = SELDOM
     while True:
         kubelet.check()
         if kubelet.identity == identity:

@@ -10,7 +10,12 @@ import pytest
 from agent import registration
 from agent.app import AlreadyRunning
 from agent.core.backoff import Backoff
+from agent.core.device import Device, Health, Snapshot
 from agent.core.phase import Phase
+from agent.host.presence import Presence
+from agent.kubelet.endpoint import Endpoint
+from agent.kubelet.socket_file import new_generation
+from agent.registry import Registry
 from tests.agent.rig import BAR, FOO, phases, reason
 
 
@@ -81,7 +86,9 @@ async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 1
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_gap_between_bind_and_listen(rig):  # 9
+async def test_gap_between_bind_and_listen(rig, monkeypatch):  # 9
+    """Nothing tells that it listens now: it is tried again at once, and not only after a longer while."""
+    monkeypatch.setattr(registration, "SELDOM", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     async with rig.agent():
@@ -121,8 +128,9 @@ async def test_both_signs_of_one_restart_in_either_order(rig):  # 12, 13
     rig.serve(FOO)
     await rig.kubelet.start()
     old = rig.kubelet
-    async with rig.agent():
+    async with rig.agent() as agent:
         await rig.streaming(FOO)
+        await rig.until(lambda: phases(agent) == {FOO: Phase.STREAMING})
         os.unlink(old.socket)
         new = rig.new_kubelet()
         await new.start(wipe=False)  # the old one lives on: its stream has to be ended by the agent
@@ -200,6 +208,41 @@ async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch): 
         await rig.until(lambda: "not now" in reason(agent, FOO))
         await rig.kubelet.restart()
         await rig.streaming(FOO)
+
+
+async def test_another_kubelet_ends_the_pause_after_a_dropped_stream(rig, monkeypatch):  # 8
+    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        await rig.until(lambda: phases(agent) == {FOO: Phase.STREAMING})
+        rig.kubelet.cancel_stream(FOO)
+        await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING} and rig.sockets() == [])
+        await rig.kubelet.restart(wipe=False)
+        await rig.streaming(FOO)
+
+
+async def test_register_goes_to_the_kubelet_that_was_meant(rig):  # 13
+    """Another kubelet, of which no event has come yet: it is seen before Register, and gets one."""
+    await rig.kubelet.start()
+    presence = Presence(rig.kubelet.socket)
+    await rig.kubelet.restart()
+    registry = Registry()
+
+    def serve():
+        return Endpoint.serve(str(rig.dp), FOO, new_generation(), registry, None, unexpected=print)
+
+    keeping = asyncio.create_task(registration.keep_registered(FOO, serve, presence, lambda *_: None))
+    await rig.streaming(FOO)
+    await rig.until(lambda: rig.kubelet.events.count("register_answered"))
+    presence.check()  # the event comes at last
+    registry.publish(Snapshot(FOO, (Device("a", "place", "key", Health.HEALTHY),)))
+    await rig.allocatable(FOO, 1)
+    assert rig.registers() == 1
+    keeping.cancel()
+    await asyncio.wait([keeping])
 
 
 async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17

@@ -23,8 +23,9 @@ async def watched(rig):
 
 async def test_one_way_only(watched, both_loops):  # 89, 90
     await watched.kubelet.start()
-    async with watched.agent():
+    async with watched.agent() as agent:
         await watched.allocatable(FOO, 1)
+        await watched.until(lambda: phases(agent) == {FOO: Phase.STREAMING})
         assert watched.registers() == 0
         assert watched.sockets() == []
         assert len(watched.sockets(watched.watched)) == 1
@@ -115,6 +116,17 @@ async def test_own_socket_removed(watched, at_once):
         await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
         await watched.allocatable(FOO, 1)
         assert watched.sockets(watched.watched) != [first]
+
+
+async def test_own_socket_removed_while_no_kubelet_is_there(watched, at_once):
+    watched.watched.mkdir(parents=True)
+    async with watched.agent():
+        await watched.until(lambda: watched.sockets(watched.watched))
+        (first,) = watched.sockets(watched.watched)
+        (watched.watched / first).unlink()
+        await watched.until(lambda: watched.sockets(watched.watched))
+        await watched.kubelet.start()
+        await watched.allocatable(FOO, 1)
 
 
 async def test_directory_comes_later_and_again(watched, monkeypatch):  # 11
