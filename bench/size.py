@@ -11,23 +11,23 @@ class Size:
 
     change_resources: int = 64
     change_devices: int = 1000  # of all resources together
-    changes: int = 150
+    changes: int = 96
     pause: float = 0.06  # between changes: above the agent's settle time
-    uevents: int = 24
-    blips: int = 5
+    uevents: int = 16
+    blips: int = 3
     blip: float = 0.3
-    restarts: int = 8
+    restarts: int = 5
     restart_resources: tuple[int, ...] = (1, 64)
-    starts: int = 7
+    starts: int = 5
     start_resources: int = 16
     big: int = 10_000
-    big_changes: int = 14
+    big_changes: int = 10
     allocations: int = 2000
     batch: int = 100
     memory_resources: tuple[int, ...] = (1, 16, 64, 200)
     memory_devices: int = 4  # of each resource
-    idle: float = 10.0
-    imports: int = 7
+    idle: float = 8.0
+    imports: int = 6
     settle: float = 0.7  # seconds after which what was started is taken to be at rest
 
 
