@@ -45,6 +45,8 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
         kept = [device for device in previous.devices if device.name.startswith(blind)] if blind else []
     else:
         paths = [path for path in doubtful if any(fits_path(glob, path) for glob in source.arguments)]
+        if not paths:
+            return previous  # what was found before fits: nothing of it is in doubt
         oddities = [oddity for oddity in previous.oddities if oddity.path not in doubtful]
         kept = [device for device in previous.devices if device.name not in doubtful]
     seen, odd = _look(root, source, paths, previous)
@@ -69,9 +71,8 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
                 ways = expand(root, "", parts[:index])
                 result.update(way for way in ways if isinstance(way, str))
     for device in found.devices:
-        real = device.key.removeprefix(f"{KIND}:")
-        if real != device.name:
-            result.add(real.rpartition("/")[0])
+        if device.key != KIND + ":" + device.name:
+            result.add(device.key.removeprefix(f"{KIND}:").rpartition("/")[0])
     return frozenset(result)
 
 
