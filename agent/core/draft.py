@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Health, Snapshot, split_share, unhealthy
@@ -72,7 +73,8 @@ class Draft:
     gone: by id.
     leaving: devices, or the upper shares of some; what is offered again is taken off at the end.
     freed: devices of the old list that this one does not have.
-    newcomers: by key. doubtful: those that may be a device that is gone, as long as that keeps its id; key to id.
+    newcomers: by key. known: the id that one had in its place before; key to id.
+    doubtful: the gone device that a newcomer may be; key to id.
     """
 
     resource: str
@@ -82,6 +84,7 @@ class Draft:
     leaving: list[Device] = field(default_factory=list)
     freed: list[Device] = field(default_factory=list)
     newcomers: dict[str, Candidate] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
     doubtful: dict[str, str] = field(default_factory=dict)
 
     def devices(self) -> Iterator[Device]:
@@ -131,6 +134,7 @@ def draft(old: Snapshot, spec: ResourceSpec | None, candidates: dict[str, Candid
             candidate is not None
             and device.id in candidate.ids
             and device.place == candidate.device.place
+            and device.stamp == candidate.device.stamp
             and device.gone_since is None
             and (device.shares is None) == whole
             and not device.first_share
@@ -165,17 +169,23 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
     for key in sorted(made.newcomers):
         candidate = made.newcomers[key]
         places.setdefault(candidate.device.place, []).append(candidate)
-    # One that is there comes first: its place is its own, and not that of one which was there before it.
-    for device in sorted(devices, key=lambda device: device.gone_since is not None):
+    filled = {device.place for device in made.settled} | set(places)
+    for device in sorted(devices, key=lambda device: _claim(device, present)):
         here = places.get(device.place, [])
         same = next((one for one in here if device.id in one.ids), None)
         doubt = next((one for one in here if one.may_be(device.id)), None)
         if device.first_share or (device.shares is None) != (spec.shares is None):
             made.leave(device, RETIRED, present.held)
+            if same is not None and not present.held.holds(device):
+                here.remove(same)
+                made.known[same.device.key] = device.id
         elif same is not None:
             here.remove(same)
-            del made.newcomers[same.device.key]
-            made.added.append(_settled(made, device, same, spec, present.held))
+            if present.has(device):
+                del made.newcomers[same.device.key]
+                made.added.append(_settled(made, device, same, spec, present.held))
+            elif _absent(made, device, ABSENT, spec, present):
+                made.known[same.device.key] = device.id
         elif doubt is not None:
             here.remove(doubt)
             if _absent(made, device, f"it has no id now: {doubt.unnamed}", spec, present):
@@ -183,7 +193,13 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
         elif present.has(device):
             made.leave(device, _why_not(device, spec, present.look), present.held)
         else:
-            _absent(made, device, f"{ABSENT}: other hardware is in its place" if here else ABSENT, spec, present)
+            other = device.place in filled
+            _absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, spec, present)
+
+
+def _claim(device: Device, present: Present) -> tuple[bool, float]:
+    """Who comes first, of several that were in one place: the very thing that is there, then the last to go."""
+    return not present.has(device), -inf if device.gone_since is None else -device.gone_since
 
 
 def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, held: Held) -> Device:

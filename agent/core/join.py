@@ -95,14 +95,15 @@ class _Owners:
             return _Waits(f"it may be {doubt}: {candidate.unnamed}")
         if not candidate.ids:
             return _Waits(f"it has no id: {candidate.unnamed}")
+        known = draft.known.get(key)
         contested: list[str] = []
-        for id in candidate.ids:  # noqa: A001  the API's own word
+        for id in candidate.ids if known is None else (known, *candidate.ids):  # noqa: A001  the API's own word
             waits = self._not_free(id, spec)
             if waits is not None:
                 return waits
             if (id, spec.shares is None) in self.listed and id not in draft.gone:
                 continue
-            if wanted[id] == 1:
+            if id == known or wanted[id] == 1:
                 return id
             contested.append(id)
         return contested[0] if contested else _Waits(f"id {candidate.ids[0]} is in use by {spec.name}")
@@ -130,6 +131,10 @@ def _as(resource: str, device: Device) -> str:
     return f"{resource} {device.id}"
 
 
-def _order(newcomer: Candidate, draft: Draft) -> tuple[bool, str, str]:
-    """By place; last those in doubt, for one before them may turn out to be the device that they could be."""
-    return newcomer.device.key in draft.doubtful, natural(newcomer.device.place), newcomer.device.key
+def _order(newcomer: Candidate, draft: Draft) -> tuple[int, str, str]:
+    """By place; first those that had an id here before; last those in doubt, for one before them may turn
+    out to be the device that they could be.
+    """
+    key = newcomer.device.key
+    rank = 0 if key in draft.known else 2 if key in draft.doubtful else 1
+    return rank, natural(newcomer.device.place), key

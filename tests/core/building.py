@@ -1,0 +1,101 @@
+"""What the tests of the core have in common: entries, host devices, looks, in a few words."""
+
+from agent.core.candidate import Candidate
+from agent.core.clause import Clause, Equals, Line, Origin
+from agent.core.device import Device, Health, HostDevice, Node, Snapshot
+from agent.core.look import Listing, Look, Refusal, Sighting
+from agent.core.resource import EnvGive, NodeGive, ResourceSpec, Source
+from agent.core.text import parse
+from agent.core.value import Absent, Kind
+
+HERE = Origin("10-test.toml", 1)
+PCI = Source("pci")
+
+
+def line(word, operand, kind=Kind.TEXT, test=None):
+    return Line(f"match.{word}", word, kind, test or Equals(operand), repr(operand), HERE)
+
+
+def clause(*lines, name="match"):
+    return Clause(name, lines, HERE)
+
+
+def give(name, path, to=None, permissions="rw", optional=False):
+    targets = to if isinstance(to, tuple) else (to or path,)
+    return NodeGive(name, parse(path), tuple(map(parse, targets)), permissions, optional, HERE)
+
+
+def env(name, value, join=None):
+    return EnvGive(name, parse(name), parse(value), join, HERE)
+
+
+def spec(name="example.com/a", **more):
+    fields = {
+        "origin": HERE,
+        "class_name": None,
+        "source": PCI,
+        "match": clause(),
+        "exclude": (),
+        "id": (parse("{serial}"),),
+        "shares": None,
+        "nodes": (),
+        "env": (),
+        "registration": "socket",
+    }
+    return ResourceSpec(name, **fields | more)
+
+
+def node(path="/dev/x", minor=0):
+    return Node(path, "c", 240, minor)
+
+
+def host(place, key=None, stamp="1", source="pci"):
+    return HostDevice(source, key or f"key {place}", place, place, stamp=stamp)
+
+
+def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", unnamed="", possible=()):
+    return Candidate(resource, device, ids, unnamed, numa, nodes, fault, possible)
+
+
+def look_at(*candidates, turned_down=()):
+    """A look that saw these candidates, and host devices that every entry turned down."""
+    sightings = {one.device.key: Sighting((one.device,), one, (), frozenset()) for one in candidates}
+    for device in turned_down:
+        refusal = Refusal("example.com/a", "match.vendor", '"10de"', "8086", HERE)
+        sightings[device.key] = Sighting((device,), None, (refusal,), frozenset())
+    return Look(Listing(), sightings)
+
+
+def listed(name, place=None, **more):
+    """A device as it is listed after `candidate(host(place), name)`."""
+    place = place or name
+    fields = {"place": place, "key": f"key {place}", "health": Health.HEALTHY, "stamp": "1"}
+    return Device(name, **fields | more)
+
+
+def lists(*snapshots):
+    return {snapshot.resource: snapshot for snapshot in snapshots}
+
+
+def snapshot(*devices, resource="example.com/a"):
+    return Snapshot(resource, devices)
+
+
+class Facts:
+    """A `Reader` over plain mappings, which counts what it is asked."""
+
+    def __init__(self, facts=None, nodes=None, places=None):
+        self.facts = facts or {}
+        self.nodes = nodes or {}
+        self.places = places or {}
+        self.asked = []
+
+    def fact(self, device, word):
+        self.asked.append((device.key, word))
+        return self.facts.get(device.key, {}).get(word, Absent("no such file"))
+
+    def node(self, path):
+        return self.nodes.get(path, Absent("no such file"))
+
+    def consulted(self, device):
+        return frozenset({device.directory or f"/sys/devices/{device.key}"}) | self.places.get(device.key, frozenset())

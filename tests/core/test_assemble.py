@@ -1,0 +1,396 @@
+"""What becomes of a list, case by case; `test_assemble_life.py` has the rules for every case."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.core.assemble import LIST_LIMIT, assemble
+from agent.core.device import Device, Health, Snapshot
+from agent.core.draft import FORGET_SECONDS, RETIRED
+from agent.core.pattern import parse
+from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
+
+A, B = "example.com/a", "example.com/b"
+NONE = frozenset()
+
+
+def told(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=()):
+    """The assembly that follows lists."""
+    entries = (spec(A),) if specs is None else specs
+    return assemble(look_at(*candidates, turned_down=turned_down), entries, frozenset(held), lists(*before), now)
+
+
+def said(assembly, resource=A):
+    """Ids as the kubelet sees them, with the reason of those that are Unhealthy."""
+    return {name: device.reason for device in assembly.snapshots[resource].devices for name in device.ids()}
+
+
+def why(assembly):
+    return {one.key: one.reason for one in assembly.unlisted}
+
+
+def test_what_an_entry_takes_is_listed_in_natural_order():
+    assembly = told(candidate(host("p1"), "x10"), candidate(host("p2"), "x9", numa=(0,)), specs=(spec(A), spec(B)))
+    assert [device.id for device in assembly.snapshots[A].devices] == ["x9", "x10"]
+    assert assembly.snapshots[B] == Snapshot(B)
+    assert (assembly.unlisted, assembly.moving, assembly.next_at) == ((), False, None)
+
+
+def test_a_device_is_what_its_candidate_says():
+    found = candidate(host("p1"), "x", "y", numa=(1,), nodes=(node(),), fault="no driver")
+    assert told(found).snapshots[A].devices == (
+        Device("x", "p1", "key p1", Health.UNHEALTHY, "no driver", (1,), None, 0, (node(),), None, "1"),
+    )
+
+
+def test_an_equal_list_is_the_same_object_and_so_is_an_equal_device():
+    first = told(candidate(host("p1"), "x"), candidate(host("p2"), "y"))
+    again = told(candidate(host("p1"), "x"), candidate(host("p2"), "y"), before=first.snapshots.values(), now=5.0)
+    assert again.snapshots[A] is first.snapshots[A]
+    changed = told(candidate(host("p1"), "x", fault="f"), candidate(host("p2"), "y"), before=first.snapshots.values())
+    assert changed.snapshots[A].devices[1] is first.snapshots[A].devices[1]
+
+
+# Identity
+
+
+def test_a_device_keeps_its_id_while_it_is_in_its_place():
+    before = snapshot(listed("x@1", "p1"))
+    assert list(said(told(candidate(host("p1"), "x", "x@1"), before=[before]))) == ["x@1"]
+    assert list(said(told(candidate(host("p1", key="other", stamp="2"), "x", "x@1"), before=[before]))) == ["x@1"]
+
+
+def test_two_new_ones_that_come_out_equal_both_take_the_next():
+    found = (candidate(host("p1"), "x", "x@1"), candidate(host("p2"), "x", "x@2"), candidate(host("p3"), "y"))
+    for order in (found, found[::-1]):
+        assert list(said(told(*order))) == ["x@1", "x@2", "y"]
+
+
+def test_a_new_one_that_equals_a_listed_one_takes_the_next():
+    before = snapshot(listed("x", "p2"))
+    found = (candidate(host("p1"), "x", "x@1"), candidate(host("p2"), "x", "x@2"))
+    assert list(said(told(*found, before=[before]))) == ["x", "x@1"]
+
+
+def test_two_equal_ones_with_no_alternative_the_first_by_place_is_listed():
+    assembly = told(candidate(host("p10"), "x"), candidate(host("p9"), "x"))
+    assert [device.place for device in assembly.snapshots[A].devices] == ["p9"]
+    assert why(assembly) == {"key p10": f"id x is in use by {A}"}
+
+
+def test_two_candidates_of_one_place_are_two_devices():
+    first, second = host("p1", key="k1"), host("p1", key="k2")
+    assembly = told(candidate(first, "x"), candidate(second, "y"))
+    renumbered = (candidate(replace(first, key="k3"), "x"), candidate(replace(second, key="k1"), "y"))
+    assert list(said(told(*renumbered, before=assembly.snapshots.values()))) == ["x", "y"]
+
+
+def test_a_device_without_an_id_is_not_listed_and_says_why():
+    assembly = told(candidate(host("p1"), unnamed="serial: no such file"))
+    assert said(assembly) == {}
+    assert why(assembly) == {"key p1": "it has no id: serial: no such file"}
+
+
+UNSURE = {"unnamed": "uuid: EIO", "possible": (parse("GPU-*"),)}
+
+
+@pytest.mark.parametrize("ids", [(), ("3b:00.0",)])
+def test_a_listed_device_whose_word_is_absent_keeps_its_id_unhealthy(ids):
+    before = snapshot(listed("GPU-1", "p1"))
+    first = told(candidate(host("p1"), *ids, **UNSURE), before=[before], now=5.0)
+    assert said(first) == {"GPU-1": "it has no id now: uuid: EIO"}
+    assert why(first) == {"key p1": "it may be GPU-1: uuid: EIO"}
+    back = told(candidate(host("p1"), "GPU-1", *ids), before=first.snapshots.values(), now=9.0)
+    assert said(back) == {"GPU-1": ""}
+    late = told(candidate(host("p1"), *ids, **UNSURE), before=first.snapshots.values(), now=5.0 + FORGET_SECONDS)
+    assert list(said(late)) == list(ids)
+
+
+def test_a_device_that_may_not_be_the_listed_one_is_new_at_once():
+    before = snapshot(listed("04:A1", "p1"))
+    found = candidate(host("p1", stamp="2"), "05@p1", unnamed="no serial", possible=(parse("05:*"),))
+    assert said(told(found, before=[before])) == {"04:A1": "absent: other hardware is in its place", "05@p1": ""}
+
+
+def test_one_in_doubt_joins_when_the_device_it_could_be_turns_up_elsewhere():
+    before = snapshot(listed("GPU-1", "p2"))
+    doubtful = candidate(host("p2", stamp="2"), "at-p2", **UNSURE)
+    for moved in ("p1", "p3"):
+        assert said(told(doubtful, candidate(host(moved), "GPU-1"), before=[before])) == {"GPU-1": "", "at-p2": ""}
+
+
+def test_other_hardware_in_a_place_is_another_device():
+    before = snapshot(listed("x", "p1"))
+    found = candidate(host("p1", stamp="2"), "y")
+    assembly = told(found, before=[before], held=["x"], now=5.0)
+    assert said(assembly) == {"x": "absent: other hardware is in its place", "y": ""}
+
+
+def test_the_same_thing_under_another_id_is_listed_once():
+    before = snapshot(listed("x", "p1"))
+    found = candidate(host("p1"), "y")
+    assert said(told(found, before=[before])) == {"y": ""}
+    held = told(found, before=[before], held=["x"])
+    assert said(held) == {"x": "no longer offered: its id is y now"}
+    assert why(held) == {"key p1": f"a pod holds it as {A} x"}
+
+
+def test_two_that_change_places_keep_their_ids():
+    before = snapshot(listed("x", "p1"), listed("y", "p2"))
+    found = (candidate(host("p1", stamp="2"), "y"), candidate(host("p2", stamp="2"), "x"))
+    for held in (NONE, ["x"], ["x", "y"]):
+        assembly = told(*found, before=[before], held=held)
+        assert said(assembly) == {"x": "", "y": ""}
+        assert [device.place for device in assembly.snapshots[A].devices] == ["p2", "p1"]
+
+
+# Absence
+
+
+def test_what_vanishes_is_unhealthy_under_its_id_and_topology_until_it_is_forgotten():
+    before = snapshot(listed("x", "p1", numa=(1,)), listed("y", "p2", numa=(0,)))
+    stays = candidate(host("p2"), "y", numa=(0,))
+    gone = told(stays, before=[before], now=5.0)
+    assert said(gone) == {"x": "absent", "y": ""}
+    assert gone.snapshots[A].devices[0].numa == (1,)
+    assert gone.next_at == 5.0 + FORGET_SECONDS
+    later = told(stays, before=gone.snapshots.values(), now=gone.next_at - 0.001)
+    assert later.snapshots[A] is gone.snapshots[A]
+    over = told(stays, before=gone.snapshots.values(), now=gone.next_at)
+    assert said(over) == {"y": ""}
+    assert over.next_at is None
+
+
+def test_what_a_pod_may_hold_is_never_forgotten():
+    gone = told(before=[snapshot(listed("x"))], held=["x"], now=5.0)
+    assert gone.next_at is None
+    late = told(before=gone.snapshots.values(), held=["x"], now=5.0 + 100 * FORGET_SECONDS)
+    assert late.snapshots[A] is gone.snapshots[A]
+    assert said(told(before=late.snapshots.values(), now=5.0 + 100 * FORGET_SECONDS)) == {}
+
+
+def test_what_comes_back_is_healthy_under_its_id():
+    gone = told(before=[snapshot(listed("x"))], now=5.0)
+    back = told(candidate(host("x", stamp="2"), "x"), before=gone.snapshots.values(), now=6.0)
+    assert said(back) == {"x": ""}
+    assert back.snapshots[A].devices[0].gone_since is None
+
+
+@pytest.mark.parametrize("held", [NONE, ["x"]])
+def test_the_same_hardware_elsewhere_takes_its_id_along(held):
+    gone = told(before=[snapshot(listed("x", "p1"))], held=held, now=5.0)
+    assembly = told(candidate(host("p2"), "x", "x@2"), before=gone.snapshots.values(), held=held, now=6.0)
+    assert said(assembly) == {"x": ""}
+    assert assembly.snapshots[A].devices[0].place == "p2"
+
+
+def test_at_start_what_is_remembered_and_not_seen_is_absent():
+    remembered = Device("x", "p1", "key p1", Health.UNHEALTHY, "not seen since the agent started")
+    assert said(told(before=[snapshot(remembered)])) == {"x": "absent"}
+    assert said(told(candidate(host("p1"), "x"), before=[snapshot(remembered)])) == {"x": ""}
+
+
+# What is offered no more
+
+
+def test_what_an_entry_no_longer_takes_leaves_at_once_unless_it_is_held():
+    before = snapshot(listed("x"), listed("y"))
+    assembly = told(before=[before], held=["x"], turned_down=(host("x"), host("y")))
+    assert said(assembly) == {"x": 'no longer offered: match.vendor = "10de", here 8086'}
+    released = told(before=assembly.snapshots.values(), turned_down=(host("x"), host("y")))
+    assert said(released) == {}
+
+
+def test_what_another_entry_takes_leaves_one_list_before_it_joins_the_other():
+    specs = (spec(A), spec(B))
+    before = snapshot(listed("x"))
+    found = candidate(host("x"), "x", resource=B)
+    leaves = told(found, specs=specs, before=[before])
+    assert (said(leaves), said(leaves, B), leaves.moving) == ({}, {}, True)
+    assert why(leaves) == {"key x": f"it leaves {A} first"}
+    joins = told(found, specs=specs, before=leaves.snapshots.values())
+    assert (said(joins), said(joins, B), joins.moving) == ({}, {"x": ""}, False)
+
+
+def test_what_a_pod_holds_stays_where_it_is():
+    specs = (spec(B), spec(A))
+    found = candidate(host("x"), "y", resource=B)
+    assembly = told(found, specs=specs, before=[snapshot(listed("x"))], held=["x"])
+    assert said(assembly) == {"x": f"no longer offered: it is {B} now"}
+    assert (said(assembly, B), assembly.moving) == ({}, False)
+    assert why(assembly) == {"key x": f"a pod holds it as {A} x"}
+
+
+def test_other_hardware_in_its_place_does_not_wait_for_it():
+    specs = (spec(A), spec(B))
+    found = candidate(host("x", stamp="2"), "y", resource=B)
+    assembly = told(found, specs=specs, before=[snapshot(listed("x"))], held=["x"])
+    assert said(assembly) == {"x": "absent"}
+    assert (said(assembly, B), assembly.moving) == ({"y": ""}, False)
+
+
+def test_an_absent_device_that_nobody_holds_lets_its_id_go_to_another_entry():
+    specs = (spec(A), spec(B))
+    gone = told(specs=specs, before=[snapshot(listed("x", "p1"))])
+    found = candidate(host("p2"), "x", resource=B)
+    leaves = told(found, specs=specs, before=gone.snapshots.values())
+    assert (said(leaves), said(leaves, B), leaves.moving) == ({}, {}, True)
+    joins = told(found, specs=specs, before=leaves.snapshots.values())
+    assert (said(joins, B), joins.moving) == ({"x": ""}, False)
+    held = told(found, specs=specs, before=gone.snapshots.values(), held=["x"])
+    assert (said(held), said(held, B), held.moving) == ({"x": "absent"}, {}, False)
+    assert why(held) == {"key p2": f"id x is in use by {A}"}
+
+
+def test_an_id_of_another_resource_is_never_dodged_by_the_next_alternative():
+    specs = (spec(A), spec(B))
+    found = (candidate(host("p1"), "x"), candidate(host("p2"), "x", "x@2", resource=B))
+    assembly = told(*found, specs=specs)
+    assert (said(assembly), said(assembly, B)) == ({"x": ""}, {})
+    assert why(assembly) == {"key p2": f"id x is in use by {A}"}
+
+
+def test_the_first_in_file_order_gets_an_id_that_two_new_ones_want():
+    found = (candidate(host("p1"), "x"), candidate(host("p2"), "x", resource=B))
+    assembly = told(*found, specs=(spec(B), spec(A)))
+    assert (said(assembly), said(assembly, B)) == ({}, {"x": ""})
+
+
+def test_a_removed_resource_retires():
+    before = snapshot(listed("x"), listed("y"))
+    found = candidate(host("x"), "x", resource=B)
+    assembly = told(found, specs=(spec(B),), before=[before], held=["x"])
+    assert said(assembly) == {"x": RETIRED}
+    assert said(assembly, B) == {}
+    empty = told(found, specs=(spec(B),), before=assembly.snapshots.values())
+    assert (said(empty), empty.moving) == ({}, True)
+    assert said(told(found, specs=(spec(B),), before=empty.snapshots.values()), B) == {"x": ""}
+
+
+# Shares
+
+
+def shares(count, first=0):
+    return [f"x::{n}" for n in range(first, count)]
+
+
+def test_shares_are_listed():
+    assert list(said(told(candidate(host("p1"), "x"), specs=(spec(A, shares=3),)))) == shares(3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "held", "expected"),
+    [
+        (10, 4, [], shares(4)),
+        (10, 4, ["x::2"], shares(4)),
+        (10, 4, ["x::7"], shares(8)),
+        (4, 10, ["x::3"], shares(10)),
+        (None, 3, [], shares(3)),
+        (None, 3, ["x"], ["x"]),
+        (3, None, [], ["x"]),
+        (3, None, ["x::1"], shares(2)),
+        (1, None, ["x::0"], shares(1)),
+    ],
+)
+def test_the_number_of_shares_changes(old, new, held, expected):
+    found = candidate(host("p1"), "x")
+    before = told(found, specs=(spec(A, shares=old),))
+    after = told(found, specs=(spec(A, shares=new),), before=before.snapshots.values(), held=held)
+    assert list(said(after)) == expected
+    offered = {name for name, reason in said(after).items() if not reason}
+    blocked = bool(held) and (old is None or new is None)
+    whole = ["x"] if new is None else shares(new)
+    assert offered == (set() if blocked else set(whole))
+    assert {reason for name, reason in said(after).items() if name not in offered} <= {RETIRED}
+    assert why(after) == ({"key p1": f"a pod holds it as {A} x"} if blocked else {})
+    released = told(found, specs=(spec(A, shares=new),), before=after.snapshots.values())
+    assert said(released) == dict.fromkeys(whole, "")
+
+
+def test_held_shares_outlast_any_number_of_changes_and_never_twice():
+    found = candidate(host("p1"), "x")
+    snapshots = told(found, specs=(spec(A, shares=10),)).snapshots
+    for count in (4, 6, 2, 10, 3, 1, 8):
+        assembly = told(found, specs=(spec(A, shares=count),), before=snapshots.values(), held=["x::7"])
+        snapshots = assembly.snapshots
+        names = [name for device in snapshots[A].devices for name in device.ids()]
+        assert len(names) == len(set(names))
+        assert "x::7" in names
+        assert [name for name, reason in said(assembly).items() if not reason] == shares(count)
+
+
+def test_upper_shares_that_are_held_survive_absence_and_return():
+    found = candidate(host("p1"), "x")
+    few = (spec(A, shares=4),)
+    shrunk = told(found, specs=few, before=told(found, specs=(spec(A, shares=10),)).snapshots.values(), held=["x::7"])
+    gone = told(specs=few, before=shrunk.snapshots.values(), held=["x::7"])
+    assert list(said(gone)) == shares(8)
+    late = told(specs=few, before=gone.snapshots.values(), held=["x::7"], now=10 * FORGET_SECONDS)
+    assert list(said(late)) == shares(8)
+    many = told(specs=(spec(A, shares=10),), before=late.snapshots.values(), held=["x::7"])
+    assert set(said(many)) >= {"x::7"}
+    moved = told(candidate(host("p2"), "x"), specs=few, before=late.snapshots.values(), held=["x::7"])
+    assert said(moved) == dict.fromkeys(shares(4), "") | dict.fromkeys(shares(8, 4), RETIRED)
+
+
+def test_an_absent_device_has_no_more_shares_than_its_entry_now():
+    before = told(candidate(host("p1"), "x"), specs=(spec(A, shares=10),)).snapshots.values()
+    assert list(said(told(specs=(spec(A, shares=4),), before=before))) == shares(4)
+    assert list(said(told(specs=(spec(A, shares=4),), before=before, held=["x::5"]))) == shares(6)
+
+
+def test_a_held_share_of_what_is_offered_no_more_keeps_those_below_it():
+    before = snapshot(listed("x", shares=5))
+    entries = (spec(A, shares=5),)
+    assert list(said(told(specs=entries, before=[before], held=["x::1"], turned_down=(host("x"),)))) == shares(2)
+    assert list(said(told(specs=(), before=[before], held=["x::1", "x::9"]))) == shares(2)
+
+
+# The list as a whole
+
+
+def test_all_have_topology_or_none():
+    both = (candidate(host("p1"), "x", numa=(0,)), candidate(host("p2"), "y", numa=(1,)))
+    first = told(*both)
+    assert [device.numa for device in first.snapshots[A].devices] == [(0,), (1,)]
+    mixed = (*both, candidate(host("p3"), "z"))
+    second = told(*mixed, before=first.snapshots.values())
+    assert [device.numa for device in second.snapshots[A].devices] == [(), (), ()]
+    third = told(*mixed, before=second.snapshots.values())
+    assert third.snapshots[A] is second.snapshots[A]
+    faulty = (replace(mixed[0], fault="f"), *mixed[1:])
+    fourth = told(*faulty, before=third.snapshots.values())
+    pairs = zip(fourth.snapshots[A].devices, third.snapshots[A].devices, strict=True)
+    assert [new is old for new, old in pairs] == [False, True, True]
+    assert [device.numa for device in told(*both).snapshots[A].devices] == [(0,), (1,)]
+
+
+def wire_bytes(assembly):
+    return sum(2 + 2 + len(name) + 2 + 9 for name in said(assembly))
+
+
+def test_a_list_that_would_be_too_long_for_the_kubelet_is_cut_and_says_so():
+    found = [candidate(host(f"p{n}"), f"{n:02}" + "x" * 40) for n in range(20)]
+    assembly = told(*found, specs=(spec(A, shares=5000),))
+    assert 0 < len(assembly.unlisted) < 20
+    assert set(why(assembly).values()) == {"the kubelet's list is full (4 MiB)"}
+    assert LIST_LIMIT * 0.9 < wire_bytes(assembly) <= LIST_LIMIT
+
+
+def test_what_pods_hold_is_in_a_full_list_before_all_else():
+    found = [candidate(host(f"p{n}"), f"{n:02}" + "x" * 40) for n in range(20)]
+    last = f"19{'x' * 40}"
+    before = told(*found, specs=(spec(A, shares=10),))
+    assembly = told(*found, specs=(spec(A, shares=5000),), before=before.snapshots.values(), held=[f"{last}::7"])
+    kept = [name for name in said(assembly) if name.startswith(last)]
+    assert kept == [f"{last}::{n}" for n in range(8)]
+    assert wire_bytes(assembly) <= LIST_LIMIT
+
+
+def test_ten_thousand_come_and_one_goes():
+    found = [candidate(host(f"p{n}"), f"x{n}") for n in range(10_000)]
+    first = told(*found)
+    assert [device.id for device in first.snapshots[A].devices] == [f"x{n}" for n in range(10_000)]
+    second = told(*found[:5000], *found[5001:], before=first.snapshots.values())
+    pairs = zip(first.snapshots[A].devices, second.snapshots[A].devices, strict=True)
+    assert [old.id for old, new in pairs if old is not new] == ["x5000"]

@@ -1,0 +1,299 @@
+"""Any life of a machine, its pods and its configuration: rules that hold of each list on the way."""
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from agent.core.assemble import assemble
+from agent.core.device import Health, HostDevice, list_order
+from agent.core.draft import FORGET_SECONDS
+from agent.core.look import Listing, Look, look
+from agent.core.text import parse
+from agent.core.value import Absent
+from tests.core.building import PCI, clause, line, spec
+
+RESOURCES = ("example.com/a", "example.com/b", "example.com/c")
+IDS = {"serial": ("{serial}",), "either": ("{serial}", "{serial}@{place}"), "place": ("{kind}@{place}",)}
+PLACES = st.sampled_from(["p1", "p2", "p3", "p10"])
+UNREADABLE = Absent("EIO", unread=True)
+
+
+class Machine:
+    """What is plugged in where; a `Reader` of it."""
+
+    def __init__(self):
+        self.plugged = {}
+        self.plugs = 0
+
+    def plug(self, place, **says):
+        self.plugs += 1
+        key = f"/sys/{place}/{says.pop('number')}"
+        self.plugged[place] = (HostDevice("pci", key, place, place, stamp=str(self.plugs)), says)
+
+    def says(self, place, **words):
+        if place in self.plugged:
+            self.plugged[place][1].update(words)
+
+    def look(self, specs):
+        return look(specs, Listing({PCI: tuple(device for device, _ in self.plugged.values())}), self)
+
+    def fact(self, device, word):
+        says = {"place": device.place} | self.plugged[device.place][1]
+        return says.get(word, Absent("unknown"))
+
+    def node(self, path):
+        return Absent("no such file")
+
+    def consulted(self, device):
+        return frozenset()
+
+
+def entry(name, shares, ids):
+    """Takes what says its kind; the last takes two kinds, and so what others leave."""
+    kinds = [name[-1]] if name != RESOURCES[-1] else ["a", "c"]
+    excluded = tuple(clause(line("kind", kind), name=kind) for kind in "abc" if kind not in kinds)
+    return spec(name, shares=shares, id=tuple(map(parse, IDS[ids])), exclude=excluded)
+
+
+def owners(snapshots):
+    """Every id of every list, with its resource and device."""
+    return [
+        (name, resource, device)
+        for resource, snapshot in snapshots.items()
+        for device in snapshot.devices
+        for name in device.ids()
+    ]
+
+
+class Life(RuleBasedStateMachine):
+    def __init__(self):
+        super().__init__()
+        self.machine = Machine()
+        self.entries = {}
+        self.held = {}
+        self.now = 0.0
+        self.snapshots = {}
+        self.assembly = None
+        self.chance = random.Random(1)
+
+    @initialize(shares=st.sampled_from([None, 3]), ids=st.sampled_from(sorted(IDS)))
+    def start(self, shares, ids):
+        self.entries = dict.fromkeys(RESOURCES, (shares, ids))
+        self.settle()
+
+    @rule(
+        place=PLACES,
+        serial=st.sampled_from(["S1", "S2", "S3", UNREADABLE]),
+        kind=st.sampled_from("abc"),
+        number=st.integers(0, 1),
+        numa=st.sampled_from([0, 1, -1]),
+    )
+    def plug(self, place, serial, kind, number, numa):
+        self.machine.plug(place, serial=serial, kind=kind, number=number, numa=numa)
+        self.settle()
+
+    @rule(places=st.sets(PLACES, min_size=1))
+    def unplug(self, places):
+        for place in places:
+            self.machine.plugged.pop(place, None)
+        self.settle()
+
+    @rule(one=PLACES, other=PLACES, number=st.integers(0, 1))
+    def change_places(self, one, other, number):
+        moved = {one: other, other: one}
+        before = {place: self.machine.plugged.pop(place) for place in moved if place in self.machine.plugged}
+        for place, (_, says) in before.items():
+            self.machine.plug(moved[place], number=number, **says)
+        self.settle()
+
+    @rule(place=PLACES, serial=st.sampled_from(["S1", "S2", UNREADABLE]))
+    def reread(self, place, serial):
+        """A word says something else although nothing was plugged."""
+        self.machine.says(place, serial=serial)
+        self.settle()
+
+    @rule(place=PLACES, kind=st.sampled_from("abc"))
+    def rebind(self, place, kind):
+        self.machine.says(place, kind=kind)
+        self.settle()
+
+    @rule(
+        name=st.sampled_from(RESOURCES),
+        config=st.none() | st.tuples(st.sampled_from([None, 1, 2, 5]), st.sampled_from(sorted(IDS))),
+        order=st.permutations(RESOURCES),
+    )
+    def configure(self, name, config, order):
+        self.entries = {other: self.entries[other] for other in order if other in self.entries}
+        if config is None:
+            self.entries.pop(name, None)
+        else:
+            self.entries[name] = config
+        self.settle()
+
+    @rule(choice=st.integers(0, 30))
+    def grant(self, choice):
+        healthy = [name for name, _, device in owners(self.snapshots) if device.health is Health.HEALTHY]
+        if healthy:
+            name = healthy[choice % len(healthy)]
+            self.held[name] = next(resource for known, resource, _ in owners(self.snapshots) if known == name)
+            self.settle()
+
+    @rule(choice=st.integers(0, 30))
+    def release(self, choice):
+        if self.held:
+            del self.held[sorted(self.held)[choice % len(self.held)]]
+            self.settle()
+
+    @rule(seconds=st.sampled_from([1.0, FORGET_SECONDS / 2, FORGET_SECONDS]))
+    def wait(self, seconds):
+        self.now += seconds
+        self.settle()
+
+    @rule()
+    def restart(self):
+        """What the state file keeps is enough."""
+        for resource, snapshot in self.snapshots.items():
+            devices = [
+                type(device)(
+                    device.id,
+                    device.place,
+                    device.key,
+                    Health.UNHEALTHY,
+                    "not seen",
+                    device.numa,
+                    device.shares,
+                    device.first_share,
+                    stamp=device.stamp,
+                )
+                for device in snapshot.devices
+            ]
+            self.snapshots[resource] = type(snapshot)(resource, tuple(devices))
+        self.settle()
+
+    # One round after another, until nothing moves
+
+    def specs(self):
+        return tuple(entry(name, *config) for name, config in self.entries.items())
+
+    def assemble(self, seen):
+        return assemble(seen, self.specs(), frozenset(self.held), self.snapshots, self.now)
+
+    def settle(self):
+        self.now += 1.0
+        seen = self.machine.look(self.specs())
+        for _ in range(4):
+            assembly = self.assemble(seen)
+            self.check_step(seen, assembly)
+            self.assembly, self.snapshots = assembly, dict(assembly.snapshots)
+            if not assembly.moving:
+                break
+        else:
+            raise AssertionError("it moves for ever")
+        self.check_rest(seen)
+
+    def check_step(self, seen, assembly):
+        before, after = owners(self.snapshots), owners(assembly.snapshots)
+        names = [name for name, _, _ in after]
+        assert len(names) == len(set(names)), "an id is listed twice"
+        had = {name: resource for name, resource, _ in before}
+        has = {name: resource for name, resource, _ in after}
+        for name, resource in self.held.items():
+            assert has.get(name) == resource, f"held {name} left its list"
+        for name, resource in has.items():
+            assert had.get(name, resource) == resource, f"{name} joined {resource} before it left {had[name]}"
+        self.check_hardware(seen, before, after)
+        self.check_absence(seen, before, has, assembly)
+        mixed = list(seen.sightings)
+        self.chance.shuffle(mixed)
+        other = self.assemble(Look(seen.listing, {key: seen.sightings[key] for key in mixed}))
+        assert other == assembly, "the order of discovery shows"
+        known = {device: device for snapshot in self.snapshots.values() for device in snapshot.devices}
+        for _, _, device in after:
+            assert known.get(device, device) is device, "an equal device is another object"
+
+    def check_hardware(self, seen, before, after):
+        """Only what is there and taken is Healthy; no host device is offered twice; it keeps its id."""
+        offered = {}
+        for _, resource, device in after:
+            if device.health is not Health.HEALTHY:
+                continue
+            candidate = seen.sightings[device.key].candidate
+            assert candidate.resource == resource
+            assert device.id in candidate.ids
+            assert (candidate.device.place, candidate.device.stamp) == (device.place, device.stamp)
+            assert offered.setdefault(device.key, device.id) == device.id
+        for name, resource, device in before:
+            sighting = seen.sightings.get(device.key)
+            host = sighting.devices[0] if sighting else None
+            if host is None or (host.place, host.stamp) != (device.place, device.stamp):
+                continue
+            if name in self.held and device.key in offered:
+                assert offered[device.key] == device.id, f"a pod holds it as {name}"
+            candidate = sighting.candidate
+            if candidate is None or candidate.resource != resource or device.id not in candidate.ids:
+                continue
+            same_form = (device.shares is None) == (self.entries[resource][0] is None)
+            if same_form and device.gone_since is None:
+                kept = [other for _, place, other in after if (place, other.key) == (resource, device.key)]
+                assert device.id in {other.id for other in kept}, "a device lost its id in its place"
+
+    def check_absence(self, seen, before, has, assembly):
+        """What the host does not show stays for its time; when it is to go is told."""
+        for name, resource, device in before:
+            gone = device.key not in seen.sightings and device.gone_since is None
+            wanted = any(
+                device.id in sighting.candidate.ids for sighting in seen.sightings.values() if sighting.candidate
+            )
+            if gone and not wanted and resource in self.entries and device.shares == self.entries[resource][0]:
+                assert name in has or device.first_share, f"{name} was forgotten at once"
+        held = {(name.rpartition("::")[0], False) if "::" in name else (name, True) for name in self.held}
+        going = [
+            device.gone_since + FORGET_SECONDS
+            for _, _, device in owners(assembly.snapshots)
+            if device.gone_since is not None and device.form not in held
+        ]
+        assert assembly.next_at == min(going, default=None)
+        assert not going or assembly.next_at > self.now
+
+    def check_rest(self, seen):
+        """Nothing moves: another round changes nothing, and everything is listed or has a reason."""
+        again = self.assemble(seen)
+        left_out = {(one.resource, one.key) for one in self.assembly.unlisted}
+        assert {(one.resource, one.key) for one in again.unlisted} == left_out
+        assert all(again.snapshots[name] is snapshot for name, snapshot in self.snapshots.items())
+        stamps = {key: sighting.devices[0].stamp for key, sighting in seen.sightings.items()}
+        listed = {
+            (resource, device.key)
+            for resource, snapshot in self.snapshots.items()
+            for device in snapshot.devices
+            if device.stamp == stamps.get(device.key)
+        }
+        taken = {(sighting.candidate.resource, key) for key, sighting in seen.sightings.items() if sighting.candidate}
+        assert taken <= listed | left_out, "something is neither listed nor has a reason"
+
+    @invariant()
+    def lists_are_in_order_with_one_rule_for_topology(self):
+        for snapshot in self.snapshots.values():
+            assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
+            assert len({bool(device.numa) for device in snapshot.devices}) <= 1
+            assert all((device.health is Health.HEALTHY) == (device.reason == "") for device in snapshot.devices)
+
+    @invariant()
+    def with_nothing_held_and_all_well_everything_is_listed(self):
+        """Waits out whatever is remembered, on a copy."""
+        serials = [says["serial"] for _, says in self.machine.plugged.values()]
+        if self.held or UNREADABLE in serials or len(set(serials)) < len(serials):
+            return
+        seen, snapshots = self.machine.look(self.specs()), self.snapshots
+        for later in (1, 2, 2, 2, 2):
+            now = self.now + later * FORGET_SECONDS
+            assembly = assemble(seen, self.specs(), frozenset(), snapshots, now)
+            snapshots = assembly.snapshots
+        assert assembly.unlisted == ()
+        assert all(device.health is Health.HEALTHY for _, _, device in owners(snapshots))
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)

@@ -1,0 +1,117 @@
+import pytest
+
+from agent.core.device import Device, Health, Snapshot, list_bytes, list_order, split_share, unhealthy
+from agent.core.transition import Transition, transitions
+from tests.core.building import listed, snapshot
+
+SHARED = listed("x", shares=3)
+UPPER = listed("x", shares=6, first_share=4, health=Health.UNHEALTHY)
+MIXED = snapshot(listed("a"), listed("x"), SHARED, UPPER)
+
+
+@pytest.mark.parametrize(
+    ("written", "base", "share"),
+    [
+        ("x", "x", None),
+        ("x::0", "x", 0),
+        ("x::12", "x", 12),
+        ("a:b::3", "a:b", 3),
+        ("x:::0", "x:", 0),
+        ("::0", "", 0),
+        ("x::", "x::", None),
+        ("x::01", "x::01", None),
+        ("x::-1", "x::-1", None),
+        ("x::\u0661", "x::\u0661", None),
+        ("x::" + "9" * 5000, "x::" + "9" * 5000, None),
+        ("0000:3b:00.0", "0000:3b:00.0", None),
+    ],
+)
+def test_an_id_of_the_kubelets_is_a_base_and_perhaps_a_share(written, base, share):
+    assert split_share(written) == (base, share)
+
+
+def test_the_ids_that_the_kubelet_sees():
+    assert list(listed("a").ids()) == ["a"]
+    assert list(SHARED.ids()) == ["x::0", "x::1", "x::2"]
+    assert list(UPPER.ids()) == ["x::4", "x::5"]
+    assert [len(device) for device in MIXED.devices] == [1, 1, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("a", (MIXED.devices[0], None)),
+        ("x", (MIXED.devices[1], None)),
+        ("x::2", (SHARED, 2)),
+        ("x::3", None),
+        ("x::4", (UPPER, 4)),
+        ("x::6", None),
+        ("a::0", None),
+        ("b", None),
+        ("", None),
+    ],
+)
+def test_finding(written, found):
+    assert MIXED.find(written) == found
+
+
+def test_every_id_of_a_list_is_found_in_it():
+    assert all(MIXED.find(name)[0] is device for device in MIXED.devices for name in device.ids())
+
+
+def test_counting():
+    assert MIXED.count(Health.HEALTHY) == 5
+    assert MIXED.count(Health.UNHEALTHY) == 2
+
+
+def test_the_index_is_no_part_of_a_list():
+    other = Snapshot(MIXED.resource, MIXED.devices)
+    other.find("a")
+    assert other == snapshot(*MIXED.devices)
+    assert "index" not in repr(other)
+
+
+def test_list_order():
+    devices = [listed("a9"), listed("a10"), listed("x"), SHARED, UPPER]
+    mixed = devices[2:] + devices[1::-1]
+    assert sorted(mixed, key=list_order) == devices
+
+
+def test_unhealthy_is_the_same_object_where_nothing_changes():
+    sick = unhealthy(listed("a"), "absent", 1.0)
+    assert (sick.health, sick.reason, sick.gone_since) == (Health.UNHEALTHY, "absent", 1.0)
+    assert unhealthy(sick, "absent", 1.0) is sick
+    assert unhealthy(sick, "absent", None).gone_since is None
+
+
+@pytest.mark.parametrize("numa", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 36, 63])
+def test_the_size_of_a_device_is_an_upper_bound(length, numa):
+    """By the wire format: tag and length for each of id, health, topology, its nodes and their numbers."""
+    node = bytes((0x0A, 2, 0x08, 1))
+    topology = b"\x1a" + bytes([numa * len(node)]) + node * numa if numa else b""
+    device = b"\x0a" + bytes([length]) + b"x" * length + b"\x12\x09Unhealthy" + topology
+    assert 0 <= list_bytes(length, numa) - len(b"\x0a" + bytes([len(device)]) + device) <= 2
+
+
+def test_transitions_are_told_once_each():
+    sick = unhealthy(listed("a"), "absent", 1.0)
+    sicker = unhealthy(listed("a"), "broken", None)
+    before = snapshot(listed("a"), listed("b"), SHARED)
+    after = snapshot(sick, SHARED, listed("c", reason=""))
+    assert list(transitions(before, after)) == [
+        Transition("example.com/a", "a", Health.HEALTHY, Health.UNHEALTHY, "absent"),
+        Transition("example.com/a", "c", None, Health.HEALTHY, ""),
+        Transition("example.com/a", "b", Health.HEALTHY, None, "no pod can hold it"),
+    ]
+    assert list(transitions(after, after)) == []
+    assert [str(one) for one in transitions(snapshot(sick), snapshot(listed("a")))] == [
+        "example.com/a a: Unhealthy → Healthy: back, was: absent"
+    ]
+    assert [one.reason for one in transitions(snapshot(sick), snapshot(sicker))] == ["broken"]
+
+
+def test_devices_are_values():
+    assert listed("a") == listed("a")
+    assert hash(listed("a")) == hash(listed("a"))
+    assert Device("a", "p", "k", Health.HEALTHY).form == ("a", True)

@@ -1,0 +1,218 @@
+import itertools
+
+import pytest
+
+from agent.core.grant import Cause, Chosen, Refused, allocate, node_paths
+from agent.core.value import Absent
+from tests.core.building import env, give, listed, node, spec
+
+
+def chosen(name, facts=None, nodes=None, shares=(), **more):
+    return Chosen(listed(name, **more), tuple(shares), facts or {}, nodes or {})
+
+
+def tty(n, path=None):
+    """A device of one node, /dev/ttyUSBn."""
+    path = path or f"/dev/ttyUSB{n}"
+    return chosen(f"d{n}", {"node": path, "serial": f"S{n}"}, {path: node(path, n)})
+
+
+def refused(*arguments):
+    with pytest.raises(Refused) as error:
+        allocate(*arguments)
+    return error.value.cause, error.value.text
+
+
+SERIAL = spec(nodes=(give("port", "{node}", "/dev/serial{n}"),), env=(env("PORTS", "{given.port}", ","),))
+
+
+def test_devices_are_numbered_in_list_order():
+    grant = allocate(SERIAL, ["d4", "d2"], [tty(2), tty(4)], 2)
+    assert [(one.host, one.container, one.permissions) for one in grant.nodes] == [
+        ("/dev/ttyUSB2", "/dev/serial0", "rw"),
+        ("/dev/ttyUSB4", "/dev/serial1", "rw"),
+    ]
+    assert grant.env == {"PORTS": "/dev/serial0,/dev/serial1"}
+    assert grant.resource == "example.com/a"
+
+
+def test_the_order_of_the_request_makes_no_difference():
+    ids = ["d1", "d2", "d10"]
+    devices = [tty(1), tty(2), tty(10)]
+    grants = [allocate(SERIAL, order, devices, 3) for order in itertools.permutations(ids)]
+    assert all(grant == grants[0] for grant in grants)
+    assert grants[0].ids == ("d1", "d2", "d10")
+
+
+def test_a_node_is_given_by_its_canonical_path():
+    link = chosen("d", {"node": "/dev/by-id/x"}, {"/dev/by-id/x": node("/dev/ttyUSB7")})
+    grant = allocate(spec(nodes=(give("n", "{node}"),)), ["d"], [link], 1)
+    assert [(one.host, one.container) for one in grant.nodes] == [("/dev/ttyUSB7", "/dev/by-id/x")]
+
+
+def test_one_node_of_several_devices_is_given_once():
+    both = [chosen(name, {}, {"/dev/vfio/vfio": node("/dev/vfio/vfio")}) for name in "ab"]
+    grant = allocate(spec(nodes=(give("c", "/dev/vfio/vfio"),)), ["a", "b"], both, 2)
+    assert len(grant.nodes) == 1
+
+
+def test_two_host_paths_for_one_container_path_are_refused_by_name():
+    cause, text = refused(spec(nodes=(give("p", "{node}", "/dev/modem"),)), ["d1", "d2"], [tty(1), tty(2)], 2)
+    assert cause is Cause.CONFLICT
+    assert "/dev/modem" in text
+    assert "/dev/ttyUSB1" in text
+    assert "/dev/ttyUSB2" in text
+
+
+def test_two_permissions_for_one_container_path_are_refused():
+    twice = (give("a", "{node}", "/dev/x"), give("b", "{node}", "/dev/x", "r"))
+    cause, text = refused(spec(nodes=twice), ["d1"], [tty(1)], 1)
+    assert cause is Cause.CONFLICT
+    assert "/dev/x" in text
+
+
+def test_a_missing_node_is_refused_with_device_reason_and_next_step():
+    gone = chosen("d1", {"node": "/dev/x"}, {"/dev/x": Absent("no such file")})
+    cause, text = refused(SERIAL, ["d1"], [gone], 1)
+    assert cause is Cause.NODE_MISSING
+    assert text == "example.com/a d1: /dev/x: no such file; on the node: device-agent scan d1"
+
+
+@pytest.mark.parametrize(("word", "reason"), [(Absent("no driver"), "no driver"), ("../kmem", "cannot be in a path")])
+def test_a_path_that_cannot_be_written_is_missing(word, reason):
+    cause, text = refused(spec(nodes=(give("p", "/dev/{w}"),)), ["d"], [chosen("d", {"w": word})], 1)
+    assert cause is Cause.NODE_MISSING
+    assert "node p: w: " in text
+    assert reason in text
+
+
+def test_an_empty_list_of_required_nodes_is_missing():
+    cause, _ = refused(spec(nodes=(give("p", "/dev/{w}"),)), ["d"], [chosen("d", {"w": ()})], 1)
+    assert cause is Cause.NODE_MISSING
+
+
+def test_an_optional_node_that_is_absent_is_left_out_and_shifts_no_number():
+    entry = spec(
+        nodes=(give("a", "/dev/a{x}", "/dev/a{n}", optional=True), give("b", "{node}", "/dev/b{n}")),
+        env=(env("A", "{given.a}", ","), env("B_{n}", "{given.b}")),
+    )
+    devices = [
+        chosen("1", {"x": Absent("none"), "node": "/dev/n1"}, {"/dev/n1": node("/dev/n1", 1)}),
+        chosen("2", {"x": "9", "node": "/dev/n2"}, {"/dev/a9": node("/dev/a9", 9), "/dev/n2": node("/dev/n2", 2)}),
+    ]
+    grant = allocate(entry, ["1", "2"], devices, 2)
+    assert [one.container for one in grant.nodes] == ["/dev/b0", "/dev/a1", "/dev/b1"]
+    assert grant.env == {"A": "/dev/a1", "B_0": "/dev/b0", "B_1": "/dev/b1"}
+
+
+def test_a_node_that_another_device_has_now_is_not_given():
+    listed_as = Chosen(listed("d", nodes=(node("/dev/x", 7),)), (), {"node": "/dev/x"}, {"/dev/x": node("/dev/x", 8)})
+    cause, text = refused(SERIAL, ["d"], [listed_as], 1)
+    assert cause is Cause.NODE_MISSING
+    assert "char 240:8 now, was listed as char 240:7" in text
+
+
+def test_list_words_are_counted_on_over_the_devices():
+    entry = spec(
+        nodes=(give("u", "/dev/{ports}", "/dev/uverbs{n}"),),
+        env=(env("U_{n}", "{given.u}"), env("PORTS", "{ports}", ":")),
+    )
+
+    def hca(name, *ports):
+        return chosen(name, {"ports": ports}, {f"/dev/{port}": node(f"/dev/{port}") for port in ports})
+
+    grant = allocate(entry, ["a", "b"], [hca("a", "x1", "x2"), hca("b", "x7")], 2)
+    assert [(one.host, one.container) for one in grant.nodes] == [
+        ("/dev/x1", "/dev/uverbs0"),
+        ("/dev/x2", "/dev/uverbs1"),
+        ("/dev/x7", "/dev/uverbs2"),
+    ]
+    assert grant.env == {
+        "U_0": "/dev/uverbs0",
+        "U_1": "/dev/uverbs1",
+        "U_2": "/dev/uverbs2",
+        "PORTS": "x1:x2:x7",
+    }
+
+
+def test_a_missing_element_of_a_list_keeps_the_numbers_of_the_others():
+    entry = spec(nodes=(give("u", "/dev/{ports}", "/dev/u{n}", optional=True),), env=(env("U_{n}", "{given.u}"),))
+    device = chosen("a", {"ports": ("x", "y")}, {"/dev/y": node("/dev/y")})
+    grant = allocate(entry, ["a"], [device], 1)
+    assert [one.container for one in grant.nodes] == ["/dev/u1"]
+    assert grant.env == {"U_1": "/dev/u1"}
+
+
+def test_several_places_for_one_node():
+    entry = spec(nodes=(give("p", "{node}", ("/dev/a{n}", "/dev/dir/")),), env=(env("P", "{given.p}", ","),))
+    grant = allocate(entry, ["d1"], [tty(1)], 1)
+    assert [one.container for one in grant.nodes] == ["/dev/a0", "/dev/dir/ttyUSB1"]
+    assert grant.env == {"P": "/dev/a0,/dev/dir/ttyUSB1"}
+
+
+def test_values_are_joined_in_list_order_each_once():
+    devices = [chosen("a", {"g": "2"}), chosen("b", {"g": "1"}), chosen("c", {"g": "2"})]
+    assert allocate(spec(env=(env("G", "{g}", ","),)), ["c", "b", "a"], devices, 3).env == {"G": "2,1"}
+
+
+def test_equal_values_need_no_join_and_different_ones_are_refused_by_name():
+    entry = spec(env=(env("G", "{g}"),))
+    assert allocate(entry, ["a", "b"], [chosen("a", {"g": "1"}), chosen("b", {"g": "1"})], 2).env == {"G": "1"}
+    cause, text = refused(entry, ["a", "b"], [chosen("a", {"g": "1"}), chosen("b", {"g": "2"})], 2)
+    assert cause is Cause.CONFLICT
+    assert text == "example.com/a: G would be both 1 and 2"
+
+
+def test_two_variables_of_one_name_are_refused_where_they_differ():
+    entry = spec(env=(env("{a}", "1"), env("{b}", "2")))
+    cause, _ = refused(entry, ["d"], [chosen("d", {"a": "X", "b": "X"})], 1)
+    assert cause is Cause.CONFLICT
+
+
+def test_a_variable_whose_word_is_absent_is_left_out():
+    entry = spec(env=(env("A", "{gone}"), env("B_{gone}", "x"), env("C", "y")))
+    assert allocate(entry, ["d"], [chosen("d")], 1).env == {"C": "y"}
+
+
+@pytest.mark.parametrize(("name", "value"), [("A=B", "x"), ("", "x"), ("A\n", "x"), ("A", "x\x00"), ("A", "\x1b[m")])
+def test_what_can_be_no_variable_is_refused_in_one_printable_line(name, value):
+    entry = spec(env=(env("{name}", "{value}"),))
+    cause, text = refused(entry, ["d"], [chosen("d", {"name": name, "value": value})], 1)
+    assert cause is Cause.CONFLICT
+    assert text.isprintable()
+
+
+def test_the_words_of_the_giving():
+    words = ("resource", "id", "n", "asked", "offered", "all_given", "shares", "share", "share_percent")
+    entry = spec(env=tuple(env(word.upper(), f"{{{word}}}") for word in words))
+    part = chosen("d", {"id": "not this"}, shares=(2, 3))
+    part = Chosen(listed("d", shares=4), part.shares, part.facts, part.nodes)
+    assert allocate(entry, ["d::2", "d::3"], [part], 8).env == {
+        "RESOURCE": "example.com/a",
+        "ID": "d",
+        "N": "0",
+        "ASKED": "2",
+        "OFFERED": "8",
+        "ALL_GIVEN": "false",
+        "SHARES": "4",
+        "SHARE": "2",
+        "SHARE_PERCENT": "25",
+    }
+
+
+def test_all_given():
+    entry = spec(env=(env("ALL", "{all_given}"),))
+    assert allocate(entry, ["a", "b"], [chosen("a"), chosen("b")], 2).env == {"ALL": "true"}
+
+
+def test_a_refusal_is_one_line_of_200_characters_at_most():
+    error = Refused(Cause.UNHEALTHY, "a\nb\x1b" + "x" * 400)
+    assert len(error.text) == 200
+    assert error.text.startswith(r"a\nb\x1bxxx")
+    assert error.text.endswith("…")
+
+
+def test_node_paths_are_those_that_can_be_written():
+    entry = spec(nodes=(give("a", "{node}"), give("b", "/dev/{gone}"), give("c", "/dev/{up}"), give("d", "/dev/{p}")))
+    facts = {"node": "/dev/x", "gone": Absent(""), "up": "../..", "p": ("x", "y")}
+    assert node_paths(entry, facts.__getitem__) == ("/dev/x", "/dev/y")

@@ -1,0 +1,93 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.backoff import Backoff
+from agent.core.holding import SURE_SECONDS, Holding, remembered
+from agent.core.prefer import prefer
+
+NONE = frozenset()
+
+
+def test_a_grant_is_held_at_once():
+    assert Holding().granted(["a"], 0.0).ids == {"a"}
+
+
+def test_a_named_id_is_held_for_as_long_as_it_is_named():
+    holding = Holding().answered(frozenset("a"), 0.0)
+    for now in range(0, 1000, 50):
+        holding = holding.answered(frozenset("a"), float(now))
+        assert holding.ids == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "held"),
+    [
+        ([10.0], True),
+        ([10.0, 200.0], True),  # the first came too soon after the grant to say anything
+        ([60.0, 119.0], True),
+        ([60.0, 120.0], False),
+        ([60.0, 90.0, 120.0], False),
+        ([500.0], True),
+    ],
+)
+def test_two_answers_far_enough_apart_free_an_id(answers, held):
+    holding = Holding().granted(["a"], 0.0)
+    for now in answers:
+        holding = holding.answered(NONE, now)
+    assert ("a" in holding.ids) is held
+
+
+def test_an_answer_that_names_it_or_another_grant_begins_anew():
+    start = Holding().granted(["a"], 0.0).answered(NONE, 100.0)
+    assert "a" in start.answered(frozenset("a"), 130.0).answered(NONE, 170.0).ids
+    assert "a" in start.granted(["a"], 130.0).answered(NONE, 180.0).answered(NONE, 240.0).ids
+    assert "a" not in start.answered(NONE, 160.0).ids
+
+
+def test_what_an_earlier_life_knew_is_held_until_two_answers():
+    holding = remembered(["a", "b"])
+    assert holding.ids == {"a", "b"}
+    holding = holding.answered(frozenset("b"), 0.0).answered(frozenset("b"), SURE_SECONDS)
+    assert holding.ids == {"b"}
+
+
+def test_nothing_is_kept_of_what_is_free():
+    holding = Holding().granted(["a"], 0.0).answered(NONE, 100.0).answered(NONE, 200.0)
+    assert holding == Holding()
+
+
+NAMES = st.sets(st.sampled_from("abcdef"))
+
+
+@given(NAMES, NAMES, st.integers(-1, 7), st.randoms(use_true_random=False))
+def test_preference_is_satisfied_or_empty_and_never_depends_on_order(available, forced, size, chance):
+    def shuffled(names):
+        return chance.sample(sorted(names), len(names))
+
+    chosen = prefer(shuffled(available), shuffled(forced), size)
+    assert chosen == prefer(shuffled(available), shuffled(forced), size)
+    if forced <= available and len(forced) <= size <= len(available):
+        assert len(set(chosen)) == len(chosen) == size
+        assert forced <= set(chosen) <= available
+    else:
+        assert chosen == ()
+
+
+def test_the_others_are_the_first_in_natural_order():
+    assert prefer(["x10", "x9", "x2", "x01", "x1"], ["x10"], 3) == ("x01", "x1", "x10")
+
+
+def test_waiting_grows_to_its_ceiling_and_begins_anew():
+    again = Backoff(1.0, 5.0)
+    waits = []
+    for _ in range(5):
+        waits.append(again.seconds(0.0))
+        again = again.failed()
+    assert waits == [0.0, 1.0, 2.0, 4.0, 5.0]
+    assert again.seconds(1.0) == pytest.approx(4.0)
+    assert again.reset().seconds(0.5) == 0.0
+
+
+def test_waiting_for_ever_is_no_overflow():
+    assert Backoff(1.0, 60.0, failures=10**6).seconds(0.0) == 60.0

@@ -1,0 +1,250 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.clause import Equals, Exists, Not
+from agent.core.device import HostDevice
+from agent.core.look import EVERYTHING, Listing, Touched, judge, look
+from agent.core.resource import Source
+from agent.core.text import parse
+from agent.core.value import Absent, Kind
+from tests.core.building import PCI, Facts, clause, give, line, node, spec
+
+UNREAD = Absent("EIO", unread=True)
+GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
+NET = Source("subsystem", ("net",))
+
+
+def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=EVERYTHING):
+    reader = Facts({device.key: facts}, nodes)
+    seen = look(specs, Listing({PCI: (device,)}), reader, previous, touched)
+    return seen.sightings[device.key]
+
+
+@pytest.mark.parametrize(
+    ("facts", "here"),
+    [
+        ({"vendor": "10de"}, None),
+        ({"vendor": "8086"}, "8086"),
+        ({}, "absent (no such file)"),
+        ({"vendor": ("a", "b")}, "a, b"),
+        ({"vendor": ()}, "empty"),
+    ],
+)
+def test_match(facts, here):
+    entry = spec(match=clause(line("vendor", "10de", Kind.HEX)))
+    refusal = judge(entry, GPU, Facts({GPU.key: facts}))
+    if here is None:
+        assert refusal is None
+    else:
+        assert (refusal.resource, refusal.address, refusal.here) == ("example.com/a", "match.vendor", here)
+
+
+BOOT = (clause(line("driver", "nvme"), line("boot", True, Kind.BOOL), name="boot"),)
+
+
+@pytest.mark.parametrize(
+    ("facts", "here"),
+    [
+        ({"driver": "nvme", "boot": True}, "nvme"),
+        ({"driver": "nvme", "boot": False}, None),
+        ({"driver": "nvme"}, None),
+        ({"driver": "nvme", "boot": UNREAD}, "could not be read (EIO), so it stays excluded"),
+        ({"driver": UNREAD, "boot": UNREAD}, "could not be read (EIO), so it stays excluded"),
+        ({"driver": UNREAD, "boot": False}, None),
+        ({"driver": "ahci", "boot": UNREAD}, None),
+        ({}, None),
+    ],
+)
+def test_an_exclusion_fails_closed_where_it_could_not_be_read(facts, here):
+    refusal = judge(spec(exclude=BOOT), GPU, Facts({GPU.key: facts}))
+    assert (refusal and refusal.here) == here
+
+
+@pytest.mark.parametrize("test", [Not(Equals("nvme")), Exists(False)])
+def test_also_where_absence_would_rule_it_out_or_in(test):
+    entry = spec(exclude=(clause(line("driver", "nvme", test=test), name="x"),))
+    assert judge(entry, GPU, Facts({GPU.key: {"driver": UNREAD}})) is not None
+    assert judge(entry, GPU, Facts({GPU.key: {"driver": "nvme"}})) is None
+
+
+def test_an_exclusion_of_no_lines_excludes_nothing():
+    assert judge(spec(exclude=(clause(name="x"),)), GPU, Facts()) is None
+
+
+def test_exclude_is_looked_at_before_match():
+    reader = Facts({GPU.key: {"driver": "nvme", "boot": True}})
+    assert judge(spec(exclude=BOOT, match=clause(line("vendor", "10de"))), GPU, reader).here == "nvme"
+    assert (GPU.key, "vendor") not in reader.asked
+
+
+def test_the_first_entry_in_file_order_takes_and_the_others_are_not_asked():
+    never = spec("example.com/never", match=clause(line("vendor", "8086", Kind.HEX)))
+    first = spec("example.com/first", id=(parse("{gone}"),), nodes=(give("n", "/dev/gone"),))
+    sighting = one({"vendor": "10de"}, never, first, spec("example.com/second"))
+    assert sighting.candidate.resource == "example.com/first"
+    assert [refusal.resource for refusal in sighting.refusals] == ["example.com/never"]
+    assert sighting.candidate.unnamed == "gone: no such file"
+    assert sighting.candidate.fault == "/dev/gone: no such file"
+
+
+def test_one_thing_seen_by_two_sources_is_taken_once():
+    net = HostDevice("subsystem", GPU.key, "eth0", "net:eth0", GPU.directory)
+    entries = (spec("example.com/net", source=NET), spec("example.com/pci"))
+    seen = look(entries, Listing({PCI: (GPU,), NET: (net,)}), Facts())
+    assert list(seen.sightings) == [GPU.key]
+    assert seen.sightings[GPU.key].candidate.resource == "example.com/net"
+    assert seen.sightings[GPU.key].devices == (GPU, net)
+    assert list(seen.candidates()) == ["example.com/net"]
+
+
+def test_ids_are_the_alternatives_that_can_be_written():
+    entry = spec(id=tuple(map(parse, ("{uuid}", "{gone}-x", "{serial}", "{serial}", "{empty}", "{odd}"))), shares=2)
+    facts = {"uuid": UNREAD, "serial": "A1", "empty": "", "odd": "a::b/c"}
+    found = one(facts, entry).candidate
+    assert found.ids == ("A1", "a:_b_c")
+    assert found.unnamed == "uuid: EIO"
+
+
+def test_an_absent_alternative_could_be_whatever_no_word_contradicts():
+    entry = spec(id=(parse("{vendor}:{product}-{serial}-{vendor}"), parse("{vendor}@{place}")))
+    found = one({"vendor": "04*3", "product": Absent(""), "place": "1-4"}, entry).candidate
+    assert found.ids == ("04_3@1-4",)
+    assert found.may_be("04_3:6001-A1-04_3")
+    assert not found.may_be("0403:6001-A1-0403")
+    assert not found.may_be("04_3@1-4")
+    assert not one({"serial": "A1"}, spec()).candidate.may_be("A1")
+
+
+@pytest.mark.parametrize(("said", "numa"), [(0, (0,)), (3, (3,)), (-1, ()), (Absent("none"), ()), ("0", ())])
+def test_only_real_numa_nodes_count(said, numa):
+    assert one({"serial": "A", "numa": said}, spec()).candidate.numa == numa
+
+
+def test_nodes_and_the_fault_of_those_that_are_missing():
+    entry = spec(
+        nodes=(
+            give("a", "{node}"),
+            give("b", "/dev/gone{n}", optional=True),
+            give("c", "/dev/gone", optional=True),
+            give("d", "/dev/{up}"),
+            give("e", "/dev/gone"),
+        )
+    )
+    found = one({"serial": "A", "node": "/dev/x", "up": ".."}, entry, nodes={"/dev/x": node("/dev/y")}).candidate
+    assert found.nodes == (node("/dev/y"),)
+    assert found.fault == "node d: up: '..' cannot be in a path"
+    assert one({"serial": "A", "node": "/dev/x"}, spec(nodes=entry.nodes[4:])).candidate.fault == (
+        "/dev/gone: no such file"
+    )
+
+
+def test_the_nodes_that_were_looked_at_are_consulted_there_or_not():
+    entry = spec(nodes=(give("a", "/dev/link"), give("b", "/dev/gone", optional=True)))
+    assert one({}, entry, nodes={"/dev/link": node("/dev/x")}).consulted == {
+        "/sys/devices/3b",
+        "/dev/link",
+        "/dev/x",
+        "/dev/gone",
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "path", "concerned"),
+    [
+        ("/sys/devices/a", "/sys/devices/a", True),
+        ("/sys/devices/a/b", "/sys/devices/a", True),
+        ("/sys/devices/a", "/sys/devices/a/b/c", True),
+        ("/sys/devices/ab", "/sys/devices/a", False),
+        ("/sys/devices/a", "/sys/devices/ab", False),
+        ("/dev/x", "/sys/devices/a", False),
+    ],
+)
+def test_what_a_touched_path_concerns(place, path, concerned):
+    assert Touched(frozenset({path})).concerns([place]) is concerned
+    assert Touched(frozenset({path, "/q"})).concerns(["/elsewhere", place]) is concerned
+
+
+def test_touching_adds_up():
+    both = Touched(frozenset("a")) | Touched(subsystems=frozenset({"net"}))
+    assert both == Touched(frozenset("a"), frozenset({"net"}))
+    assert (both | EVERYTHING).everything
+    assert (bool(Touched()), bool(both), bool(EVERYTHING)) == (False, True, True)
+    assert EVERYTHING.concerns(["/x"])
+    assert not Touched().concerns(["/x"])
+
+
+def test_what_nothing_touched_is_taken_over_and_not_read():
+    before = look((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
+    reader = Facts({GPU.key: {"serial": "B"}})
+    after = look((spec(),), Listing({PCI: (GPU,)}), reader, before, Touched(frozenset({"/sys/devices/3c"})))
+    assert after.sightings[GPU.key] is before.sightings[GPU.key]
+    assert reader.asked == []
+
+
+def test_another_thing_under_the_same_key_is_looked_at():
+    before = look((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
+    other = HostDevice("pci", GPU.key, GPU.name, GPU.place, GPU.directory, stamp="2")
+    after = look((spec(),), Listing({PCI: (other,)}), Facts({GPU.key: {"serial": "B"}}), before, Touched())
+    assert after.sightings[GPU.key].candidate.ids == ("B",)
+
+
+# Narrowing. A machine is a tree of directories with facts in them; a device's words come from its own directory, from
+# that of another one, or from a node below /dev.
+
+DIRECTORIES = ("/sys/devices/a", "/sys/devices/a/b", "/sys/devices/a/b/c", "/sys/devices/ab", "/sys/devices/d")
+NODES = ("/dev/x", "/dev/d/y")
+MACHINES = st.fixed_dictionaries(
+    {
+        "there": st.sets(st.sampled_from(DIRECTORIES)),
+        "says": st.dictionaries(st.sampled_from(DIRECTORIES), st.sampled_from(["10de", "8086"])),
+        "nodes": st.dictionaries(st.sampled_from(NODES), st.integers(0, 2)),
+    }
+)
+PARTNER = dict(zip(DIRECTORIES, reversed(DIRECTORIES), strict=True))
+ENTRIES = (
+    spec("example.com/a", match=clause(line("own", "10de")), id=(parse("{own}-{partner}"), parse("{place}"))),
+    spec("example.com/b", exclude=(clause(line("partner", "10de"), name="x"),), nodes=(give("n", "/dev/x"),)),
+    spec("example.com/c", nodes=(give("n", "{path}"),)),
+)
+
+
+class Machine:
+    """A `Reader` of such a machine."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    @property
+    def listing(self):
+        names = sorted(self.machine["there"])
+        return Listing({PCI: tuple(HostDevice("pci", name, name, name, name) for name in names)})
+
+    def fact(self, device, word):
+        where = {"own": device.directory, "partner": PARTNER[device.directory]}
+        if word in where:
+            return self.machine["says"].get(where[word], Absent("silent"))
+        return {"place": device.place, "path": "/dev/d/y"}.get(word, Absent("unknown"))
+
+    def node(self, path):
+        minor = self.machine["nodes"].get(path)
+        return Absent("no such file") if minor is None else node(path, minor)
+
+    def consulted(self, device):
+        return frozenset({device.directory, PARTNER[device.directory]})
+
+
+def differing(before, after):
+    says = {path for path in DIRECTORIES if before["says"].get(path) != after["says"].get(path)}
+    return says | {path for path in NODES if before["nodes"].get(path) != after["nodes"].get(path)}
+
+
+@given(MACHINES, st.lists(MACHINES, max_size=3), st.sets(st.sampled_from(DIRECTORIES + NODES)))
+def test_a_narrow_look_sees_what_a_full_one_does(machine, changes, more):
+    seen = look(ENTRIES, Machine(machine).listing, Machine(machine))
+    for change in changes:
+        touched = Touched(frozenset(differing(machine, change) | more))
+        reader = Machine(change)
+        seen = look(ENTRIES, reader.listing, reader, seen, touched)
+        assert seen == look(ENTRIES, reader.listing, reader)
+        machine = change
