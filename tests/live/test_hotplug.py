@@ -8,7 +8,9 @@ import pytest
 from agent import held
 from agent.core import holding
 from agent.core.look import EVERYTHING
+from agent.core.value import Absent
 from agent.host.inotify import PathWatch
+from agent.host.root import Root
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
@@ -499,19 +501,42 @@ async def test_a_required_node_of_another_name_makes_devices_unhealthy_while_it_
 # ---------------------------------------------------------------- what cannot be read
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything; test_unreadable does it as somebody else")
-async def test_a_directory_that_cannot_be_read_costs_only_that(rig):
-    rig.serve(FOO, pci_entry(NET, "mlx5_core"))
+class Blind(Root):
+    """A machine on which one place cannot be read."""
+
+    blind = ""
+
+    def _host(self, path):
+        if self.blind and path.startswith(self.blind):
+            return Absent("cannot be read: Permission denied", unread=True)
+        return super()._host(path)
+
+
+@pytest.mark.parametrize(
+    "place", ["/sys/bus/pci/devices", "/sys/devices/pci0000:00/0000:3b:00.0", "/sys", "/sys/devices/system/node"]
+)
+async def test_a_place_that_cannot_be_read_costs_only_that(rig, place):
+    rig.serve(FOO, pci_entry(NET, "mlx5_core"), pci_entry(VFIO, "vfio-pci"))
     rig.plug("foo0")
     rig.tree.pci("0000:3b:00.0", driver="mlx5_core")
-    async with rig.kubelet, rig.agent() as agent:
-        await rig.streaming(FOO, NET)
-        rig.tree.at("/sys/bus/pci/devices").chmod(0)
+    rig.tree.pci("0000:3c:00.0", driver="vfio-pci")
+    root = Blind(str(rig.tree.top))
+    async with rig.kubelet, rig.agent(root=root) as agent:
+        await rig.streaming(FOO, NET, VFIO)
+        root.blind = place
         agent.tracker.nudge(EVERYTHING)
         rig.plug("foo1")
         await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
-        assert last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY}
-        rig.tree.at("/sys/bus/pci/devices").chmod(0o755)
+        await agent.tracker.looked()
+        assert set(last(rig.kubelet, NET)) <= {"0000:3b:00.0"}
+        if place.endswith("devices"):
+            assert last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY}  # nothing says that it went
+        if place != "/sys":
+            assert last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY}
+        root.blind = ""
+        agent.tracker.nudge(EVERYTHING)
+        await rig.until(lambda: last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY})
+        await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY})
 
 
 # ---------------------------------------------------------------- udev's database
