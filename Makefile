@@ -11,7 +11,7 @@ help:
 	@echo "make format  what make lint would complain of and ruff can mend"
 	@echo "make proto   generate agent/kubelet/messages from protos/"
 	@echo "make docs    the pages that are printed from tables"
-	@echo "make bench   the measurements"
+	@echo "make bench   the measurements; one of them with ONLY=name"
 	@echo "make install on this node, as root: PREFIX, BINDIR, DESTDIR; make uninstall takes it away"
 	@echo "make clean   remove what was made here"
 
@@ -44,7 +44,7 @@ docs: .venv/.ready
 	$(bin)/python -m agent.cli.reference > docs/words.md
 
 bench: .venv/.ready
-	$(bin)/python -m bench $(ARGS)
+	@$(bin)/python -m bench $(ONLY) $(ARGS)
 
 # A virtual environment of its own, a link to the program, the unit, and a configuration where there is none yet.
 PYTHON ?= python3
