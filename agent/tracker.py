@@ -144,7 +144,9 @@ class Tracker:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new."""
         while True:
             told = self.assembly.snapshots
-            self.assembly = assemble(self.look, self.specs, self._held(), told, time.monotonic())
+            self.assembly = assemble(
+                self.look, self.specs, self._held(), told, time.monotonic(), settled=self.assembly.settled
+            )
             changed = [
                 snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)
             ]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from agent.core.candidate import Candidate
 from agent.core.device import Device, Snapshot, list_bytes, list_order, unhealthy
 from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft
 from agent.core.join import Unlisted, join
@@ -28,12 +29,27 @@ class Assembly:
 
     moving: whether something waits only for another list to be delivered; assemble again when that is done.
     next_at: monotonic seconds at which an absent device is to be forgotten; None if none is.
+    settled: resources of which every candidate is in the list and nothing else is, as they were when that was found.
     """
 
     snapshots: Mapping[str, Snapshot]
     unlisted: tuple[Unlisted, ...] = ()
     moving: bool = False
     next_at: float | None = None
+    settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a list was made of that came out as it was before; as long as all three are the same objects, it will."""
+
+    spec: ResourceSpec
+    candidates: Mapping[str, Candidate]
+    snapshot: Snapshot
+
+    def still(self, spec: ResourceSpec, candidates: Mapping[str, Candidate], snapshot: Snapshot) -> bool:
+        """Whether nothing has changed; what pods hold and the time make no difference to devices that are there."""
+        return self.spec is spec and self.candidates is candidates and self.snapshot is snapshot
 
 
 def assemble(
@@ -42,6 +58,8 @@ def assemble(
     held: frozenset[str],
     previous: Mapping[str, Snapshot],
     now: float,
+    *,
+    settled: Mapping[str, Settled] | None = None,
 ) -> Assembly:
     """The lists to be told now.
 
@@ -53,25 +71,45 @@ def assemble(
         held: ids (as the kubelet sees them) that a pod may hold.
         previous: the lists as last told; at start, those of the state file.
         now: monotonic seconds, for how long something is gone.
+        settled: that of the last assembly; what is settled and unchanged is not gone through again.
     """
+    settled = settled or {}
     present = Present(look, Held(held), now)
     candidates = look.candidates()
     drafts: dict[str, Draft] = {}
     for spec in specs:
         old = previous.get(spec.name) or Snapshot(spec.name)
-        drafts[spec.name] = draft(old, spec, candidates.get(spec.name, {}), present)
+        known, offers = settled.get(spec.name), candidates.get(spec.name, {})
+        if known is not None and known.still(spec, offers, old):
+            drafts[spec.name] = Draft(spec.name, list(old.devices))
+        else:
+            drafts[spec.name] = draft(old, spec, {**offers}, present)
     for name, old in previous.items():
         if name not in drafts:
             drafts[name] = draft(old, None, {}, present)
     unlisted, moving = join(specs, drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
+    partly = {left_out.resource for left_out in unlisted}
+    again = {
+        spec.name: Settled(spec, candidates[spec.name], snapshots[spec.name])
+        for spec in specs
+        if spec.name in candidates
+        and spec.name not in partly
+        and snapshots[spec.name] is previous.get(spec.name)
+        and _all_there(drafts[spec.name])
+    }
     deadlines = (
         device.gone_since + FORGET_SECONDS
         for made in drafts.values()
         for device in made.gone.values()
         if device.gone_since is not None and not present.held.holds(device)
     )
-    return Assembly(snapshots, tuple(unlisted), moving, min(deadlines, default=None))
+    return Assembly(snapshots, tuple(unlisted), moving, min(deadlines, default=None), again)
+
+
+def _all_there(made: Draft) -> bool:
+    """Whether it says no more than that every device is in its place."""
+    return not (made.added or made.gone or made.leaving or made.freed or made.newcomers)
 
 
 def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unlisted]) -> Snapshot:

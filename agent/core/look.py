@@ -150,13 +150,16 @@ class Look:
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     places: Places = field(default_factory=Places, repr=False, compare=False)
 
-    def candidates(self) -> dict[str, dict[str, Candidate]]:
-        """The candidates of each resource, by key of the host device, in no order that means anything."""
-        by_resource: dict[str, dict[str, Candidate]] = {}
-        for key, sighting in self.sightings.items():
-            if (found := sighting.candidate) is not None:
-                by_resource.setdefault(found.resource, {})[key] = found
-        return by_resource
+    _offers: dict[str, Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
+
+    def candidates(self) -> Mapping[str, Mapping[str, Candidate]]:
+        """The candidates of each resource, by key of the host device, in no order that means anything.
+
+        Those of a resource are the same object as in the look before if nothing of them was judged again.
+        """
+        if not self._offers:
+            self._offers.update(_renewed({}, {}, self.sightings, self.sightings))
+        return self._offers
 
 
 def look(
@@ -189,7 +192,9 @@ def look(
     for key, by_source in seen.items():
         sighting = sightings[key] = _sight(specs, by_source, reader)
         places.add(key, sighting.consulted)
-    return Look(listing, sightings, places)
+    if previous is None or doubtful is None:
+        return Look(listing, sightings, places)
+    return Look(listing, sightings, places, _renewed(previous.candidates(), previous.sightings, sightings, doubtful))
 
 
 def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | None:
@@ -205,6 +210,28 @@ def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | N
             return _refusal(spec, first, _shown(fact(first.word)))
     failing = spec.match.failing(fact)
     return _refusal(spec, failing[0], _shown(failing[1])) if failing else None
+
+
+def _renewed(
+    offers: Mapping[str, Mapping[str, Candidate]],
+    before: Mapping[str, Sighting],
+    now: Mapping[str, Sighting],
+    doubtful: Iterable[str],
+) -> dict[str, Mapping[str, Candidate]]:
+    """The candidates of all resources after these keys were judged again."""
+    renewed: dict[str, dict[str, Candidate]] = {}
+    for key in doubtful:
+        for sightings in (before, now):
+            sighting = sightings.get(key)
+            if sighting is None or (found := sighting.candidate) is None:
+                continue
+            if found.resource not in renewed:
+                renewed[found.resource] = {**offers.get(found.resource, {})}
+            if sightings is now:
+                renewed[found.resource][key] = found
+            else:
+                renewed[found.resource].pop(key, None)
+    return {name: found for name, found in {**offers, **renewed}.items() if found}
 
 
 def _different(before: Listing, now: Listing) -> set[str]:
