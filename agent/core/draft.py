@@ -74,7 +74,7 @@ class Draft:
     leaving: devices, or the upper shares of some; what is offered again is taken off at the end.
     freed: devices of the old list that this one does not have.
     newcomers: by key. known: the id that one had in its place before; key to id.
-    doubtful: the gone device that a newcomer may be; key to id.
+    doubtful: the gone devices that a newcomer may be; key to ids.
     """
 
     resource: str
@@ -85,7 +85,7 @@ class Draft:
     freed: list[Device] = field(default_factory=list)
     newcomers: dict[str, Candidate] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
-    doubtful: dict[str, str] = field(default_factory=dict)
+    doubtful: dict[str, list[str]] = field(default_factory=dict)
 
     def devices(self) -> Iterator[Device]:
         """All that are in it by now; of two that are in each other's way the one that gives way first."""
@@ -187,9 +187,8 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
             elif _absent(made, device, ABSENT, spec, present):
                 made.known[same.device.key] = device.id
         elif doubt is not None:
-            here.remove(doubt)
             if _absent(made, device, f"it has no id now: {doubt.unnamed}", spec, present):
-                made.doubtful[doubt.device.key] = device.id
+                made.doubtful.setdefault(doubt.device.key, []).append(device.id)
         elif present.has(device):
             made.leave(device, _why_not(device, spec, present.look), present.held)
         else:

@@ -91,8 +91,8 @@ class _Owners:
             return _Waits(f"a pod holds it as {self._occupied[key]}")
         if (owner := self._vacated.get(key, spec.name)) != spec.name:
             return _Waits(f"it leaves {owner} first", moving=True)
-        if (doubt := draft.doubtful.get(key)) in draft.gone:
-            return _Waits(f"it may be {doubt}: {candidate.unnamed}")
+        if doubts := [id for id in draft.doubtful.get(key, ()) if id in draft.gone]:  # noqa: A001  the API's own word
+            return _Waits(f"it may be {doubts[0]}: {candidate.unnamed}")
         if not candidate.ids:
             return _Waits(f"it has no id: {candidate.unnamed}")
         known = draft.known.get(key)
@@ -136,5 +136,5 @@ def _order(newcomer: Candidate, draft: Draft) -> tuple[int, str, str]:
     out to be the device that they could be.
     """
     key = newcomer.device.key
-    rank = 0 if key in draft.known else 2 if key in draft.doubtful else 1
+    rank = 2 if key in draft.doubtful else 0 if key in draft.known else 1
     return rank, natural(newcomer.device.place), key

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from agent.core.clause import Equals, Exists, Not
 from agent.core.device import HostDevice
-from agent.core.look import EVERYTHING, Listing, Touched, judge, look
+from agent.core.look import EVERYTHING, Listing, Places, Touched, judge, look
 from agent.core.resource import Source
 from agent.core.text import parse
 from agent.core.value import Absent, Kind
@@ -201,6 +201,7 @@ MACHINES = st.fixed_dictionaries(
         "nodes": st.dictionaries(st.sampled_from(NODES), st.integers(0, 2)),
     }
 )
+DEVICES = {name: HostDevice("pci", name, name, name, name) for name in DIRECTORIES}  # scanners keep the objects
 PARTNER = dict(zip(DIRECTORIES, reversed(DIRECTORIES), strict=True))
 ENTRIES = (
     spec("example.com/a", match=clause(line("own", "10de")), id=(parse("{own}-{partner}"), parse("{place}"))),
@@ -217,8 +218,7 @@ class Machine:
 
     @property
     def listing(self):
-        names = sorted(self.machine["there"])
-        return Listing({PCI: tuple(HostDevice("pci", name, name, name, name) for name in names)})
+        return Listing({PCI: tuple(DEVICES[name] for name in sorted(self.machine["there"]))})
 
     def fact(self, device, word):
         where = {"own": device.directory, "partner": PARTNER[device.directory]}
@@ -248,3 +248,23 @@ def test_a_narrow_look_sees_what_a_full_one_does(machine, changes, more):
         seen = look(ENTRIES, reader.listing, reader, seen, touched)
         assert seen == look(ENTRIES, reader.listing, reader)
         machine = change
+
+
+PATHS = st.lists(st.sampled_from(["a", "ab", "b", "0"]), min_size=1, max_size=4).map(
+    lambda names: "/" + "/".join(names)
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.sets(PATHS, max_size=3)), max_size=6), st.sets(PATHS, max_size=3))
+def test_places_are_found_as_if_each_was_asked(rests, paths):
+    places, touched = Places(), Touched(frozenset(paths))
+    for count, (key, rests_on) in enumerate(rests):
+        places.add(key, rests_on)
+        expected = {key for key, rests_on in rests[: count + 1] if touched.concerns(rests_on)}
+        assert places.concerned(touched) == expected
+
+
+def test_the_directories_of_nodes_are_known():
+    places = Places()
+    places.add("x", ["/sys/devices/a", "/dev/x", "/dev/bus/usb/001/002"])
+    assert places.directories == {"/dev", "/dev/bus/usb/001"}

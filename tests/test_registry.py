@@ -1,0 +1,230 @@
+"""Streams are given the newest list, each once, and nobody waits for anybody."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.core.device import Snapshot
+from agent.registry import Registry
+from tests.core.building import listed, snapshot
+
+R = "example.com/a"
+EMPTY = Snapshot(R)
+ONE = snapshot(listed("x"))
+TWO = snapshot(listed("x"), listed("y"))
+
+
+async def waiting(awaitable):
+    """A task for it, which has come as far as it can."""
+    task = asyncio.ensure_future(awaitable)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return task
+
+
+async def turned():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_stream_is_told_at_once_what_there_is_even_if_it_is_nothing():
+    registry = Registry()
+    with registry.follow(R) as follower:
+        assert await follower.next() == EMPTY
+    registry.publish(ONE)
+    with registry.follow(R) as follower:
+        assert await follower.next() is ONE
+
+
+async def test_it_wakes_for_what_is_new_and_not_for_what_is_equal():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R) as follower:
+        follower.sent(await follower.next())
+        news = await waiting(follower.next())
+        assert not registry.publish(snapshot(listed("x")))
+        await turned()
+        assert not news.done()
+        assert registry.publish(TWO)
+        assert await news is TWO
+
+
+async def test_what_is_published_between_two_waits_is_not_lost():
+    registry = Registry()
+    with registry.follow(R) as follower:
+        first = await follower.next()
+        registry.publish(ONE)
+        follower.sent(first)
+        assert await follower.next() is ONE
+
+
+async def test_a_slow_stream_is_told_the_newest_alone():
+    registry = Registry()
+    with registry.follow(R) as follower:
+        follower.sent(await follower.next())
+        registry.publish(ONE)
+        registry.publish(TWO)
+        assert await follower.next() is TWO
+        follower.sent(TWO)
+        registry.publish(ONE)
+        registry.publish(TWO)
+        news = await waiting(follower.next())
+        assert not news.done(), "nothing differs from what it knows"
+        news.cancel()
+
+
+async def test_what_is_over_before_a_stream_wakes_is_no_news():
+    registry = Registry()
+    with registry.follow(R) as follower:
+        follower.sent(await follower.next())
+        news = await waiting(follower.next())
+        registry.publish(ONE)
+        registry.publish(EMPTY)
+        await turned()
+        assert not news.done()
+        registry.publish(TWO)
+        assert await news is TWO
+
+
+async def test_every_stream_is_told():
+    registry = Registry()
+    with registry.follow(R) as one, registry.follow(R) as other:
+        assert registry.streams(R) == 2
+        for follower in (one, other):
+            follower.sent(await follower.next())
+        tasks = [await waiting(follower.next()) for follower in (one, other)]
+        registry.publish(ONE)
+        assert await asyncio.gather(*tasks) == [ONE, ONE]
+    assert registry.streams(R) == 0
+
+
+async def test_what_is_sent_to_one_stream_is_not_sent_to_another():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R) as one, registry.follow(R) as other:
+        one.sent(ONE)
+        assert (one.up_to_date, other.up_to_date) == (True, False)
+
+
+async def test_delivered_waits_for_all_streams_and_only_for_those_of_the_resources():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R) as one, registry.follow(R) as other, registry.follow("example.com/other"):
+        delivered = await waiting(registry.delivered([R]))
+        one.sent(ONE)
+        await turned()
+        assert not delivered.done()
+        other.sent(ONE)
+        await asyncio.wait_for(delivered, 1)
+
+
+async def test_delivered_at_once_where_nobody_follows():
+    registry = Registry()
+    registry.publish(ONE)
+    await asyncio.wait_for(registry.delivered([R, "example.com/unknown"]), 1)
+
+
+async def test_a_stream_that_ends_is_waited_for_no_more():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R):
+        delivered = await waiting(registry.delivered([R]))
+        assert not delivered.done()
+    await asyncio.wait_for(delivered, 1)
+
+
+async def test_an_old_list_that_is_sent_late_is_no_delivery():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R) as follower:
+        delivered = await waiting(registry.delivered([R]))
+        registry.publish(TWO)
+        follower.sent(ONE)
+        await turned()
+        assert not delivered.done()
+        follower.sent(TWO)
+        await asyncio.wait_for(delivered, 1)
+
+
+async def test_several_may_wait_for_the_same_delivery():
+    registry = Registry()
+    registry.publish(ONE)
+    with registry.follow(R) as one, registry.follow(R) as other:
+        waits = [await waiting(registry.delivered([R])) for _ in range(3)]
+        one.sent(ONE)
+        await turned()
+        other.sent(ONE)
+        await asyncio.wait_for(asyncio.gather(*waits), 1)
+
+
+async def test_asking_makes_nothing():
+    registry = Registry()
+    assert registry.current(R) == EMPTY
+    assert registry.streams(R) == 0
+    assert registry._boards == {}
+
+
+async def test_what_is_forgotten_is_gone_and_an_open_stream_is_told_an_empty_list():
+    registry = Registry()
+    registry.publish(ONE)
+    registry.forget("example.com/unknown")
+    with registry.follow(R) as follower:
+        follower.sent(ONE)
+        registry.forget(R)
+        assert await follower.next() == EMPTY
+        registry.publish(TWO)
+        assert await follower.next() is TWO, "the resource is back"
+    assert registry.current(R) is TWO
+    with registry.follow(R):
+        registry.forget(R)
+        assert registry.current(R) == EMPTY
+    assert registry._boards == {}
+    registry.publish(ONE)
+    registry.forget(R)
+    assert registry._boards == {}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.sampled_from(["x", "y", "publish", "read", "end"]), max_size=30), st.integers(1, 3))
+def test_whatever_happens_every_stream_ends_up_with_the_newest_list(steps, streams):
+    asyncio.run(_live(steps, streams))
+
+
+async def _live(steps, streams):
+    registry = Registry()
+    got = {n: [] for n in range(streams)}
+    gates = {n: asyncio.Semaphore(0) for n in range(streams)}
+
+    async def read(n):
+        with registry.follow(R) as follower:
+            while True:
+                news = await follower.next()
+                await gates[n].acquire()
+                got[n].append(news)
+                follower.sent(news)
+
+    tasks = {n: asyncio.create_task(read(n)) for n in range(streams)}
+    names = []
+    for step, action in enumerate(steps):
+        if action in "xy":
+            names = [*names, action] if action not in names else [name for name in names if name != action]
+        elif action == "publish":
+            registry.publish(snapshot(*map(listed, sorted(names))))
+        elif action == "read":
+            gates[step % streams].release()
+        elif len(tasks) > 1:
+            tasks.popitem()[1].cancel()
+        await asyncio.sleep(0)
+    for gate in gates.values():
+        for _ in range(3):
+            gate.release()
+    await asyncio.wait_for(registry.delivered([R]), 5)
+    for n in tasks:
+        assert got[n][-1] == registry.current(R)
+        assert all(one != following for one, following in zip(got[n], got[n][1:], strict=False)), "sent twice in a row"
+    for task in tasks.values():
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await next(iter(tasks.values()))

@@ -1,0 +1,258 @@
+"""What is written is read back; what is anything else is reported and ignored."""
+
+import asyncio
+import json
+import logging
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent import state
+from agent.core.device import Health, Snapshot
+from agent.state import NOT_SEEN, State, StateFile, load
+from tests.core.building import listed, node, snapshot
+
+FULL = State(
+    {
+        "example.com/a": snapshot(
+            listed("x9", numa=(0, 1), nodes=(node(),)),
+            listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
+            listed("y", place="p\udcff", shares=4),
+            listed("y", shares=8, first_share=4),
+        ),
+        "example.com/empty": Snapshot("example.com/empty"),
+    },
+    frozenset({"x9", "y::7"}),
+)
+
+
+async def write(directory, *states):
+    file = StateFile(str(directory))
+    run = asyncio.create_task(file.run())
+    for one in states:
+        file.save(one)
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    return file
+
+
+def as_remembered(device):
+    return replace(device, health=Health.UNHEALTHY, reason=NOT_SEEN, gone_since=None, nodes=())
+
+
+async def test_what_is_written_is_read_back(tmp_path, caplog):
+    await write(tmp_path / "new", FULL)
+    read = load(str(tmp_path / "new"))
+    assert read.held == FULL.held
+    assert set(read.lists) == set(FULL.lists)
+    for name, list_ in FULL.lists.items():
+        assert read.lists[name] == Snapshot(name, tuple(map(as_remembered, list_.devices)))
+    assert not caplog.records
+    assert os.listdir(tmp_path / "new") == ["state.json"]
+    assert os.stat(tmp_path / "new").st_mode & 0o777 == 0o700
+
+
+async def test_the_newest_is_written_even_on_the_way_out(tmp_path):
+    await write(tmp_path, State(), FULL, State(held=frozenset("last")))
+    assert load(str(tmp_path)).held == frozenset("last")
+
+
+async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypatch):
+    """Two writes at once would tear the file: the thread of a cancelled one goes on."""
+    running = 0
+
+    async def watched(file, real=StateFile._write):
+        nonlocal running
+        running += 1
+        assert running == 1, "two at once"
+        await real(file)
+        running -= 1
+
+    monkeypatch.setattr(StateFile, "_write", watched)
+    for steps in range(1, 12):
+        file = StateFile(str(tmp_path))
+        run = asyncio.create_task(file.run())
+        file.save(FULL)
+        for _ in range(steps):
+            await asyncio.sleep(0.001 if steps > 8 else 0)
+        file.save(State(held=frozenset({f"h{steps}"})))
+        run.cancel()
+        await asyncio.wait([run])
+        assert load(str(tmp_path)).held == {f"h{steps}"}
+
+
+async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
+    file = StateFile(str(tmp_path))
+    run = asyncio.create_task(file.run())
+    file.save(State({"r": snapshot(listed("x"), resource="r")}))
+    path = tmp_path / "state.json"
+    for _ in range(1000):
+        await asyncio.sleep(0.001)
+        if path.exists():
+            break
+    before = path.stat().st_ino
+    file.save(State({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason="f"), resource="r")}))
+    run.cancel()
+    await asyncio.wait([run])
+    assert path.stat().st_ino == before
+
+
+@pytest.mark.parametrize("change", [{"place": "p2"}, {"key": "k2"}, {"stamp": "2"}, {"numa": (1,)}, {"id": "y"}])
+async def test_every_change_is_written(tmp_path, change):
+    file = StateFile(str(tmp_path))
+    run = asyncio.create_task(file.run())
+    for device in (listed("x"), replace(listed("x"), **change)):
+        file.save(State({"example.com/a": snapshot(device)}))
+        for _ in range(1000):
+            await asyncio.sleep(0.001)
+            if load(str(tmp_path)).lists.get("example.com/a") == snapshot(as_remembered(device)):
+                break
+        else:
+            pytest.fail(f"{device} is not on disk")
+    run.cancel()
+    await asyncio.wait([run])
+
+
+async def test_what_cannot_be_written_is_said_once_and_tried_again(tmp_path, caplog):
+    (tmp_path / "file").write_text("")
+    directory = tmp_path / "file" / "below"
+    await write(directory, FULL, State(), FULL)
+    assert len(caplog.records) == 1
+    assert "cannot be written" in caplog.text
+
+
+async def test_it_is_written_when_the_disk_is_back(tmp_path):
+    directory = tmp_path / "blocked"
+    directory.write_text("")
+    file = StateFile(str(directory))
+    run = asyncio.create_task(file.run())
+    file.save(FULL)
+    await asyncio.sleep(0.05)
+    directory.unlink()
+    file.save(FULL)
+    run.cancel()
+    await asyncio.wait([run])
+    assert load(str(directory)).held == FULL.held
+
+
+def test_nothing_there_is_nothing_to_report(tmp_path, caplog):
+    assert load(str(tmp_path)) == State()
+    assert not caplog.records
+
+
+GOOD = {"id": "x", "place": "p", "key": "k", "stamp": "1", "numa": [0], "shares": None, "first_share": 0}
+
+
+def content(**more):
+    return {"version": 1, "lists": {"r": [GOOD]}, "held": ["x"]} | more
+
+
+def entries(*changes):
+    return content(lists={"r": [GOOD | change for change in changes]})
+
+
+def test_the_good_content_is_good(tmp_path, caplog):
+    (tmp_path / "state.json").write_text(json.dumps(content()))
+    assert load(str(tmp_path)).lists["r"].find("x") is not None
+    assert not caplog.records
+
+
+def test_devices_in_another_order_are_put_in_list_order(tmp_path):
+    written = entries({"id": "x10"}, {"id": "x9"}, {"shares": 4, "first_share": 2}, {"shares": 2})
+    (tmp_path / "state.json").write_text(json.dumps(written))
+    devices = load(str(tmp_path)).lists["r"].devices
+    assert [(device.id, device.first_share) for device in devices] == [("x", 0), ("x", 2), ("x9", 0), ("x10", 0)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "3",
+        '"version"',
+        "[" * 100_000,
+        b"\xff\xfe",
+        b"\x00" * 100,
+        *(
+            json.dumps(wrong)
+            for wrong in (
+                {},
+                content(version=2),
+                content(version="1"),
+                content(lists=[]),
+                content(lists={"r": {}}),
+                content(lists={"r": ["x"]}),
+                content(lists={"r": [{}]}),
+                content(held={}),
+                content(held=[1]),
+                content(held=None),
+                entries({"id": ""}),
+                entries({"id": "x" * 64}),
+                entries({"id": "a b"}),
+                entries({"id": 5}),
+                entries({"place": None}),
+                entries({"key": []}),
+                entries({"stamp": 1}),
+                entries({"numa": 0}),
+                entries({"numa": [-1]}),
+                entries({"numa": [True]}),
+                entries({"numa": [0.5]}),
+                entries({"shares": 0}),
+                entries({"shares": -1}),
+                entries({"shares": 10**9}),
+                entries({"shares": float("inf")}),
+                entries({"shares": 2, "first_share": 2}),
+                entries({"shares": 2, "first_share": -1}),
+                entries({"first_share": 1}),
+                entries({}, {}),
+                entries({"shares": 2}, {"shares": 4, "first_share": 1}),
+                content(lists={"r": [GOOD], "q": [GOOD]}),
+            )
+        ),
+    ],
+)
+def test_what_is_not_as_it_is_written_is_ignored_with_a_message(tmp_path, caplog, text):
+    path = tmp_path / "state.json"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with caplog.at_level(logging.WARNING):
+        assert load(str(tmp_path)) == State()
+    (record,) = caplog.records
+    assert str(path) in record.getMessage()
+    assert len(record.getMessage()) < 1000
+
+
+def test_what_is_too_big_is_not_read_to_its_end(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(state, "SIZE_LIMIT", 10)
+    (tmp_path / "state.json").write_text(json.dumps(content()))
+    assert load(str(tmp_path)) == State()
+    assert "more than 10 bytes" in caplog.text
+
+
+def test_what_cannot_be_read_is_ignored_with_a_message(tmp_path, caplog):
+    (tmp_path / "state.json").mkdir()
+    assert load(str(tmp_path)) == State()
+    assert "cannot be read" in caplog.text
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*GOOD, "version", "lists"]), inner),
+    max_leaves=10,
+)
+
+
+@settings(deadline=None)
+@given(JSON, st.sampled_from([*GOOD]), JSON)
+def test_no_content_ends_the_agent(tmp_path_factory, anything, key, value):
+    path = tmp_path_factory.mktemp("state") / "state.json"
+    for written in (anything, entries({key: value}), content(lists=anything), content(held=anything)):
+        path.write_text(json.dumps(written))
+        load(str(path.parent))
