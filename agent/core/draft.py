@@ -133,9 +133,7 @@ def draft(old: Snapshot, spec: ResourceSpec | None, candidates: dict[str, Candid
         if (
             candidate is not None
             and device.id in candidate.ids
-            and device.place == candidate.device.place
             and device.stamp == candidate.device.stamp
-            and device.gone_since is None
             and (device.shares is None) == whole
             and not device.first_share
         ):
@@ -210,6 +208,7 @@ def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSp
         and device.shares == spec.shares
         and device.stamp == candidate.device.stamp
         and device.key == candidate.device.key
+        and device.place == candidate.device.place
         and device.gone_since is None
     ):
         return device

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Form
-from agent.core.draft import RETIRED, Draft, Present, offered
+from agent.core.draft import Draft, Present, offered
 from agent.core.resource import ResourceSpec
 from agent.core.value import natural
 
@@ -53,9 +53,7 @@ def join(specs: Sequence[ResourceSpec], drafts: Mapping[str, Draft], present: Pr
                 unlisted.append(Unlisted(spec.name, host.place, host.key, choice.reason))
                 moving |= choice.moving
                 continue
-            before = draft.gone.pop(choice, None)
-            if before is not None:
-                draft.leave(before, RETIRED, present.held)  # its upper shares, if it is in fewer now
+            draft.gone.pop(choice, None)
             device = offered(candidate, choice, spec.shares)
             draft.added.append(device)
             owners.listed[device.form] = spec.name

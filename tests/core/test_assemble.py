@@ -60,6 +60,50 @@ def test_a_device_keeps_its_id_while_it_is_in_its_place():
     assert list(said(told(candidate(host("p1", key="other", stamp="2"), "x", "x@1"), before=[before]))) == ["x@1"]
 
 
+def test_a_device_is_as_it_is_now():
+    before = told(candidate(host("p1"), "x"))
+    for changed in (
+        candidate(host("p1", stamp="2"), "x"),
+        candidate(host("p1", key="other"), "x"),
+        replace(candidate(host("p1"), "x"), device=replace(host("p1"), place="p9")),
+        candidate(host("p1"), "x", numa=(1,)),
+        candidate(host("p1"), "x", nodes=(node(),)),
+        candidate(host("p1"), "x", fault="f"),
+    ):
+        after = told(changed, before=before.snapshots.values())
+        assert after.snapshots[A] == told(changed).snapshots[A]
+
+
+def test_its_id_in_its_place_goes_before_what_others_want():
+    before = snapshot(listed("x", "p1"))
+    back, new = candidate(host("p1", stamp="2"), "x", "x@1"), candidate(host("p0"), "x", "x@0")
+    assert said(told(back, new, before=[before])) == {"x": "", "x@0": ""}
+
+
+def test_of_several_that_were_in_a_place_the_very_thing_that_is_there_has_it():
+    """As after a restart, which forgets what was gone."""
+    before = snapshot(listed("x", "p1", stamp="0", key="old"), listed("x@1", "p1"))
+    assembly = told(candidate(host("p1"), "x", "x@1"), before=[before])
+    assert said(assembly) == {"x": "absent: other hardware is in its place", "x@1": ""}
+
+
+def test_of_several_that_were_in_a_place_the_last_to_go_has_it_when_it_is_back():
+    for one, other in ((1.0, 5.0), (5.0, 1.0)):
+        before = snapshot(
+            listed("x", "p1", stamp="8", gone_since=one, health=Health.UNHEALTHY, reason="absent"),
+            listed("x@1", "p1", stamp="9", gone_since=other, health=Health.UNHEALTHY, reason="absent"),
+        )
+        assembly = told(candidate(host("p1", stamp="2"), "x", "x@1"), before=[before], now=9.0)
+        assert [name for name, reason in said(assembly).items() if not reason] == ["x@1" if other > one else "x"]
+        assert len(said(assembly)) == 2
+
+
+def test_of_two_in_one_place_neither_is_chosen_by_the_order_of_discovery():
+    before = snapshot(listed("x", "p1", key="old", stamp="0"))
+    found = (candidate(host("p1", key="k1"), "x", "x1"), candidate(host("p1", key="k2"), "x", "x2"))
+    assert told(*found, before=[before]) == told(*found[::-1], before=[before])
+
+
 def test_two_new_ones_that_come_out_equal_both_take_the_next():
     found = (candidate(host("p1"), "x", "x@1"), candidate(host("p2"), "x", "x@2"), candidate(host("p3"), "y"))
     for order in (found, found[::-1]):
@@ -267,6 +311,23 @@ def test_a_removed_resource_retires():
     assert said(told(found, specs=(spec(B),), before=empty.snapshots.values()), B) == {"x": ""}
 
 
+def test_a_retired_device_is_not_gone_but_taken_out():
+    gone = told(before=[snapshot(listed("x"))], held=["x"], now=5.0)
+    assembly = told(specs=(), before=gone.snapshots.values(), held=["x"], now=6.0)
+    assert assembly.snapshots[A].devices[0].gone_since is None
+    assert said(assembly) == {"x": RETIRED}
+
+
+def test_what_another_resource_holds_is_not_offered_by_what_was_in_its_place_before():
+    """As after a restart, which forgets what was gone: the list of A still has what was there before B's device."""
+    specs = (spec(A), spec(B))
+    before = [snapshot(listed("x", "p1", stamp="0")), snapshot(listed("y", "p1"), resource=B)]
+    assembly = told(candidate(host("p1"), "x"), specs=specs, before=before, held=["y"])
+    assert said(assembly) == {"x": "absent"}
+    assert said(assembly, B) == {"y": f"no longer offered: it is {A} now"}
+    assert why(assembly) == {"key p1": f"a pod holds it as {B} y"}
+
+
 # Shares
 
 
@@ -305,6 +366,23 @@ def test_the_number_of_shares_changes(old, new, held, expected):
     assert why(after) == ({"key p1": f"a pod holds it as {A} x"} if blocked else {})
     released = told(found, specs=(spec(A, shares=new),), before=after.snapshots.values())
     assert said(released) == dict.fromkeys(whole, "")
+
+
+def test_a_new_form_keeps_the_id():
+    before = snapshot(listed("x@1", "p1"))
+    after = told(candidate(host("p1"), "x", "x@1"), specs=(spec(A, shares=2),), before=[before])
+    assert list(said(after)) == ["x@1::0", "x@1::1"]
+    again = told(candidate(host("p1"), "x", "x@1"), before=after.snapshots.values())
+    assert list(said(again)) == ["x@1"]
+
+
+def test_a_new_form_takes_no_id_that_another_resource_has():
+    specs = (spec(A, shares=2), spec(B, shares=2))
+    before = [snapshot(listed("x", "p1")), snapshot(listed("x", "p2", shares=2), resource=B)]
+    found = (candidate(host("p1"), "x"), candidate(host("p2"), "x", resource=B))
+    assembly = told(*found, specs=specs, before=before)
+    assert (said(assembly), said(assembly, B)) == ({}, dict.fromkeys(shares(2), ""))
+    assert why(assembly) == {"key p1": f"id x is in use by {B}"}
 
 
 def test_held_shares_outlast_any_number_of_changes_and_never_twice():
