@@ -36,7 +36,7 @@ from agent.reload import Difference, difference
 from agent.state import State, StateFile
 from agent.state import load as load_state
 from agent.status import Status, heartbeat
-from agent.tracker import Tracker
+from agent.tracker import Tracker, where_to_look
 
 KUBELET_SOCKET = "kubelet.sock"
 FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
@@ -102,6 +102,7 @@ class Agent:
                 self._kubelet = await stack.enter_async_context(presence.watch(socket))
                 await stack.enter_async_context(self.tracker)
                 self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
+                self._nodes.watch(where_to_look(self._root, self.tracker.specs))
                 for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
                     _sweep(directory)
                 async with asyncio.TaskGroup() as tasks:
@@ -240,6 +241,7 @@ class Agent:
         self._first_lists = False
         self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
         self._file.save(State(assembly.snapshots, self._held.ids))
+        # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))
         configured = {spec.name for spec in self.tracker.specs}

@@ -18,7 +18,7 @@ from typing import Self
 
 from agent.core.assemble import Assembly, assemble
 from agent.core.device import Snapshot
-from agent.core.look import EVERYTHING, Look, Touched, look
+from agent.core.look import EVERYTHING, Listing, Look, Touched, look
 from agent.core.resource import ResourceSpec
 from agent.host.root import Root
 from agent.registry import Registry
@@ -158,6 +158,11 @@ class Tracker:
                     await self._registry.delivered(changed)
             except TimeoutError:
                 log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
+
+
+def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
+    """The directories below /dev where devices come and go, as far as that is known before the first look."""
+    return catalog.watched(root, Listing({spec.source: () for spec in specs}))
 
 
 def take_look(

@@ -6,7 +6,7 @@ Of the many buses that udev knows, pci, usb and platform are said here; virtio a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.core.device import HostDevice
@@ -45,8 +45,11 @@ def stem(name: str) -> str:
     return _NUMBER.sub("", name)
 
 
-def told_apart(devices: Iterable[HostDevice]) -> tuple[HostDevice, ...]:
+def told_apart(devices: Sequence[HostDevice]) -> tuple[HostDevice, ...]:
     """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
+    places = [device.place for device in devices]
+    if len(set(places)) == len(places) and not any("//" in place for place in places):
+        return tuple(devices)
     seen: dict[str, int] = {}
     result: list[HostDevice] = []
     for device in devices:
