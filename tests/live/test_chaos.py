@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from agent import registration
 from agent.core import holding
 from agent.kubelet.simulated.errors import KubeletStopped, PodRefused
 from agent.kubelet.simulated.kubelet import Kubelet
@@ -360,6 +361,7 @@ class Chaos:
 @pytest.mark.parametrize("seed", seeds())
 async def test_whatever_happens_the_truth_comes_out(rig, at_once, monkeypatch, seed):
     monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)
+    monkeypatch.setattr(registration, "STREAM_SECONDS", 1.0)  # a stream may be cancelled before the agent sees it
     rig.streams_overtake = True  # a slow reader sees the lists of two resources in any order
     chaos = Chaos(rig, seed)
     try:
