@@ -168,7 +168,8 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
         candidate = made.newcomers[key]
         places.setdefault(candidate.device.place, []).append(candidate)
     filled = {device.place for device in made.settled} | set(places)
-    for device in sorted(devices, key=lambda device: _claim(device, present)):
+    # Of several that were in one place the last to go comes first.
+    for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
         here = places.get(device.place, [])
         same = next((one for one in here if device.id in one.ids), None)
         doubt = next((one for one in here if one.may_be(device.id)), None)
@@ -192,11 +193,6 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
         else:
             other = device.place in filled
             _absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, spec, present)
-
-
-def _claim(device: Device, present: Present) -> tuple[bool, float]:
-    """Who comes first, of several that were in one place: the very thing that is there, then the last to go."""
-    return not present.has(device), -inf if device.gone_since is None else -device.gone_since
 
 
 def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, held: Held) -> Device:

@@ -376,6 +376,19 @@ def test_a_new_form_keeps_the_id():
     assert list(said(again)) == ["x@1"]
 
 
+def test_a_new_form_keeps_the_id_of_the_last_in_its_place():
+    gone = listed("x", "p1", stamp="0", gone_since=1.0, health=Health.UNHEALTHY, reason="absent")
+    before = snapshot(gone, listed("x@1", "p1"))
+    after = told(candidate(host("p1"), "x", "x@1"), specs=(spec(A, shares=2),), before=[before])
+    assert list(said(after)) == ["x@1::0", "x@1::1"]
+
+
+def test_upper_shares_leave_when_only_lower_ones_are_held():
+    before = snapshot(listed("x", shares=4), listed("x", shares=8, first_share=4, health=Health.UNHEALTHY))
+    after = told(candidate(host("x"), "x"), specs=(spec(A, shares=4),), before=[before], held=["x::2"])
+    assert said(after) == dict.fromkeys(shares(4), "")
+
+
 def test_a_new_form_takes_no_id_that_another_resource_has():
     specs = (spec(A, shares=2), spec(B, shares=2))
     before = [snapshot(listed("x", "p1")), snapshot(listed("x", "p2", shares=2), resource=B)]
