@@ -1,5 +1,5 @@
 # Everything below works in a clean clone, without root.
-.PHONY: demo test lint format proto docs bench install uninstall clean help
+.PHONY: demo test test-kubelet lint format proto docs bench install uninstall clean help
 .DEFAULT_GOAL := help
 
 bin := .venv/bin
@@ -7,6 +7,7 @@ bin := .venv/bin
 help:
 	@echo "make demo    a kubelet of our own and a few devices, live, in this terminal"
 	@echo "make test    the tests"
+	@echo "make test-kubelet  scenarios on the real kubelet, built with Go; those with containers need root"
 	@echo "make lint    ruff, mypy, floors, generated messages"
 	@echo "make format  what make lint would complain of and ruff can mend"
 	@echo "make proto   generate agent/kubelet/messages from protos/"
@@ -23,6 +24,11 @@ demo: .venv/.ready
 
 test: .venv/.ready
 	$(bin)/python -m pytest $(ARGS)
+
+# A tier of its own: what it runs on is compiled first, for minutes where nothing is cached.
+test-kubelet: .venv/.ready
+	@tests/kubelet/build manager-1.34 manager-1.37 $(if $(wildcard tests/node),kubelet-1.37)
+	$(bin)/python -m pytest -m kubelet $(wildcard tests/real tests/node) $(ARGS)
 
 # All of them, even if the first has something to say.
 lint: .venv/.ready

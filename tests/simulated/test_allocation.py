@@ -322,3 +322,22 @@ async def test_a_reboot_with_the_plugin_in_time(serving, plugin):
     await kubelet.until(lambda: kubelet.allocatable(FOO) == 1)
     assert await kubelet.readmit(reboot=True) == {}
     assert again.allocated == []
+
+
+async def test_health_of_a_pods_devices(serving):
+    """As the status of the pod has it: what is not listed any more is Healthy."""
+    kubelet, foo = await serving(device("a"), device("b"))
+    await kubelet.allocate("p", "c", {FOO: 2})
+    assert kubelet.device_health("p") == {"a": "Healthy", "b": "Healthy"}
+    foo.set(device("a", "strange"), device("b"))
+    await kubelet.until(lambda: kubelet.unhealthy(FOO) == {"a"})
+    assert kubelet.device_health("p") == {"a": "Unhealthy", "b": "Healthy"}
+    foo.set(device("b"))
+    await kubelet.until(lambda: kubelet.capacity(FOO) == 1)
+    assert kubelet.device_health("p") == {"a": "Healthy", "b": "Healthy"}
+
+
+async def test_before_1_36_a_pods_status_says_nothing_of_devices(serving):
+    kubelet, _ = await serving(device("a"), how={"release": "1.35"})
+    await kubelet.allocate("p", "c", {FOO: 1})
+    assert kubelet.device_health("p") == {}

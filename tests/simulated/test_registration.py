@@ -157,6 +157,7 @@ async def test_headers_are_those_of_grpc_go(started, plugin):
         assert headers[":authority"] == "localhost"
         assert headers["user-agent"] == "grpc-go/1.79.3"
         assert headers["content-type"] == "application/grpc"
+        assert headers["grpc-accept-encoding"] == "gzip"
         limited = headers[":path"].endswith("PreStartContainer")
         assert ("grpc-timeout" in headers) is limited
     assert foo.server.of("PreStartContainer")[0]["grpc-timeout"].endswith("u")

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from agent.kubelet.messages import v1beta1
 
-HEALTHY = "Healthy"
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,11 @@ class DeviceTable:
         for device in devices:
             self.devices[resource][device.id] = device
             (self.healthy if device.health == HEALTHY else self.unhealthy)[resource].add(device.id)
+
+    def health(self, resource: str, device_id: str) -> str:
+        """As the status of a pod has it: Healthy too if the device was listed once and is not any more."""
+        device = self.devices.get(resource, {}).get(device_id)
+        return HEALTHY if device is None or device.health == HEALTHY else UNHEALTHY
 
     def disconnected(self, resource: str) -> None:
         """PluginDisconnected: whoever serves the resource now is taken for gone."""

@@ -122,6 +122,22 @@ class Kubelet(Lives):
         self.events.add("container_started", pod=pod, container=container)
         return life.admission.options(pod, container)
 
+    def device_health(self, pod: str) -> dict[str, str]:
+        """What allocatedResourcesStatus says of a pod's devices, by id; nothing before 1.36.
+
+        An id that is not listed any more is Healthy there, and so is one whose plugin went away healthy.
+        """
+        life, _ = self._alive()
+        if not self._node.release.tells_device_health:
+            return {}
+        return {
+            device_id: life.table.health(held.resource, device_id)
+            for container in self.pods[pod].containers.values()
+            if container.kind != "init"
+            for held in life.admission.holdings.of(pod, container.name)
+            for device_id in held.ids
+        }
+
     def remove_pod(self, pod: str) -> None:
         """Its devices are free at the next admission or PodResources List; the plugin is not told."""
         there = self.pods.pop(pod, None)

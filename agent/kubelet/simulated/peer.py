@@ -85,6 +85,7 @@ class _Call(grpclib.client.Stream[Any, Any]):
                 ("content-type", "application/grpc"),
                 ("user-agent", self._channel.user_agent),
                 ("te", "trailers"),
+                ("grpc-accept-encoding", "gzip"),
             ]
             if self._deadline is not None:
                 headers.append(("grpc-timeout", encoded_timeout(self._deadline.time_remaining())))

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 # The grpc-go each release is built with, as far as seen: a plugin meets it in `user-agent`.
-_GRPC_GO = {34: "1.72.1", 35: "1.72.2", 36: "1.79.3", 37: "1.82.0"}
+_GRPC_GO = {34: "1.72.1", 35: "1.72.2", 36: "1.79.3", 37: "1.82.1"}
 
 
 @dataclass(frozen=True, order=True)
 class Release:
-    """A minor release, 1.30 to 1.37; 1.37 as its development branch of mid-2026 was."""
+    """A minor release, 1.30 to 1.37. 1.34 and 1.37 are held against the real ones (tests/real)."""
 
     minor: int
 
@@ -55,6 +55,11 @@ class Release:
     def lists_active_pods_only(self) -> bool:
         """PodResources leaves out pods that have finished (#132028)."""
         return self.minor >= 34
+
+    @property
+    def tells_device_health(self) -> bool:
+        """allocatedResourcesStatus in the status of a pod (ResourceHealthStatus is on)."""
+        return self.minor >= 36
 
     @property
     def keyed_by_path(self) -> bool:

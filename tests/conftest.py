@@ -1,0 +1,21 @@
+"""The kubelet tier needs programs that are built from Go: it runs when it is asked for."""
+
+from pathlib import Path
+
+KUBELET_TIER = tuple(Path(__file__).parent / name for name in ("real", "node"))
+
+
+def _asked_for(config):
+    named = (Path(config.invocation_params.dir, arg.partition("::")[0]).resolve() for arg in config.args)
+    return "kubelet" in config.option.markexpr or any(
+        tier in (path, *path.parents) for path in named for tier in KUBELET_TIER
+    )
+
+
+def pytest_ignore_collect(collection_path, config):
+    return True if collection_path in KUBELET_TIER and not _asked_for(config) else None
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if config.args_source == config.ArgsSource.TESTPATHS and not _asked_for(config):
+        terminalreporter.write_line("the kubelet tier was not run: `make test-kubelet` runs it (it needs Go)")

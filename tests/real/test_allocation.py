@@ -1,0 +1,191 @@
+"""Allocate, as the device manager asks for it. Numbers are those of the kubelet contract's checklist (§9.3)."""
+
+import asyncio
+
+import pytest
+
+from agent import allocation
+from agent.kubelet.simulated.errors import PodRefused
+from tests.agent.rig import BAR, FOO, entry
+from tests.real.kubelets import HEALTH_IN_STATUS, NOTHING, options_equal
+from tests.real.node import CARD, OTHER, TREE, cards
+
+GIVE = """
+[resource.give.nodes]
+it  = { path = "{node}", to = "/dev/it{n}", permissions = "rwm" }
+[resource.give.env]
+IDS = { value = "{id}", join = "," }
+"""
+
+
+@pytest.fixture
+async def served(node):
+    node.plug(*(f"foo{number}" for number in range(6)), "bar0", "bar1")
+    node.serve(entry(FOO, give="").replace("[resource.give]\n", GIVE), BAR)
+    await node.kubelet.start()
+    async with node.agent() as agent:
+        await node.allocatable(FOO, 6)
+        await node.allocatable(BAR, 2)
+        node.running = agent
+        yield node
+
+
+async def test_what_a_container_gets(served):  # 54, 61, 63, 66
+    given = (await served.kubelet.admit("p", {FOO: 2, BAR: 1}))["c0"]
+    options = await served.kubelet.begin("p")
+    first, second = sorted(given[FOO])
+    (bar,) = given[BAR]
+    assert options.devices == {
+        "/dev/it0": (f"/dev/{first}", "rwm"),
+        "/dev/it1": (f"/dev/{second}", "rwm"),
+        f"/dev/{bar}": (f"/dev/{bar}", "rw"),
+    }
+    assert options.envs == {"IDS": f"{first},{second}"}
+    assert (options.mounts, options.annotations, options.cdi_devices) == ({}, {}, [])
+
+
+async def test_containers_of_a_pod_share_nothing(served):
+    given = await served.kubelet.admit("p", {FOO: 1}, {FOO: 2}, {BAR: 1}, {})
+    assert not given["c0"][FOO] & given["c1"][FOO]
+    for number, container in enumerate(("c0", "c1", "c2")):
+        assert len((await served.kubelet.begin("p", container)).devices) == (1, 2, 1)[number]
+    assert (await served.kubelet.begin("p", "c3")).devices == {}
+
+
+async def test_55_init_and_app_containers_take_the_same_devices(served):
+    given = await served.kubelet.admit("p", {FOO: 6, BAR: 1}, init=[{FOO: 6}, {FOO: 2, BAR: 2}])
+    assert given["i0"][FOO] == given["c0"][FOO]
+    assert given["i1"][FOO] < given["c0"][FOO]
+    assert given["c0"][BAR] < given["i1"][BAR]
+    both = [await served.kubelet.begin("p", container) for container in ("i0", "c0")]
+    assert both[0].envs == both[1].envs
+    assert both[0].devices.items() < both[1].devices.items()
+    asked = list(served.kubelet.events.of("allocate", FOO))
+    assert len(asked) == 3
+
+
+async def test_containers_start_again_without_us(served):  # 67, §3.6
+    await served.kubelet.admit("p", {FOO: 2})
+    first = await served.kubelet.begin("p")
+    served.unplug("foo0", "foo1", "foo2", "foo3", "foo4", "foo5")
+    await served.allocatable(FOO, 0)
+    assert options_equal(await served.kubelet.begin("p"), first)
+    served.running.stop()
+    await served.running.task
+    assert options_equal(await served.kubelet.begin("p"), first)
+    assert served.kubelet.events.count("allocate") == 1
+
+
+async def test_pods_one_after_the_other_get_all(served):
+    seen = set()
+    for number in range(6):
+        seen |= (await served.kubelet.admit(f"p{number}", {FOO: 1}))["c0"][FOO]
+    assert len(seen) == 6
+    with pytest.raises(PodRefused, match="requested number of devices unavailable") as refused:
+        await served.kubelet.admit("one-too-many", {FOO: 1})
+    assert refused.value.reason == "UnexpectedAdmissionError"
+    await served.kubelet.over("p3")
+    assert len((await served.kubelet.admit("next", {FOO: 1}))["c0"][FOO]) == 1
+
+
+async def test_58_60_reason_of_a_refusal_reaches_the_pod(served):
+    served.running._nodes.watch(())  # nobody sees them go, so the kubelet still believes in them
+    served.unplug("bar0", "bar1")
+    with pytest.raises(PodRefused) as refused:
+        await served.kubelet.admit("p", {BAR: 1})
+    assert refused.value.reason == "UnexpectedAdmissionError"
+    assert "Allocate failed due to rpc error: code = FailedPrecondition desc = " in refused.value.message
+    assert "/dev/bar" in refused.value.message
+    assert "Traceback" not in refused.value.message
+
+
+async def test_57_59_refused_pod_leaves_nothing_booked(served):
+    """What is gone is told before the error is, and the kubelet has every device back."""
+    served.running._nodes.watch(())
+    served.unplug("bar0", "bar1")
+    with pytest.raises(PodRefused):
+        await served.kubelet.admit("p", {FOO: 1}, {FOO: 1, BAR: 2})
+    await served.kubelet.sees(BAR, (), {"bar0", "bar1"})
+    assert (await served.kubelet.view()).get(BAR, NOTHING).allocated == set()
+    served.replug("bar0", "bar1")
+    served.running.tracker.nudge()
+    await served.allocatable(BAR, 2)
+    given = await served.kubelet.admit("q", {FOO: 6, BAR: 2})
+    assert len(given["c0"][FOO]) == 6
+
+
+@pytest.mark.parametrize("policy", ["none", "restricted"])
+async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 8
+    """The kubelet would crash if the id left the list; it is Unhealthy instead."""
+    node.new_kubelet(policy=policy)
+    read_anew = allocation.read_anew
+    addresses = [node.card(number, number % 2) for number in range(4)]
+    node.serve(cards())
+    await node.kubelet.start()
+    async with node.agent() as agent:
+        await node.allocatable(CARD, 4)
+
+        def unplugs(root, spec, devices, hosts):
+            chosen = read_anew(root, spec, devices, hosts)
+            agent_loop.call_soon_threadsafe(node.uncard, agent, *(device.id for device in devices))
+            return chosen
+
+        agent_loop = asyncio.get_running_loop()
+        monkeypatch.setattr(allocation, "read_anew", unplugs)
+        answer = agent.allocation.allocate
+
+        async def late(resource, ids):
+            """The list is with the kubelet before the answer is."""
+            grant = await answer(resource, ids)
+            await node.kubelet.seen(lambda view: view[CARD].unhealthy >= set(ids))
+            return grant
+
+        monkeypatch.setattr(agent.allocation, "allocate", late)
+        held = (await node.kubelet.admit("p", {CARD: 2}))["c0"][CARD]
+        await node.kubelet.sees(CARD, set(addresses) - held, held)
+        monkeypatch.undo()
+        assert len((await node.kubelet.admit("q", {CARD: 2}))["c0"][CARD]) == 2
+        await node.kubelet.placing(CARD, 1)
+        assert node.kubelet.crashed is None
+
+
+async def test_71_72_77_no_preference_no_pre_start(served):
+    """Neither option is on, so neither is called, whatever the choice would be."""
+    await served.kubelet.admit("p", {FOO: 2}, init=[{FOO: 1}])
+    await served.kubelet.begin("p")
+    await served.kubelet.admit("q", {FOO: 4})
+    assert served.kubelet.events.count("preferred") == 0
+    assert served.kubelet.events.count("pre_start") == 0
+    assert served.kubelet.events.count("allocate") == 3
+
+
+async def test_unknown_resource_is_no_reason_to_refuse(served):  # fact 6
+    given = await served.kubelet.admit("p", {FOO: 1, "example.com/never-heard-of": 3})
+    assert given["c0"].keys() == {FOO}
+
+
+async def test_names_of_two_resources_do_not_meet(node):  # 61
+    node.card(0, 0)
+    node.card(1, 0, vendor="0x8086\n")
+    node.serve(cards(), cards(OTHER, "0x8086"))
+    await node.kubelet.start()
+    async with node.agent():
+        await node.allocatable(CARD, 1)
+        await node.allocatable(OTHER, 1)
+        await node.kubelet.admit("p", {CARD: 1, OTHER: 1})
+        options = await node.kubelet.begin("p")
+        assert options.envs == {"CARD": "0000:3b:00.0", "OTHER": "0000:3b:01.0"}
+        assert node.tree.at(TREE).is_dir()
+
+
+@pytest.mark.parametrize("kind", HEALTH_IN_STATUS)
+async def test_85_status_of_a_pod_says_unhealthy(served):
+    held = (await served.kubelet.admit("p", {FOO: 2}))["c0"][FOO]
+    await served.kubelet.begin("p")
+    gone, other = sorted(held)
+    served.unplug(gone)
+    await served.allocatable(FOO, 5)
+    assert await served.kubelet.status_of("p") == {gone: "Unhealthy", other: "Healthy"}
+    served.replug(gone)
+    await served.allocatable(FOO, 6)
+    assert await served.kubelet.status_of("p") == {gone: "Healthy", other: "Healthy"}
