@@ -12,10 +12,11 @@ from typing import Protocol
 
 from agent.core.device import Device, Health, HostDevice, Snapshot
 from agent.core.grant import Cause, Chosen, Grant, Refused, allocate, node_paths
-from agent.core.look import Look, Touched
+from agent.core.look import Look
 from agent.core.prefer import prefer
 from agent.core.resource import ResourceSpec
 from agent.core.text import clean_id
+from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host.root import Root
 from agent.registry import Registry

@@ -18,8 +18,8 @@ from agent.allocation import Allocation
 from agent.config.load import Configuration
 from agent.core.assemble import Assembly
 from agent.core.device import Snapshot
-from agent.core.look import EVERYTHING, Touched
 from agent.core.phase import Phase
+from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.held import Held
 from agent.host import presence, systemd

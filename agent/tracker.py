@@ -18,8 +18,9 @@ from typing import Self
 
 from agent.core.assemble import Assembly, assemble
 from agent.core.device import Snapshot
-from agent.core.look import EVERYTHING, Listing, Look, Touched, look
+from agent.core.look import Listing, Look, look
 from agent.core.resource import ResourceSpec
+from agent.core.touched import EVERYTHING, Touched
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog

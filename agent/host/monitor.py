@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.core.look import EVERYTHING, Touched
+from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.host.udev import CONTROL
 

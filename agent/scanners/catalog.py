@@ -10,8 +10,9 @@ from typing import cast
 
 import agent.scanners
 from agent.core.device import HostDevice
-from agent.core.look import EVERYTHING, Listing, Oddity, Touched
+from agent.core.look import Listing, Oddity
 from agent.core.resource import Source
+from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Kind
 from agent.host.root import Root
 from agent.scanners import route

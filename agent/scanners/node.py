@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from agent.core.device import HostDevice
-from agent.core.look import Oddity, Touched
+from agent.core.look import Oddity
 from agent.core.resource import Source
+from agent.core.touched import Touched
 from agent.core.value import Absent, Kind, natural
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob

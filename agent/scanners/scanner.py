@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.core.device import HostDevice
-from agent.core.look import Oddity, Touched
+from agent.core.look import Oddity
 from agent.core.resource import Source
+from agent.core.touched import Touched
 from agent.host.root import Root
 from agent.scanners.words import Table
 

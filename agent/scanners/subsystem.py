@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from agent.core.device import HostDevice
-from agent.core.look import Oddity, Touched
+from agent.core.look import Oddity
 from agent.core.resource import Source
+from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host.root import Root
 from agent.host.udev import uevent

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from agent.core.clause import Equals, Exists, Not
 from agent.core.device import HostDevice
-from agent.core.look import EVERYTHING, Listing, Places, Touched, judge, look
+from agent.core.look import Listing, judge, look
 from agent.core.resource import Source
 from agent.core.text import parse
+from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Kind
 from tests.core.building import PCI, Facts, clause, give, line, node, spec
 

@@ -6,7 +6,8 @@ import pytest
 
 from agent.config.load import load
 from agent.core.assemble import assemble
-from agent.core.look import EVERYTHING, Look, Touched
+from agent.core.look import Look
+from agent.core.touched import EVERYTHING, Touched
 from agent.tracker import take_look
 from tests.tree import Tree
 

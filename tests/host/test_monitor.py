@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import uvloop
 
-from agent.core.look import EVERYTHING, Touched
+from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.host import monitor
 from agent.host.monitor import uevents

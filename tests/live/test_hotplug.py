@@ -7,7 +7,7 @@ import pytest
 
 from agent import held
 from agent.core import holding
-from agent.core.look import EVERYTHING
+from agent.core.touched import EVERYTHING
 from agent.core.value import Absent
 from agent.host.inotify import PathWatch
 from agent.host.root import Root

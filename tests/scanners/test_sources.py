@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.look import EVERYTHING, Listing, Oddity, Touched
+from agent.core.look import Listing, Oddity
 from agent.core.resource import Source
+from agent.core.touched import EVERYTHING, Touched
 from agent.host.root import Root
 from agent.scanners import catalog, node, pci, subsystem
 from agent.scanners.scanner import Found
@@ -153,7 +154,7 @@ def test_a_directory_that_cannot_be_listed_keeps_its_devices(tree):
     code = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from agent.core.look import EVERYTHING
+from agent.core.touched import EVERYTHING
 from agent.core.resource import Source
 from agent.host.root import Root
 from agent.scanners import catalog

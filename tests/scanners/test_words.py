@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from agent.core.look import EVERYTHING, Touched
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
+from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent, Kind
 from agent.host.root import Root
 from agent.scanners import catalog

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from agent.core.assemble import assemble
 from agent.core.clause import holds
 from agent.core.device import Device, HostDevice
-from agent.core.look import EVERYTHING, Listing, Oddity, Refusal, judge, look
+from agent.core.look import Listing, Oddity, Refusal, judge, look
 from agent.core.pattern import literal
 from agent.core.resource import ResourceSpec, Source
+from agent.core.touched import EVERYTHING
 from agent.core.value import Absent, Value, natural
 from agent.host.root import Root
 from agent.scanners import catalog

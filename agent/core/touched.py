@@ -1,0 +1,86 @@
+"""What an event may have changed on the host, and which sightings rest on that."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What an event may have changed; `everything` is the sweep.
+
+    paths: canonical, below /sys/devices or /dev, without the root prefix.
+    subsystems: classes and buses of the kernel that may have gained or lost a device.
+    """
+
+    paths: frozenset[str] = frozenset()
+    subsystems: frozenset[str] = frozenset()
+    everything: bool = False
+
+    def __or__(self, other: Touched) -> Touched:
+        """Both together."""
+        return Touched(
+            self.paths | other.paths, self.subsystems | other.subsystems, self.everything or other.everything
+        )
+
+    def __bool__(self) -> bool:
+        """Whether anything is touched at all."""
+        return self.everything or bool(self.paths) or bool(self.subsystems)
+
+    def concerns(self, places: Iterable[str]) -> bool:
+        """Whether one of the places is a touched path, lies above one or below one."""
+        if self.everything:
+            return True
+        above = {parent for path in self.paths for parent in _parents(path)}
+        return any(
+            place in self.paths or place in above or any(parent in self.paths for parent in _parents(place))
+            for place in places
+        )
+
+
+EVERYTHING = Touched(everything=True)
+
+
+class Places:
+    """Which sightings rest on which places, so that an event costs what it touches and not what there is.
+
+    Handed on from look to look and only added to: it may name a sighting that no longer rests on a place, and never
+    leaves one out. A look at everything begins a new one.
+
+    directories: where the device nodes among the places lie.
+    """
+
+    def __init__(self) -> None:
+        self.directories: set[str] = set()
+        self._keys: dict[str, set[str]] = {}
+        self._sorted: list[str] = []
+
+    def add(self, key: str, places: Iterable[str]) -> None:
+        """The sighting of that key rests on these places."""
+        for place in places:
+            if place not in self._keys:
+                self._keys[place] = set()
+                if self._sorted:
+                    insort(self._sorted, place)
+                if place.startswith("/dev/"):
+                    self.directories.add(place.rpartition("/")[0])
+            self._keys[place].add(key)
+
+    def concerned(self, touched: Touched) -> set[str]:
+        """The sightings that `touched` concerns (see `Touched.concerns`)."""
+        self._sorted = self._sorted or sorted(self._keys)
+        found: set[str] = set()
+        for path in touched.paths:
+            for place in (path, *_parents(path)):
+                found |= self._keys.get(place, set())
+            first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"
+            found.update(*(self._keys[place] for place in self._sorted[first:last]))
+        return found
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Everything that lies above a path."""
+    while path := path.rpartition("/")[0]:
+        yield path
