@@ -20,6 +20,7 @@ from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host.root import Root
 from agent.registry import Registry
+from agent.scanners import catalog
 from agent.scanners.reading import HostReader, at_hand
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
@@ -140,11 +141,7 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
 def read_anew(
     root: Root, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
 ) -> list[Chosen]:
-    """What the host says now of the devices asked for.
-
-    Raises:
-        Refused: other hardware stands where a device was.
-    """
+    """What the host says now of the devices asked for."""
     reader = HostReader(root)
     words = spec.giving_words()
     chosen: list[Chosen] = []
@@ -152,9 +149,8 @@ def read_anew(
         host = hosts[device.key]
         texts = [text.write(lambda word, host=host: reader.fact(host, word)) for text in spec.id]  # type: ignore[misc]
         ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-        if ids and device.id not in ids:
-            raise Refused(Cause.NODE_MISSING, f"{spec.name} {device.id}: other hardware is in its place now")
+        same = catalog.same(root, host) and (not ids or device.id in ids)
         facts = {word: reader.fact(host, word) for word in words}
         paths = node_paths(spec, lambda word, facts=facts: facts.get(word, Absent("was not read")))  # type: ignore[misc]
-        chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}))
+        chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}, same))
     return chosen

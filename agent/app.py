@@ -70,7 +70,12 @@ class Agent:
         self._root = root
         self._settings = settings
         self._file = StateFile(state)
-        self._held = Held(settings.kubelet.pod_resources, remembered.held, self._held_changed)
+        self._held = Held(
+            settings.kubelet.pod_resources,
+            remembered.held,
+            ours=lambda: self.tracker.assembly.snapshots,
+            changed=self._held_changed,
+        )
         self.tracker = Tracker(
             root,
             self.registry,

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
-from agent.core.holding import Holding, remembered
+from agent.core.holding import remembered
 from agent.kubelet.pod_resources import Unavailable, holders
 
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients (kubelet-contract §6)
@@ -20,9 +20,19 @@ log = logging.getLogger(__name__)
 class Held:
     """Which ids pods may hold. PodResources is asked only while somebody wants to know."""
 
-    def __init__(self, socket: str, known: Iterable[str], changed: Callable[[], None]) -> None:
-        """`known`: ids that the last life knew to be held; `changed` is called when the set is another."""
+    def __init__(
+        self, socket: str, known: Iterable[str], ours: Callable[[], Container[str]], changed: Callable[[], None]
+    ) -> None:
+        """Begin with what is known.
+
+        Args:
+            socket: of PodResources.
+            known: ids that the last life knew to be held.
+            ours: says which resources are this agent's; the ids of others are none of its business.
+            changed: called when the set is another.
+        """
         self._socket = socket
+        self._ours = ours
         self._holding = remembered(known)
         self._changed = changed
         self._wanted = asyncio.Event()
@@ -56,7 +66,9 @@ class Held:
                 log.debug("pod resources: %s", unavailable)
             else:
                 before = self.ids
-                self._holding = self._holding.answered(frozenset(id for _, id in answer), time.monotonic())
+                ours = self._ours()
+                named = frozenset(name for resource, name in answer if resource in ours)
+                self._holding = self._holding.answered(named, time.monotonic())
                 if self.ids != before:
                     self._changed()
             await asyncio.sleep(POLL_SECONDS * random.uniform(1.0, 1.3))  # noqa: S311  jitter, no secret

@@ -128,7 +128,6 @@ def _registration(leaf: Leaf | None, scope: Scope) -> str | None:
     return None
 
 
-
 def _accepted(tree: Branch, findings: list[Finding]) -> frozenset[str]:
     """The codes of warnings that the entry accepts, with a reason."""
     branch = tree.branch("accept")

@@ -21,7 +21,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part",
-    "adds_to expect let join wait group slots limit moves_into_pod options gate health topology prefer links prepare prestart",
+    "adds_to expect let join wait group slots limit moves_into_pod options"
+    " gate health topology prefer links prepare prestart",
 )
 
 # What is said of a place in an error, and the keys it may have.

@@ -28,7 +28,7 @@ def compile_shares(tree: Branch, scope: Scope, ids: tuple[Phrase, ...]) -> int |
     length = shortest(ids, scope.source) if scope.source else 1
     most = most_shares(length)
     if count > most:
-        message = f"{count} shares × {share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"  # noqa: RUF001
+        message = f"{count} shares × {share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
         scope.error(leaf.spot.error("list-size", message, f"at most {most}"))
         return None
     if not scope.single and scope.source and 2 * count * share_bytes(length, count) > LIST_LIMIT:

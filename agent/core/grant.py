@@ -62,12 +62,14 @@ class Chosen:
     shares: the numbers of the shares asked for, empty for a whole device.
     facts: the words that the entry's texts mention, re-read for this grant.
     nodes: what stands at each path that the entry's nodes name for it.
+    same: whether it is the very thing that was listed, and not another in its place.
     """
 
     device: Device
     shares: tuple[int, ...]
     facts: Mapping[str, Value | Absent]
     nodes: Mapping[str, Node | Absent]
+    same: bool = True
 
 
 def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], offered: int) -> Grant:
@@ -88,6 +90,8 @@ def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], o
         words = _Words(spec.name, device, n, counted, asked=len(ids), offered=offered)
         for node in spec.nodes:
             draft.add_nodes(node, device, words)
+        if not device.same:
+            raise draft.missing(device.device, "other hardware is in its place now")
         for variable in spec.env:
             draft.add_variable(variable, device.device, words)
         words.count_on(counted)
@@ -223,13 +227,13 @@ class _Draft:
             node = found
         if give.optional:
             return None
-        raise self._missing(chosen.device, f"{path}: {node.reason}")
+        raise self.missing(chosen.device, f"{path}: {node.reason}")
 
     def _check_number(self, path: str, node: Node, device: Device) -> None:
         """What stands at the path has to be what was listed: a name may have gone to another device meanwhile."""
         listed = next((known for known in device.nodes if known.path == node.path), node)
         if listed != node:
-            raise self._missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
+            raise self.missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
 
     def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
         path, node = found
@@ -242,7 +246,7 @@ class _Draft:
         self.nodes[container] = GrantedNode(node.path, container, give.permissions, node)
         return container
 
-    def _missing(self, device: Device, reason: str) -> Refused:
+    def missing(self, device: Device, reason: str) -> Refused:
         text = f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}"
         return Refused(Cause.NODE_MISSING, text)
 

@@ -82,6 +82,11 @@ def listing(root: Root, sources: Iterable[Source], previous: Listing | None, tou
     return Listing(devices, oddities)
 
 
+def same(root: Root, device: HostDevice) -> bool:
+    """Whether what stands at a device's place now is the very thing that was listed."""
+    return KINDS[device.source].same(root, device)
+
+
 def watched(root: Root, listing: Listing) -> frozenset[str]:
     """The directories to watch by inotify for all sources of a listing."""
     return frozenset().union(

@@ -51,6 +51,11 @@ def concerns(source: Source, touched: Touched) -> bool:
     return touched.everything or KIND in touched.subsystems or any(path.startswith(DEVICES) for path in touched.paths)
 
 
+def same(root: Root, device: HostDevice) -> bool:
+    """See `Scanner.same`: its directory in sysfs was not made anew."""
+    return root.stamp(device.directory) == device.stamp
+
+
 def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     """Of a tree on disk the one that is listed; the kernel tells by its own events."""
     del source, found

@@ -40,5 +40,8 @@ class Scanner(Protocol):
     def concerns(self, source: Source, touched: Touched) -> bool:
         """Whether a touched path or subsystem can change what the source sees."""
 
+    def same(self, root: Root, device: HostDevice) -> bool:
+        """Whether what stands at the device's place now is the very thing that was listed. Reads no attribute."""
+
     def directories(self, root: Root, source: Source, found: Found) -> frozenset[str]:
         """The directories in which devices of this source come and go without an event of the kernel's."""

@@ -52,6 +52,11 @@ def concerns(source: Source, touched: Touched) -> bool:
     )
 
 
+def same(root: Root, device: HostDevice) -> bool:
+    """See `Scanner.same`: its directory in sysfs was not made anew."""
+    return root.stamp(device.directory) == device.stamp.partition(" ")[0]
+
+
 def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     """Of a tree on disk the one that is listed; the kernel tells by its own events."""
     del found

@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -216,3 +217,9 @@ def test_node_paths_are_those_that_can_be_written():
     entry = spec(nodes=(give("a", "{node}"), give("b", "/dev/{gone}"), give("c", "/dev/{up}"), give("d", "/dev/{p}")))
     facts = {"node": "/dev/x", "gone": Absent(""), "up": "../..", "p": ("x", "y")}
     assert node_paths(entry, facts.__getitem__) == ("/dev/x", "/dev/y")
+
+
+def test_other_hardware_in_its_place_is_refused():
+    cause, text = refused(SERIAL, ["d2"], [replace(tty(2), same=False)], 1)
+    assert cause is Cause.NODE_MISSING
+    assert text.startswith("example.com/a d2: other hardware is in its place now")
