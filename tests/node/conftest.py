@@ -1,0 +1,71 @@
+"""One node for all scenarios; each begins without pods, devices and agent.
+
+Where there can be no node the scenarios are skipped, and say why. With NODE_TESTS=required that is a failure.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.node.machine import Machine, unfit
+from tests.node.node import Node
+
+BUILD = Path(__file__).parent.parent / "kubelet" / "build"
+NO_GO = 3  # exit code of BUILD
+TAIL = 60  # lines of a log that are shown of a test that failed
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("kubelet")
+
+
+def unable(reason: str):
+    if os.environ.get("NODE_TESTS") == "required":
+        pytest.fail(f"no node: {reason}")
+    pytest.skip(f"no node: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kubelet_program():
+    """The whole kubelet; built already, as a rule, by `make test-kubelet`."""
+    built = subprocess.run([BUILD, "kubelet-1.37"], capture_output=True, text=True, check=False)
+    if built.returncode == NO_GO:
+        unable(built.stderr.strip())
+    assert built.returncode == 0, built.stderr
+    return Path(built.stdout.split()[1])
+
+
+@pytest.fixture(scope="session")
+def running_node(kubelet_program):
+    if reason := unfit():
+        unable(reason)
+    try:
+        machine = Machine()
+    except OSError as error:
+        unable(str(error))
+    try:
+        made = Node(machine, kubelet_program)
+        made.start_containerd()
+        made.import_image()
+        made.start_kubelet()
+        yield made
+    finally:
+        machine.close()
+
+
+@pytest.fixture
+def node(running_node):
+    """A node whose agent has not been started."""
+    marks = {log: log.stat().st_size for log in running_node.logs()}
+    running_node.install("0")
+    yield running_node
+    for log in running_node.logs():  # pytest shows it if the test failed
+        with log.open("rb") as file:
+            file.seek(marks.get(log, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+        print(f"---- {log.name}", *lines[-TAIL:], sep="\n")
+    running_node.clean()
