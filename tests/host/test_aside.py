@@ -1,0 +1,46 @@
+"""A call in a thread that nobody waits for."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agent.host.aside import aside
+
+
+async def test_result_and_error():
+    assert await aside(lambda left, right: left + right, 1, 2) == 3
+    with pytest.raises(ZeroDivisionError):
+        await aside(lambda: 1 / 0)
+
+
+async def test_many_at_once_wait_for_nobody():
+    together = threading.Barrier(40)
+    await asyncio.gather(*(aside(together.wait, 10) for _ in range(40)))
+
+
+async def test_a_stuck_one_is_left_behind():
+    release = threading.Event()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await aside(release.wait, 20)
+    release.set()
+    await asyncio.sleep(0.05)  # what comes back late disturbs nobody
+
+
+def test_the_process_ends_all_the_same():
+    code = (
+        "import asyncio, threading\n"
+        "from agent.host.aside import aside\n"
+        "async def main():\n"
+        "    try:\n"
+        "        async with asyncio.timeout(0.05):\n"
+        "            await aside(threading.Event().wait)\n"
+        "    except TimeoutError:\n"
+        "        print('left', flush=True)\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "left\n", "")
