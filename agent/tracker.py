@@ -1,8 +1,8 @@
 """The tracker: nudges in, snapshots out. It alone looks at the host and says what each resource offers.
 
 A nudge only says what may have changed; looking is one function over the host, run in a thread of its own so that a
-slow device cannot stop the event loop. The first nudge is followed at once, those that come within the settle time
-after it together.
+device that is slow or dead cannot stop the event loop. The first nudge is followed at once, those that come within the
+settle time after it together.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from agent.core.assemble import Assembly, assemble
 from agent.core.device import Snapshot
 from agent.core.look import Listing, Look, look
+from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
 from agent.core.touched import EVERYTHING, Touched
+from agent.host.aside import begin
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 
-DELIVERY_SECONDS = 2.0  # how long a list that lost a device may take before the list that gains it goes out anyway
+DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
+SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,12 @@ class Tracker:
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         held: the ids that pods may hold, asked at each assembly.
-        published: called after each assembly that changed a list, with the old lists and the new.
+        published: called after each assembly, with the old lists and the new.
+
+    Attributes:
+        look, specs: the host as last seen, and the entries that saw it so; they change together.
+        assembly: the lists as last told.
+        directories: those below /dev where devices may come and go.
     """
 
     def __init__(
@@ -60,26 +65,18 @@ class Tracker:
         self.assembly = Assembly(dict(told))
         self.directories: frozenset[str] = frozenset()
         self.events = 0
-        self._root = root
+        self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
         self._registry = registry
         self._settle = settle
         self._every = every
         self._held = held
         self._published = published
+        self._wanted = self.specs
         self._touched = EVERYTHING
         self._reassemble = False
         self._nudged = asyncio.Event()
         self._nudged.set()
         self._looked = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="look")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def nudge(self, touched: Touched = EVERYTHING) -> None:
         """Say that something may have changed on the host."""
@@ -100,8 +97,8 @@ class Tracker:
         )
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
-        """Put other entries in force with the next look."""
-        self.specs = tuple(specs)
+        """Have other entries put in force, together with the look that sees the host as they do."""
+        self._wanted = tuple(specs)
         self.nudge(EVERYTHING)
 
     async def looked(self) -> None:
@@ -112,34 +109,67 @@ class Tracker:
     async def run(self) -> None:
         """Follow nudges, until cancelled."""
         loop = asyncio.get_running_loop()
-        looked_at = -self._settle
+        looked_at, swept_at = -self._settle, loop.time()
         while True:
-            await self._until_nudged(self._pause(loop.time()))
+            await self._until_nudged(self._next(swept_at))
             if (early := looked_at + self._settle - loop.time()) > 0 and not self._reassemble:
                 await asyncio.sleep(early)
             self._nudged.clear()
+            if loop.time() >= swept_at + self._every:
+                self._touched = EVERYTHING
             touched, self._touched = self._touched, Touched()
-            self._reassemble = False
+            reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
+            before, specs = self.look, self.specs
             if touched:
                 looked_at = loop.time()
-                self.look, self.directories = await loop.run_in_executor(
-                    self._thread, take_look, self._root, self.specs, self.look, touched
-                )
-            await self._publish()
+                swept_at = looked_at if touched.everything else swept_at
+                await self._look(touched)
+            due = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
+            if reassemble or due or self.look is not before or self.specs is not specs:
+                await self._publish()
             done.set()
 
-    def _pause(self, now: float) -> float:
-        """Seconds until there is something to do without a nudge: the sweep, or something to forget."""
-        forget = self.assembly.next_at
-        return self._every if forget is None else max(0.0, min(self._every, forget - now))
+    def _next(self, swept_at: float) -> float:
+        """When there is something to do without a nudge: the sweep, or something to forget."""
+        sweep = swept_at + self._every
+        return sweep if self.assembly.next_at is None else min(sweep, self.assembly.next_at)
 
-    async def _until_nudged(self, pause: float) -> None:
+    async def _until_nudged(self, when: float) -> None:
         try:
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout_at(when):
                 await self._nudged.wait()
         except TimeoutError:
-            self._touched = EVERYTHING
+            return
+
+    async def _look(self, touched: Touched) -> None:
+        """Look, and put what is seen in force together with the entries that saw it.
+
+        A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
+        costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
+        """
+        wanted = self._wanted
+        touched = touched if wanted is self.specs else EVERYTHING
+        asked: set[str] = set()
+        looking = begin(take_look, self._root, wanted, self.look, touched)
+        try:
+            while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
+                now = set(self._root.asked.values()) - self._root.silent
+                if silent := now & asked:
+                    self._pass_over(silent)
+                    looking.cancel()
+                    looking = begin(take_look, self._root, wanted, self.look, EVERYTHING)
+                asked = now - silent
+            self.look, self.directories = looking.result()
+        finally:
+            looking.cancel()
+        self.specs = wanted
+
+    def _pass_over(self, silent: set[str]) -> None:
+        """Leave alone what does not answer, until the one read that waits for it returns."""
+        for path in sorted(silent):
+            log.error("%s: does not answer; it is passed over until it does", escape(path))
+        self._root.silent |= silent
 
     async def _publish(self) -> None:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new."""
@@ -151,6 +181,7 @@ class Tracker:
             changed = [
                 snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)
             ]
+            await asyncio.sleep(0)  # the streams go first
             self._published(told, self.assembly)
             if not self.assembly.moving:
                 return

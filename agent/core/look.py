@@ -96,7 +96,8 @@ def look(
     previous: Look | None = None,
     touched: Touched = EVERYTHING,
 ) -> Look:
-    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`.
+    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
+    given back itself where it has them all.
 
     That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
     `previous`; with other entries everything has to be looked at.
@@ -107,6 +108,8 @@ def look(
         places = Places()
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
+        if not doubtful and listing == previous.listing:
+            return previous
         sightings = {**previous.sightings}
         places = previous.places
         for key in doubtful:

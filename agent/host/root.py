@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import stat
+import threading
 from typing import NamedTuple
 
 from agent.core.device import Node
@@ -45,10 +46,19 @@ class Entry(NamedTuple):
 
 
 class Root:
-    """The machine as it stands below `prefix`; for anything but "/" links are followed inside of it."""
+    """The machine as it stands below `prefix`; for anything but "/" links are followed inside of it.
+
+    The text of a sysfs attribute comes from the device's driver, and dead hardware may never give one. So each thread
+    says what it is asking, and who waits for the thread can name a file `silent`: then nobody asks it again before
+    that one read returns.
+
+    asked: the file that each thread is reading now. silent: files that did not answer in time.
+    """
 
     def __init__(self, prefix: str = "/") -> None:
         top = os.path.realpath(prefix)
+        self.asked: dict[int, str] = {}
+        self.silent: set[str] = set()
         self.prefix = "" if top == "/" else top
         self._declared: dict[str, tuple[str, int, int]] = {}
         self._declared_stamp: tuple[int, int, int] | None = None
@@ -69,6 +79,10 @@ class Root:
             return host
         if _DENIED.fullmatch(path) or _DENIED.fullmatch(host):
             return Absent("is never read: that would wait or act", unread=True)
+        if path in self.silent:
+            return Absent("does not answer", unread=True)
+        reader = threading.get_ident()
+        self.asked[reader] = path
         try:
             mode = os.stat(host).st_mode
             if not stat.S_ISREG(mode):
@@ -80,6 +94,9 @@ class Root:
                 os.close(handle)
         except (OSError, ValueError) as error:
             return _absent(error)
+        finally:
+            del self.asked[reader]
+            self.silent.discard(path)
 
     def link(self, path: str) -> str | Absent:
         """The last part of what a link leads to: how sysfs names a driver or a subsystem."""

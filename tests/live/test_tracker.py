@@ -1,0 +1,128 @@
+"""The tracker by itself, on a tree: the sweep, entries put in force, hardware that does not answer."""
+
+import asyncio
+import os
+import threading
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent import tracker as module
+from agent.core.look import Touched
+from agent.core.resource import Source
+from agent.core.text import parse
+from agent.core.value import Kind
+from agent.registry import Registry
+from agent.tracker import Tracker
+from tests.core.building import clause, line, spec
+from tests.tree import Tree
+
+NICS = spec(
+    "example.com/nic", source=Source("pci"), id=(parse("{address}"),), match=clause(line("vendor", "15b3", Kind.HEX))
+)
+DISKS = spec("example.com/nic", source=Source("pci"), id=(parse("{address}-disk"),))
+ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
+
+
+@asynccontextmanager
+async def tracking(tree, specs=(NICS,), every=3600.0):
+    published = asyncio.Event()
+    tracker = Tracker(
+        tree.root, Registry(), specs, {}, settle=0.0, every=every, held=frozenset, published=lambda *_: published.set()
+    )
+
+    def ids():
+        return [device.id for device in tracker.assembly.snapshots["example.com/nic"].devices]
+
+    async def until(condition):
+        async with asyncio.timeout(20):
+            while not condition():
+                published.clear()
+                await published.wait()
+
+    tracker.ids, tracker.until = ids, until
+    running = asyncio.create_task(tracker.run())
+    try:
+        yield tracker
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_the_sweep_comes_however_many_events_there_are(tree):
+    tree.pci(ADDRESSES[0])
+    async with tracking(tree, every=0.2) as tracker:
+        await tracker.looked()
+        tree.pci(ADDRESSES[1])  # and no event says so
+        noise = asyncio.create_task(_noise(tracker))
+        await tracker.until(lambda: tracker.ids() == list(ADDRESSES))
+        noise.cancel()
+
+
+async def _noise(tracker):
+    while True:
+        tracker.nudge(Touched(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        await asyncio.sleep(0.02)
+
+
+async def test_what_concerns_nothing_is_no_reason_to_assemble(tree):
+    tree.pci(ADDRESSES[0])
+    async with tracking(tree) as tracker:
+        await tracker.looked()
+        seen, assembly = tracker.look, tracker.assembly
+        tracker.nudge(Touched(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        await tracker.looked()
+        assert (tracker.look, tracker.assembly) == (seen, assembly)
+        assert tracker.look is seen
+        assert tracker.assembly is assembly
+
+
+async def test_entries_and_what_they_see_change_together(tree):
+    tree.pci(ADDRESSES[0])
+    async with tracking(tree) as tracker:
+        await tracker.looked()
+        seen = tracker.look
+        tracker.configure((DISKS,))
+        assert (tracker.specs, tracker.look is seen) == ((NICS,), True)
+        await tracker.looked()
+        assert tracker.specs == (DISKS,)
+        assert tracker.ids() == [f"{ADDRESSES[0]}-disk"]
+
+
+async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch, caplog):
+    for address in ADDRESSES:
+        tree.pci(address)
+    answers = threading.Event()
+    opened = os.open
+
+    def hanging(path, *arguments, **named):
+        if str(path).endswith(f"{ADDRESSES[0]}/vendor"):
+            answers.wait()
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("agent.host.root.os.open", hanging)
+    async with tracking(tree) as tracker:
+        try:
+            await tracker.looked()
+            assert tracker.ids() == [ADDRESSES[1]]
+            assert f"{ADDRESSES[0]}/vendor: does not answer" in caplog.text
+            tree.pci("0000:af:00.0")
+            tracker.nudge()
+            await tracker.until(lambda: tracker.ids() == [ADDRESSES[1], "0000:af:00.0"])
+            assert caplog.text.count("does not answer") == 1
+        finally:
+            answers.set()
+
+        async def sees_all():
+            while len(tracker.ids()) < 3:  # the thread that hung has first to come back
+                tracker.nudge()
+                await tracker.looked()
+
+        async with asyncio.timeout(20):
+            await sees_all()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path / "tree")
