@@ -105,7 +105,6 @@ class Agent:
             async with AsyncExitStack() as stack:
                 socket = os.path.join(self._settings.kubelet.dir, KUBELET_SOCKET)
                 self._kubelet = await stack.enter_async_context(presence.watch(socket))
-                await stack.enter_async_context(self.tracker)
                 self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
                 self._nodes.watch(where_to_look(self._root, self.tracker.specs))
                 for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
