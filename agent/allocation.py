@@ -7,6 +7,7 @@ at, and only then is the grant decided, by a pure function. Nothing is remembere
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -18,6 +19,7 @@ from agent.core.resource import ResourceSpec
 from agent.core.text import clean_id
 from agent.core.touched import Touched
 from agent.core.value import Absent
+from agent.host.aside import begin
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
@@ -50,6 +52,7 @@ class Allocation:
         self._registry = registry
         self._truth = truth
         self._granted = granted
+        self._reading: dict[asyncio.Future[list[Chosen]], tuple[str, float]] = {}  # the resource, and since when
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """The grant for one container.
@@ -69,13 +72,8 @@ class Allocation:
             if self._at_hand(spec, hosts):
                 chosen = read_anew(self._root, spec, devices, hosts)
             else:
-                async with asyncio.timeout(DEADLINE_SECONDS):
-                    chosen = await asyncio.to_thread(read_anew, self._root, spec, devices, hosts)
+                chosen = await self._read_aside(spec, devices, hosts)
             return allocate(spec, ids, chosen, offered)
-        except TimeoutError:
-            raise Refused(
-                Cause.DEADLINE, f"{resource} {ids[0]}: the host did not answer within {DEADLINE_SECONDS:g} s"
-            ) from None
         except Refused as refused:
             if refused.cause is Cause.NODE_MISSING:
                 await self._tell_first(resource, hosts.values())
@@ -92,6 +90,29 @@ class Allocation:
             return False
         words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
         return all(at_hand(host, word) for host in hosts.values() for word in words)
+
+    async def _read_aside(
+        self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
+    ) -> list[Chosen]:
+        """What the host says now, if it does within the deadline.
+
+        While a read of a resource is stuck, others of that resource are refused at once: each would cost a thread.
+        """
+        late = time.monotonic() - DEADLINE_SECONDS
+        if not any(name == spec.name and since <= late for name, since in self._reading.values()):
+            read = begin(read_anew, self._root, spec, devices, hosts)
+            self._reading[read] = spec.name, time.monotonic()
+            read.add_done_callback(self._read)
+            await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
+            if read.done():
+                return read.result()
+        device = next(iter(devices)).id
+        raise Refused(Cause.DEADLINE, f"{spec.name} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
+
+    def _read(self, read: asyncio.Future[list[Chosen]]) -> None:
+        """A read has come back, perhaps too late for anybody to want what it brings."""
+        del self._reading[read]
+        read.exception()
 
     def _host_devices(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Mapping[str, HostDevice]:
         """The host devices behind devices, by key, as the last look saw them."""

@@ -1,6 +1,8 @@
 """Allocate, through the kubelet. Numbers are those of the kubelet contract's checklist."""
 
 import asyncio
+import threading
+import time
 
 import pytest
 
@@ -85,9 +87,9 @@ async def test_many_at_once(node):  # 56
     assert [answer[0].envs["IDS"] for answer in answers] == [",".join(sorted(ids)) for ids in wanted]
 
 
-async def test_one_that_is_stuck_delays_no_other(node, monkeypatch):  # 51, 52
-    import threading
-
+@pytest.fixture
+def stuck(monkeypatch):
+    """The hardware behind FOO does not answer until this is set."""
     release = threading.Event()
     read_anew = allocation.read_anew
 
@@ -98,15 +100,34 @@ async def test_one_that_is_stuck_delays_no_other(node, monkeypatch):  # 51, 52
 
     monkeypatch.setattr(allocation, "read_anew", slow)
     monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
-    try:
-        stuck = asyncio.create_task(ask(node, ["foo0"]))
-        (answer,) = await ask(node, ["bar0"], resource=BAR)
-        assert answer.devices[0].host_path == "/dev/bar0"
-        assert not stuck.done()
+    yield release
+    release.set()
+
+
+async def test_one_that_is_stuck_delays_no_other(node, stuck):  # 51, 52
+    waiting = asyncio.create_task(ask(node, ["foo0"]))
+    (answer,) = await ask(node, ["bar0"], resource=BAR)
+    assert answer.devices[0].host_path == "/dev/bar0"
+    assert not waiting.done()
+    with pytest.raises(Exception, match="did not answer within") as raised:
+        await waiting
+    assert raised.value.status.name == "DEADLINE_EXCEEDED"
+
+
+async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuck):  # 52
+    before = threading.active_count()
+    began = time.monotonic()
+    for _ in range(40):
         with pytest.raises(Exception, match="did not answer within"):
-            await stuck
-    finally:
-        release.set()
+            await ask(node, ["foo0"])
+    assert time.monotonic() - began < 40 * allocation.DEADLINE_SECONDS / 2
+    assert threading.active_count() <= before + 1
+    (answer,) = await ask(node, ["bar0"], resource=BAR)
+    assert answer.devices[0].host_path == "/dev/bar0"
+    stuck.set()
+    await node.until(lambda: not node.running.allocation._reading)
+    (answer,) = await ask(node, ["foo0"])
+    assert answer.devices[0].host_path == "/dev/foo0"
 
 
 async def test_unknown_id_is_named(node):  # 58
