@@ -1,0 +1,60 @@
+"""The systemd unit: systemd itself has nothing against it, and what the contract asks of it is in it."""
+
+import configparser
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[1] / "systemd" / "device-agent.service"
+EXPOSURE = 20  # tenths; a bare unit has 96
+
+analyze = shutil.which("systemd-analyze")
+needs_systemd = pytest.mark.skipif(not analyze, reason="systemd-analyze is not installed (Debian: systemd)")
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The unit as installed, with a program that is there."""
+    at = tmp_path / "device-agent.service"
+    at.write_text(UNIT.read_text().replace("/usr/bin/device-agent", "/bin/true"))
+    return str(at)
+
+
+def said(*arguments):
+    done = subprocess.run([analyze, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@needs_systemd
+def test_systemd_takes_it_as_it_is(installed):
+    assert said("verify", installed) == (0, "")
+
+
+@needs_systemd
+def test_a_mistake_would_be_seen(installed):
+    Path(installed).write_text(Path(installed).read_text().replace("Restart=always", "Restart=allways"))
+    code, text = said("verify", installed)
+    assert (code != 0) or "allways" in text
+
+
+@needs_systemd
+def test_its_exposure_is_small(installed):
+    code, text = said("security", "--offline=yes", f"--threshold={EXPOSURE}", installed)
+    assert code == 0, text
+
+
+def test_what_the_contract_asks():  # 80, 83
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str
+    unit.read(UNIT)
+    assert unit["Unit"]["Before"] == "kubelet.service"
+    assert not re.search(r"^(BindsTo|Requires|PartOf)=", UNIT.read_text(), re.MULTILINE)
+    service = unit["Service"]
+    assert (service["Type"], service["Restart"], unit["Unit"]["StartLimitIntervalSec"]) == ("notify", "always", "0")
+    assert service["RestartSec"] == "500ms"
+    assert service["WatchdogSec"]
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["CapabilityBoundingSet"] == ""
