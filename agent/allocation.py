@@ -170,7 +170,7 @@ def read_anew(
         host = hosts[device.key]
         texts = [text.write(lambda word, host=host: reader.fact(host, word)) for text in spec.id]  # type: ignore[misc]
         ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-        same = catalog.same(root, host) and (not ids or device.id in ids)
+        same = catalog.same(root, host) and device.id in ids  # what is listed Healthy had its id from these words
         facts = {word: reader.fact(host, word) for word in words}
         paths = node_paths(spec, lambda word, facts=facts: facts.get(word, Absent("was not read")))  # type: ignore[misc]
         chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}, same))

@@ -186,7 +186,7 @@ class _Draft:
         many = len(give.to) > 1
         for n, fact in words.each(give.path):
             many |= fact is not words
-            node = self._node(give, chosen, fact)
+            node = self._node(give, chosen, fact, element=fact is not words)
             if node is None:
                 continue
             for to in give.to:
@@ -213,8 +213,11 @@ class _Draft:
                 raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
             self.env[name] = (give.join or "").join(values)
 
-    def _node(self, give: NodeGive, chosen: Chosen, fact: Fact) -> tuple[str, Node] | None:
-        """The host path as written and what stands there; none if it is optional and nothing does."""
+    def _node(self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool) -> tuple[str, Node] | None:
+        """The host path as written and what stands there; none if it is optional and nothing does.
+
+        `element`: it is one of the nodes that the hardware has now, of which there may be more than were listed.
+        """
         written = give.path.write_paths(fact)
         if isinstance(written, Absent):
             path, node = f"node {give.name}", written
@@ -222,17 +225,22 @@ class _Draft:
             path = written[0]
             found = chosen.nodes.get(path, Absent("was not looked at"))
             if isinstance(found, Node):
-                self._check_number(path, found, chosen.device)
+                self._check(path, found, chosen.device, known=not give.optional and not element)
                 return path, found
             node = found
         if give.optional:
             return None
         raise self.missing(chosen.device, f"{path}: {node.reason}")
 
-    def _check_number(self, path: str, node: Node, device: Device) -> None:
-        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile."""
-        listed = next((known for known in device.nodes if known.path == node.path), node)
-        if listed != node:
+    def _check(self, path: str, node: Node, device: Device, *, known: bool) -> None:
+        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile.
+
+        `known`: it was there when the device was listed, as it is required.
+        """
+        listed = next((other for other in device.nodes if other.path == node.path), None)
+        if listed is None and known:
+            raise self.missing(device, f"{path} is {node.path} {_numbered(node)} now, which was not listed")
+        if listed is not None and listed != node:
             raise self.missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
 
     def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 
-from agent.core.device import HostDevice
+from agent.core.device import HostDevice, Node
 from agent.core.look import Oddity
 from agent.core.resource import Source
 from agent.core.touched import Touched
@@ -63,9 +63,15 @@ def concerns(source: Source, touched: Touched) -> bool:
 
 
 def same(root: Root, device: HostDevice) -> bool:
-    """See `Scanner.same`: a node that udev has made anew with the same number is; the grant compares the number."""
-    del root, device
-    return True
+    """See `Scanner.same`: what stands at the name leads to the directory it led to.
+
+    A node that udev has made anew is the same thing. Of what sysfs does not know the grant compares the number; and
+    that nothing stands there now is for the grant to say.
+    """
+    node = root.node(device.node)
+    if not device.directory or isinstance(node, Absent):
+        return True
+    return _directory(root, node) == device.directory
 
 
 def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
@@ -144,13 +150,18 @@ def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> 
         if old and (old.key, old.stamp) == (key, stamp):
             devices.append(old)
             continue
-        kind = "char" if node.type == "c" else "block"
-        directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
-        directory = directory if isinstance(directory, str) else ""
+        directory = _directory(root, node)
         sits = position(sight, directory) if directory else ""
         place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
         devices.append(HostDevice(KIND, key, path, place, directory, path, stamp))
     return devices, oddities
+
+
+def _directory(root: Root, node: Node) -> str:
+    """The canonical directory of a node's device; empty if sysfs has none for its number."""
+    kind = "char" if node.type == "c" else "block"
+    directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
+    return directory if isinstance(directory, str) else ""
 
 
 def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[Oddity]]:

@@ -1,6 +1,7 @@
 """Allocate, through the kubelet. Numbers are those of the kubelet contract's checklist."""
 
 import asyncio
+import shutil
 import threading
 import time
 
@@ -173,6 +174,70 @@ async def test_other_hardware_under_the_same_name_is_refused(node):  # 64, rulin
     with pytest.raises(Exception, match="99:1") as raised:
         await ask(node, ["foo0"])
     assert raised.value.status.name == "FAILED_PRECONDITION"
+
+
+TTY = """[[resource]]
+name = "example.com/foo"
+source = { node = "NODES" }
+id = ["{usb.serial}", "{usb.serial}@{usb.port}"]
+[resource.give]
+nodes = { it = "{node}" }
+"""
+
+
+def stick(tree, port, serial, tty, minor=0):
+    """A serial adapter at that port; its directory."""
+    tree.pci("0000:00:14.0")
+    usb = tree.usb(f"/sys/devices/pci0000:00/0000:00:14.0/usb1/{port}", "0403", "6001", serial=serial, devnum=5 + minor)
+    tree.class_device(f"{usb}/{port}:1.0/{tty}/tty/{tty}", "tty", tty, 188, minor)
+    return usb
+
+
+@pytest.mark.parametrize("port", ["1-2", "1-1"])
+async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, port):  # 64, rulings 11
+    """Nothing can be read of the one that was listed any more; or, of the same port, of the other one."""
+    usb = stick(rig.tree, "1-1", "AAA", "ttyUSB0")
+    rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
+    async with rig.kubelet, rig.agent() as agent:
+        await rig.streaming(FOO)
+        agent._nodes.watch(())
+        shutil.rmtree(rig.tree.at(usb))
+        rig.tree.at("/sys/class/tty/ttyUSB0").unlink()
+        rig.unplug("ttyUSB0")
+        stick(rig.tree, port, "BBB", "ttyUSB0")
+        before = len(rig.kubelet.lists)
+        with pytest.raises(Exception, match="AAA: other hardware is in its place now") as raised:
+            await ask(rig, ["AAA"])
+        assert raised.value.status.name == "FAILED_PRECONDITION"
+        healthy = [seen.healthy for seen in rig.kubelet.lists[before:]]
+        assert healthy, "the kubelet is told first"
+        assert all("AAA" not in each for each in healthy)
+
+
+async def test_a_link_that_leads_to_another_stick_is_refused(rig):  # 64, rulings 11
+    for number, serial in enumerate(("AAA", "BBB")):
+        stick(rig.tree, f"1-{number + 1}", serial, f"ttyUSB{number}", number)
+    rig.tree.link("/dev/lab/a", "/dev/ttyUSB0")
+    rig.serve(TTY.replace("NODES", "/dev/lab/*"))
+    async with rig.kubelet, rig.agent() as agent:
+        await rig.streaming(FOO)
+        agent._nodes.watch(())
+        rig.tree.link("/dev/lab/a", "/dev/ttyUSB1")
+        with pytest.raises(Exception, match=r"AAA: .*/dev/ttyUSB1 char 188:1 now, which was not listed") as raised:
+            await ask(rig, ["AAA"])
+        assert raised.value.status.name == "FAILED_PRECONDITION"
+
+
+async def test_a_node_that_udev_makes_anew_is_given(rig):  # 64
+    stick(rig.tree, "1-1", "AAA", "ttyUSB0")
+    rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
+    async with rig.kubelet, rig.agent() as agent:
+        await rig.streaming(FOO)
+        agent._nodes.watch(())
+        rig.unplug("ttyUSB0")
+        rig.replug("ttyUSB0")
+        (answer,) = await ask(rig, ["AAA"])
+        assert [device.host_path for device in answer.devices] == ["/dev/ttyUSB0"]
 
 
 async def test_optional_nodes_are_given_when_they_are_there(node):  # 64

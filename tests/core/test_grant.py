@@ -3,13 +3,16 @@ from dataclasses import replace
 
 import pytest
 
+from agent.core.device import Node
 from agent.core.grant import Cause, Chosen, Refused, allocate, node_paths
 from agent.core.value import Absent
 from tests.core.building import env, give, listed, node, spec
 
 
-def chosen(name, facts=None, nodes=None, shares=(), **more):
-    return Chosen(listed(name, **more), tuple(shares), facts or {}, nodes or {})
+def chosen(name, facts=None, nodes=None, shares=(), was=None, **more):
+    """A device, with the nodes that it was listed with; if none are said, those that it has."""
+    found = tuple(there for there in (nodes or {}).values() if isinstance(there, Node))
+    return Chosen(listed(name, nodes=found if was is None else was, **more), tuple(shares), facts or {}, nodes or {})
 
 
 def tty(n, path=None):
@@ -111,6 +114,21 @@ def test_a_node_that_another_device_has_now_is_not_given():
     cause, text = refused(SERIAL, ["d"], [listed_as], 1)
     assert cause is Cause.NODE_MISSING
     assert "char 240:8 now, was listed as char 240:7" in text
+
+
+def test_a_required_node_that_was_not_listed_is_not_given():
+    elsewhere = chosen("d", {"node": "/dev/lab/a"}, {"/dev/lab/a": node("/dev/y", 8)}, was=(node("/dev/x", 7),))
+    cause, text = refused(SERIAL, ["d"], [elsewhere], 1)
+    assert cause is Cause.NODE_MISSING
+    assert "/dev/lab/a is /dev/y char 240:8 now, which was not listed" in text
+
+
+def test_what_the_hardware_has_more_than_was_listed_is_given():
+    entry = spec(nodes=(give("all", "{nodes}", "/dev/n{n}"), give("more", "/dev/m", optional=True)))
+    paths = ("/dev/a", "/dev/b")
+    found = {path: node(path) for path in (*paths, "/dev/m")}
+    grant = allocate(entry, ["d"], [chosen("d", {"nodes": paths}, found, was=(node("/dev/a"),))], 1)
+    assert [one.host for one in grant.nodes] == ["/dev/a", "/dev/b", "/dev/m"]
 
 
 def test_list_words_are_counted_on_over_the_devices():
