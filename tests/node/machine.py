@@ -73,7 +73,13 @@ class Process:
 
     def says(self, text: str, seconds: float = 20) -> None:
         """Wait for it."""
-        until(lambda: text in self.said, seconds, f"{self.log.name} says {text!r}")
+
+        def said():
+            ended = not self.runs
+            assert text in self.said or not ended, f"{self.log.name} ended: {self.said}"
+            return text in self.said
+
+        until(said, seconds, f"{self.log.name} says {text!r}")
 
 
 class Machine:
