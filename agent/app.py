@@ -11,26 +11,23 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
-from functools import partial
+from contextlib import AsyncExitStack, contextmanager
 
 from agent.allocation import Allocation
 from agent.config.load import Configuration
 from agent.core.assemble import Assembly
 from agent.core.device import Snapshot
-from agent.core.phase import Phase
 from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.held import Held
-from agent.host import presence, systemd
+from agent.host import systemd
 from agent.host.inotify import PathWatch
 from agent.host.monitor import group, uevents
+from agent.host.presence import Presences
 from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
-from agent.kubelet.endpoint import Endpoint
-from agent.kubelet.socket_file import new_generation, remove_stale
-from agent.kubelet.wire import ListEncoder
-from agent.registration import keep_offered, keep_registered
+from agent.kubelet.socket_file import remove_stale
+from agent.offering import Offering
 from agent.registry import Registry
 from agent.reload import Difference, difference
 from agent.state import State, StateFile
@@ -39,7 +36,6 @@ from agent.status import Status, heartbeat
 from agent.tracker import Tracker, where_to_look
 
 KUBELET_SOCKET = "kubelet.sock"
-FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
 
 log = logging.getLogger("agent")
 
@@ -87,9 +83,22 @@ class Agent:
             published=self._published,
         )
         self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted)
-        self._encoders: dict[str, ListEncoder] = {}
-        self._services: dict[str, asyncio.Task[None]] = {}
-        self._leaving: set[str] = set()
+        self._sockets = Presences(
+            os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
+            os.path.join(settings.kubelet.watcher_dir, KUBELET_SOCKET),
+            UDEV_CONTROL,
+        )
+        self._kubelet, watcher, self._udev = self._sockets.all
+        self._nodes = PathWatch(root, self._paths_changed)
+        self._offering = Offering(
+            self.registry,
+            self.allocation,
+            self.status,
+            kubelet=self._kubelet,
+            watcher=watcher,
+            unexpected=self._unexpected,
+            forget=self.tracker.drop,
+        )
         self._stopping = asyncio.Event()
         self._failure: asyncio.Future[None] | None = None
         self._first_lists = True
@@ -103,9 +112,8 @@ class Agent:
         """
         with _locked(self._state):
             async with AsyncExitStack() as stack:
-                socket = os.path.join(self._settings.kubelet.dir, KUBELET_SOCKET)
-                self._kubelet = await stack.enter_async_context(presence.watch(socket))
-                self._nodes = await stack.enter_async_context(PathWatch(self._root, self._paths_changed))
+                await stack.enter_async_context(self._sockets)
+                await stack.enter_async_context(self._nodes)
                 self._nodes.watch(where_to_look(self._root, self.tracker.specs))
                 for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
                     _sweep(directory)
@@ -126,18 +134,15 @@ class Agent:
         if configuration.settings != self._settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self.configuration = configuration
+        ways = {spec.name: spec.registration for spec in configuration.resources}
         self.tracker.configure(configuration.resources)
+        self._offering.keep(ways)
         await self.tracker.looked()
-        for name in change.added:
-            if name not in self._services or name in self._leaving:
-                self._start(name)
-        for name in change.moved:
-            self._start(name)
+        self._offering.add(ways)
         log.info("configuration: %s: %s", configuration.digest, change)
         return change
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
-        self._tasks = tasks
         self._failure = asyncio.get_running_loop().create_future()
         listening = asyncio.Event()
         works = [tasks.create_task(self._listen(listening))]
@@ -150,94 +155,27 @@ class Agent:
                 self._file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
-                self._audit(),
+                self._sockets.run(self._settings.look.every),
                 _raised(self._failure),
             )
         ]
+        offering = tasks.create_task(self._offering.run(self._stopping))
         works.append(tasks.create_task(self._begin()))
         await self._stopping.wait()
-        services = tuple(self._services.values())
-        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {len(services)} streams")
-        for service in services:
-            service.cancel()
-        await asyncio.gather(*services, return_exceptions=True)
+        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {self._offering.offered} streams")
+        await asyncio.wait([offering])
         for work in works:
             work.cancel()
 
     async def _begin(self) -> None:
         """Serve every resource once its first list is full, then say that the agent is ready."""
         await self.tracker.looked()
-        for name in self.tracker.assembly.snapshots:
-            if name not in self._services:
-                self._start(name)
+        # One that is taken out of the configuration, and held, may have been registered in either way.
+        ways = dict.fromkeys(self.tracker.assembly.snapshots, self._settings.kubelet.registration)
+        self._offering.add(ways | {spec.name: spec.registration for spec in self.tracker.specs})
         while not self.status.settled:
             await self.status.changed()
         self.status.ready()
-
-    def _start(self, name: str) -> None:
-        """Serve a resource, after whatever served it before has ended; not any more once the agent stops."""
-        if self._stopping.is_set():
-            return
-        before = self._services.get(name)
-        if before is not None:
-            before.cancel()
-        self._leaving.discard(name)
-        self.status.add(name)
-        self._services[name] = self._tasks.create_task(self._service(name, before), name=name)
-
-    async def _service(self, name: str, before: asyncio.Task[None] | None) -> None:
-        """One resource with the kubelet, in the way that its entry says, until cancelled."""
-        await _ended(before)
-
-        def report(phase: Phase, reason: str) -> None:
-            self.status.phase(name, phase, reason)
-
-        settings = self._settings.kubelet
-        spec = next((spec for spec in self.tracker.specs if spec.name == name), None)
-        if spec is None or spec.registration == "socket":
-            await keep_registered(name, lambda: self._endpoint(name, settings.dir), self._kubelet, report)
-        else:
-            async with presence.watch(os.path.join(settings.watcher_dir, KUBELET_SOCKET)) as directory:
-                serve = partial(self._endpoint, name, settings.watcher_dir, watcher=True)
-                await keep_offered(serve, directory.stirred, report)
-
-    def _endpoint(self, name: str, directory: str, *, watcher: bool = False) -> AbstractAsyncContextManager[Endpoint]:
-        return Endpoint.serve(
-            directory,
-            name,
-            new_generation(),
-            self.registry,
-            self.allocation,
-            unexpected=self._unexpected,
-            encoder=self._encoders.setdefault(name, ListEncoder()),
-            watcher=watcher,
-        )
-
-    def _retire(self, name: str) -> None:
-        """End a resource that is not configured and that no pod holds any more."""
-        service = self._services.get(name)
-        if service is None:
-            self.tracker.drop(name)
-        elif name not in self._leaving:
-            self._leaving.add(name)
-            self._services[name] = self._tasks.create_task(self._farewell(name, service), name=f"retire {name}")
-
-    async def _farewell(self, name: str, service: asyncio.Task[None]) -> None:
-        """Let the kubelet have the empty list, then end the service and forget the resource."""
-        try:
-            async with asyncio.timeout(FAREWELL_SECONDS):
-                await self.registry.delivered([name])
-        except TimeoutError:
-            log.debug("%s: the kubelet did not take its last list", name)
-        finally:
-            await _ended(service)
-        self._leaving.discard(name)
-        self._services.pop(name, None)
-        self.tracker.drop(name)
-        self.registry.forget(name)
-        self._encoders.pop(name, None)
-        self.status.remove(name)
-        log.info("%s: retired", name)
 
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
@@ -251,7 +189,7 @@ class Agent:
         configured = {spec.name for spec in self.tracker.specs}
         for name, snapshot in assembly.snapshots.items():
             if name not in configured and not snapshot.devices:
-                self._retire(name)
+                self._offering.retire(name)
 
     def _held_changed(self) -> None:
         self.tracker.reassemble()
@@ -264,34 +202,20 @@ class Agent:
         if self._root.prefix:
             listening.set()
             return
-        async with presence.watch(UDEV_CONTROL) as udev:
-            while True:
-                async with uevents(self.tracker.nudge) as source:
-                    if isinstance(source, Absent):
-                        log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
-                    listening.set()
-                    self.tracker.nudge(EVERYTHING)
-                    heard = group()
-                    while group() == heard:
-                        await udev.stirred()
-
-    async def _audit(self) -> None:
-        """Look at the kubelet's socket once a sweep, for the case that inotify missed it."""
         while True:
-            await asyncio.sleep(self._settings.look.every)
-            self._kubelet.check()
+            async with uevents(self.tracker.nudge) as source:
+                if isinstance(source, Absent):
+                    log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
+                listening.set()
+                self.tracker.nudge(EVERYTHING)
+                heard = group()
+                while group() == heard:
+                    await self._udev.stirred()
 
     def _unexpected(self, error: BaseException) -> None:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
-
-
-async def _ended(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task and return when it has ended."""
-    if task is not None:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def _raised(failure: asyncio.Future[None]) -> None:

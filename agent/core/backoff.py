@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+STEADY_SECONDS = 10.0  # a stream that lived so long was a success
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

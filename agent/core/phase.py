@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import TypeAlias
 
 
 class Phase(Enum):
@@ -11,3 +13,6 @@ class Phase(Enum):
     WAITING = "waiting"
     REGISTERING = "registering"
     STREAMING = "streaming"
+
+
+Report: TypeAlias = Callable[[Phase, str], None]  # told each change of phase, with its reason

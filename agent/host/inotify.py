@@ -7,6 +7,8 @@ for the one name that leads on; when that name changes, the way is walked and wa
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +34,9 @@ _MASK = (
     | flags.ONLYDIR
 )
 _GONE = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.IGNORED
+_SYSCTLS = {errno.EMFILE: "fs.inotify.max_user_instances", errno.ENOSPC: "fs.inotify.max_user_watches"}
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -60,16 +65,21 @@ class PathWatch:
         self._wanted: frozenset[str] = frozenset()
         self._watched: dict[int, _Watched] = {}
         self._inotify: inotify_simple.INotify | None = None
+        self._entered = False
         self._failed = "not begun"
 
     async def __aenter__(self) -> Self:
+        self._entered = True
+        self._open()
+        return self
+
+    def _open(self) -> None:
         try:
             self._inotify = inotify_simple.INotify(nonblocking=True)
-        except OSError as error:  # EMFILE: fs.inotify.max_user_instances
-            self._failed = f"inotify: {error.strerror}"
-            return self
+        except OSError as error:
+            self._failed = _fault(error)
+            return
         asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._readable)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -78,7 +88,8 @@ class PathWatch:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
             self._inotify = None
-            self._failed = "closed"
+        self._entered = False
+        self._failed = "closed"
 
     def watch(self, directories: Iterable[str]) -> frozenset[str]:
         """Watch these, and no others. Cheap to repeat; each time, ways that changed unseen (a mount) are found.
@@ -94,8 +105,10 @@ class PathWatch:
 
     def _arm(self) -> frozenset[str]:
         """Walk to every wanted directory anew; those that are another directory than before, or gone, or come."""
+        if self._inotify is None and self._entered:
+            self._open()
         if self._inotify is None:
-            self.faults = dict.fromkeys(self._wanted, self._failed)
+            self._find(dict.fromkeys(self._wanted, self._failed))
             return frozenset()
         old = {path: number for number, watched in self._watched.items() for path in watched.wanted}
         watched: dict[int, _Watched] = {}
@@ -103,16 +116,25 @@ class PathWatch:
         for path in sorted(self._wanted):
             try:
                 self._walk(self._inotify, path, watched)
-            except OSError as error:  # ENOSPC: fs.inotify.max_user_watches
-                faults[path] = error.strerror or str(error)
+            except OSError as error:
+                faults[path] = _fault(error)
         for number in self._watched.keys() - watched.keys():
             try:
                 self._inotify.rm_watch(number)
             except OSError:
                 continue  # the kernel has dropped it with its directory
-        self._watched, self.faults = watched, faults
+        self._watched = watched
+        self._find(faults)
         new = {path: number for number, found in watched.items() for path in found.wanted}
         return frozenset(path for path in self._wanted if old.get(path) != new.get(path))
+
+    def _find(self, faults: Mapping[str, str]) -> None:
+        """Note what cannot be watched; each cause is said once, and again only when it was gone in between."""
+        for fault in sorted({*faults.values()} - {*self.faults.values()}):
+            paths = sorted(path for path, why in faults.items() if why == fault)
+            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            log.warning("%s%s cannot be watched: %s; looking there from time to time", paths[0], more, fault)
+        self.faults = faults
 
     def _walk(self, inotify: inotify_simple.INotify, wanted: str, watched: dict[int, _Watched]) -> None:
         """Watch every directory on the way, each before the next name in it is looked up: no change is missed."""
@@ -177,3 +199,9 @@ class PathWatch:
         """Wanted directories as asked for, and as they are called canonically now."""
         paths = frozenset(wanted)
         return paths | {found.path for found in self._watched.values() if found.wanted & paths}
+
+
+def _fault(error: OSError) -> str:
+    """What went wrong, with the limit that it may have been."""
+    sysctl = _SYSCTLS.get(error.errno or 0)
+    return f"inotify: {error.strerror or error}" + (f" (sysctl {sysctl} may be too low)" if sysctl else "")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
+
+POLL_SECONDS = 1.0
 
 
 class Identity(NamedTuple):
@@ -65,18 +66,61 @@ class Presence:
         self._changed = asyncio.Event()
 
 
-@asynccontextmanager
-async def watch(path: str) -> AsyncIterator[Presence]:
-    """Follow one socket, whether its directory is there already or not."""
-    presence = Presence(path)
+class Presences:
+    """Several sockets, followed by one inotify, whether their directories are there already or not.
 
-    def changed(_paths: frozenset[str], _overflow: bool) -> None:  # noqa: FBT001  the watch's signature
-        presence.stir()
+    Where that fails for a directory, its socket is looked at every `POLL_SECONDS`.
+    """
 
-    async with PathWatch(Root(), changed) as directory:
-        directory.watch({os.path.dirname(path)})
-        presence.check()
-        yield presence
+    def __init__(self, *paths: str) -> None:
+        self.all = tuple(Presence(path) for path in paths)
+        self._directories = frozenset(os.path.dirname(path) for path in paths)
+        self._watch = PathWatch(Root(), self._changed)
+        self._failing = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        await self._watch.__aenter__()
+        self._look_again()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._watch.__aexit__(kind, error, trace)
+
+    async def run(self, every: float) -> None:
+        """Look at the sockets once in so many seconds, in case inotify missed something, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(every):
+                    await self._failing.wait()
+            except TimeoutError:
+                pass
+            else:
+                await asyncio.sleep(min(POLL_SECONDS, every))
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._watch.watch(self._directories)
+        for presence in self.all:
+            if os.path.dirname(presence.path) in self._watch.faults:
+                presence.stir()
+            else:
+                presence.check()
+        self._mark()
+
+    def _changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+        touched = paths | {os.path.dirname(path) for path in paths}
+        for presence in self.all:
+            if overflow or os.path.dirname(presence.path) in touched:
+                presence.stir()
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._watch.faults:
+            self._failing.set()
+        else:
+            self._failing.clear()
 
 
 def identify(path: str) -> Identity | None:

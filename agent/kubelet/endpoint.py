@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias
 
 from agent.kubelet.call import Unexpected, calls
 from agent.kubelet.channel import greeted
@@ -121,8 +121,11 @@ class Endpoint:
         Raises:
             OSError: nobody answered, or not in time (TimeoutError is one).
         """
-        async with asyncio.timeout(within):
-            await greeted(self.path)
+        try:
+            async with asyncio.timeout(within):
+                await greeted(self.path)
+        except TimeoutError:
+            raise TimeoutError(f"{self.path}: our own socket did not answer within {within:g} s") from None
 
     async def end(self, within: float = 5.0) -> None:
         """End in good order, in that many seconds at most; a second time there is nothing left to do.
@@ -168,6 +171,9 @@ class Endpoint:
         for connection in set(self._connections):
             connection.abort()
         self._file.remove()
+
+
+Serve: TypeAlias = Callable[[], AbstractAsyncContextManager[Endpoint]]  # makes a fresh one
 
 
 async def _done(waited: Iterable[asyncio.Future[Any]], latest: float) -> None:

@@ -7,7 +7,7 @@ import tempfile
 import pytest
 import uvloop
 
-from agent import held, registration
+from agent import held, registration, watched
 from agent.core.backoff import Backoff
 from tests.agent.rig import Rig
 
@@ -27,7 +27,7 @@ def both_loops():
 def at_once(monkeypatch):
     """What waits before another try waits next to nothing; what is tested is what happens then."""
     monkeypatch.setattr(registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
-    monkeypatch.setattr(registration, "OFFER_AGAIN", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(watched, "AGAIN", Backoff(first=0.02, ceiling=0.05))
     monkeypatch.setattr(held, "POLL_SECONDS", 0.02)
 
 

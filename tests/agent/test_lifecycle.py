@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from argparse import Namespace
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,6 +12,7 @@ from agent import tracker
 from agent.cli import run
 from agent.core import holding
 from agent.core.phase import Phase
+from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.limits import Limits
 from agent.status import Status
@@ -297,3 +299,62 @@ async def test_status_line_says_what_is_waited_for():
     status.phase(FOO, Phase.WAITING, "kubelet: /x/kubelet.sock is not there")
     assert "0 of 1 resources streaming" in status.line()
     assert "/x/kubelet.sock is not there" in status.line()
+
+
+async def test_a_resource_that_returns_while_it_retires_is_registered_once_at_a_time(rig, monkeypatch):
+    """Whatever the moment at which it is wanted again: its last list, or the end of its endpoint."""
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    open_now, most = [], 0
+    serve, end = Endpoint.serve, Endpoint.end
+
+    @asynccontextmanager
+    async def noted(directory, resource, generation, *args, **how):
+        nonlocal most
+        open_now.append(resource)
+        most = max(most, open_now.count(resource))
+        try:
+            async with serve(directory, resource, generation, *args, **how) as endpoint:
+                yield endpoint
+        finally:
+            open_now.remove(resource)
+
+    async def late(endpoint, within=5.0):
+        await end(endpoint, within)
+        await asyncio.sleep(0.2)  # a kubelet that closes late
+
+    monkeypatch.setattr(Endpoint, "end", late)
+    monkeypatch.setattr(Endpoint, "serve", noted)
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        for pause in (0.0, 0.02, 0.1):
+            rig.serve(BAR)
+            await rig.reload(agent)
+            await asyncio.sleep(pause)
+            rig.serve(FOO, BAR)
+            await rig.reload(agent)
+            await rig.allocatable(FOO, 1)
+            await rig.until(lambda: phases(agent) == {FOO: Phase.STREAMING, BAR: Phase.STREAMING})
+        await asyncio.sleep(0.5)
+        assert agent.registry.current(FOO).devices
+        assert rig.kubelet.streams(FOO) == 1
+        assert rig.kubelet.allocatable(FOO) == 1
+    assert most == 1
+
+
+async def test_a_held_resource_returns_with_another_way_of_registration(rig):
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO))
+        rig.serve(entry(FOO, 'registration = "watcher"'), BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.sockets(rig.watched))
+        await rig.allocatable(FOO, 1)
+        assert len(rig.sockets()) == 1

@@ -1,10 +1,12 @@
 """Registration by Register on kubelet.sock. Numbers are those of the kubelet contract's checklist."""
 
 import asyncio
+import errno
 import os
 import random
 import shutil
 
+import inotify_simple
 import pytest
 
 from agent import registration
@@ -13,9 +15,11 @@ from agent.core.backoff import Backoff
 from agent.core.device import Device, Health, Snapshot
 from agent.core.phase import Phase
 from agent.host.presence import Presence
+from agent.kubelet import register
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation
 from agent.registry import Registry
+from tests.agent.conftest import files
 from tests.agent.rig import BAR, FOO, phases, reason
 
 
@@ -262,7 +266,7 @@ async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
 
 
 async def test_hanging_register_is_given_up_and_tried_again(rig, at_once, monkeypatch):  # 18, 19
-    monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.1)
+    monkeypatch.setattr(register, "DEADLINE_SECONDS", 0.1)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
     rig.kubelet.faults.hang(1000, times=2, resource=FOO)
@@ -307,7 +311,7 @@ async def test_stream_counts_before_register_answers(rig, release):  # 2, 4
 
 
 async def test_stream_counts_although_register_timed_out(rig, at_once, monkeypatch):  # 4
-    monkeypatch.setattr(registration, "REGISTER_SECONDS", 0.2)
+    monkeypatch.setattr(register, "DEADLINE_SECONDS", 0.2)
     rig.plug("foo0")
     rig.serve(FOO)
     rig.new_kubelet(release="1.34")
@@ -626,3 +630,35 @@ async def test_kubelet_directory_that_is_none(rig):
         rig.dp.unlink()
         await rig.kubelet.start()
         await rig.allocatable(FOO, 1)
+
+
+async def test_without_inotify_the_kubelet_is_found_within_a_second(rig, monkeypatch, caplog):
+    """And each fault is said once, with the limit that it may be."""
+
+    def no(*_args, **_how):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(inotify_simple, "INotify", no)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    async with rig.agent() as agent:
+        await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
+        await rig.kubelet.start()
+        async with asyncio.timeout(2.5):
+            await rig.streaming(FOO)
+        monkeypatch.undo()
+        await rig.kubelet.restart()
+        await rig.streaming(FOO)
+    said = [record.getMessage() for record in caplog.records if "cannot be watched" in record.getMessage()]
+    assert len(said) == 2  # the machine's directories, and those of sockets
+    assert all("fs.inotify.max_user_instances" in text for text in said)
+
+
+async def test_one_inotify_for_all_sockets(rig):
+    rig.settings(kubelet='registration = "watcher"')
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        assert files().count("anon_inode:inotify") == 2  # one for the machine

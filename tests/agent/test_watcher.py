@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from agent import registration
+from agent import watched as watching
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
 from tests.agent.rig import BAR, FOO, entry, phases, reason
@@ -89,19 +89,19 @@ async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
 
 
 async def test_refused_waits_five_seconds_at_least():  # 92
-    assert registration.OFFER_AGAIN.failed().seconds(1.0) >= 5.0
-    assert registration.WATCHER_SECONDS == 30.0  # 93
+    assert watching.AGAIN.failed().seconds(1.0) >= 5.0
+    assert watching.STREAM_SECONDS == 30.0  # 93
 
 
 async def test_no_stream_makes_the_socket_anew(watched, at_once, monkeypatch):  # 93, #133725
-    monkeypatch.setattr(registration, "WATCHER_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "STREAM_SECONDS", 0.05)
     watched.watched.mkdir(parents=True)
     async with watched.agent() as agent:
         await watched.until(lambda: watched.sockets(watched.watched))
         first = watched.sockets(watched.watched)
         await watched.until(lambda: watched.sockets(watched.watched) not in ([], first))
         await watched.until(lambda: "nobody came" in reason(agent, FOO) or phases(agent)[FOO] is Phase.REGISTERING)
-        monkeypatch.setattr(registration, "WATCHER_SECONDS", 30.0)
+        monkeypatch.setattr(watching, "STREAM_SECONDS", 30.0)
         await watched.kubelet.start()
         await watched.allocatable(FOO, 1)
 
@@ -131,7 +131,7 @@ async def test_own_socket_removed_while_no_kubelet_is_there(watched, at_once):
 
 async def test_directory_comes_later_and_again(watched, monkeypatch):  # 11
     """Seen at once, whatever pause after failures there would be."""
-    monkeypatch.setattr(registration, "OFFER_AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(watching, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
     async with watched.agent() as agent:
         await watched.until(lambda: phases(agent) == {FOO: Phase.WAITING})
         await watched.until(lambda: "cannot be made" in reason(agent, FOO))
@@ -151,7 +151,7 @@ async def test_directory_made_anew(watched, at_once):
 
 
 async def test_dropped_stream(watched, at_once, monkeypatch):
-    monkeypatch.setattr(registration, "WATCHER_SECONDS", 0.1)
+    monkeypatch.setattr(watching, "STREAM_SECONDS", 0.1)
     await watched.kubelet.start()
     async with watched.agent():
         await watched.allocatable(FOO, 1)

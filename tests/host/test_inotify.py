@@ -211,6 +211,8 @@ def test_what_cannot_be_watched_is_a_fault_with_a_reason(tree, play, monkeypatch
         monkeypatch.setattr(inotify.inotify_simple, "INotify", refuse)
         async with PathWatch(tree.root, Heard()) as watch:
             watch.watch({"/dev"})
-            assert watch.faults == {"/dev": "inotify: Too many open files"}
+            assert watch.faults == {
+                "/dev": "inotify: Too many open files (sysctl fs.inotify.max_user_instances may be too low)"
+            }
 
     play(scene())

@@ -1,0 +1,174 @@
+"""Offering: the lives of the resources that the kubelet is offered; how each begins, moves, retires, returns, ends.
+
+Each resource has one task, from its first socket to its last. What is wanted of it may change at any moment; the task
+looks at it again whenever something has ended, so two registrations of one resource are never there together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from agent.core.phase import Phase
+from agent.first import first
+from agent.host.presence import Presence
+from agent.kubelet.call import Unexpected
+from agent.kubelet.endpoint import Endpoint
+from agent.kubelet.plugin import Granting
+from agent.kubelet.socket_file import new_generation
+from agent.kubelet.wire import ListEncoder
+from agent.registration import keep_registered
+from agent.registry import Registry
+from agent.status import Status
+from agent.watched import keep_offered
+
+FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
+
+log = logging.getLogger("agent")
+
+
+class _Offer:
+    """What is wanted of one resource.
+
+    way: how it registers. leaving: it is to end, when the kubelet has its last list.
+    """
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.leaving = False
+        self.encoder = ListEncoder()
+        self.changed = asyncio.Event()
+        self.life: asyncio.Task[None] | None = None
+
+    def want(self, way: str, *, leaving: bool) -> None:
+        """Want something of it; its life goes on from there."""
+        self.way, self.leaving = way, leaving
+        self.changed.set()
+
+
+class Offering:
+    """Offers resources to the kubelet.
+
+    Args:
+        registry, granting: what the endpoints serve.
+        status: told what becomes of each.
+        kubelet: the kubelet's socket; ours for `socket` are made beside it.
+        watcher: a socket in the plugin watcher's directory that is never there; ours for `watcher` are made beside it.
+        unexpected: told of every defect that came up in a call.
+        forget: called with a resource that has ended because it retired.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        granting: Granting,
+        status: Status,
+        *,
+        kubelet: Presence,
+        watcher: Presence,
+        unexpected: Unexpected,
+        forget: Callable[[str], None],
+    ) -> None:
+        self._registry = registry
+        self._granting = granting
+        self._status = status
+        self._kubelet = kubelet
+        self._watcher = watcher
+        self._unexpected = unexpected
+        self._forget = forget
+        self._offers: dict[str, _Offer] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    @property
+    def offered(self) -> int:
+        """How many resources are offered."""
+        return len(self._offers)
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Offer what is added, until that event; every stream and socket is gone when this returns."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                await until.wait()
+            finally:
+                self._tasks = None
+            for offer in self._offers.values():
+                if offer.life is not None:
+                    offer.life.cancel()
+
+    def add(self, ways: Mapping[str, str]) -> None:
+        """Offer those resources that are not offered yet, each in its way; none any more once all is to end."""
+        for name, way in ways.items():
+            if self._tasks is not None and name not in self._offers:
+                self._status.add(name)
+                offer = self._offers[name] = _Offer(way)
+                offer.life = self._tasks.create_task(self._live(name, offer), name=name)
+
+    def keep(self, ways: Mapping[str, str]) -> None:
+        """Let those that are offered already stay, in these ways, even if they were about to end."""
+        for name in ways.keys() & self._offers.keys():
+            self._offers[name].want(ways[name], leaving=False)
+
+    def retire(self, name: str) -> None:
+        """End a resource when the kubelet has its last list, unless it is kept after all."""
+        offer = self._offers.get(name)
+        if offer is None:
+            self._forget(name)
+        else:
+            offer.want(offer.way, leaving=True)
+
+    async def _live(self, name: str, offer: _Offer) -> None:
+        """One resource with the kubelet, until it has left."""
+        while not offer.leaving:
+            await first(self._kept(name, offer), self._otherwise(name, offer))
+        # Nothing waits between the question and this: whoever wants it back now begins anew.
+        del self._offers[name]
+        self._forget(name)
+        self._registry.forget(name)
+        self._status.remove(name)
+        log.info("%s: retired", name)
+
+    async def _kept(self, name: str, offer: _Offer) -> None:
+        """Keep it with the kubelet in its present way, until cancelled."""
+
+        def report(phase: Phase, reason: str) -> None:
+            self._status.phase(name, phase, reason)
+
+        def serve() -> AbstractAsyncContextManager[Endpoint]:
+            return Endpoint.serve(
+                os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
+                name,
+                new_generation(),
+                self._registry,
+                self._granting,
+                unexpected=self._unexpected,
+                encoder=offer.encoder,
+                watcher=watcher,
+            )
+
+        watcher = offer.way == "watcher"
+        if watcher:
+            await keep_offered(serve, self._watcher.stirred, report)
+        else:
+            await keep_registered(name, serve, self._kubelet, report)
+
+    async def _otherwise(self, name: str, offer: _Offer) -> None:
+        """Return when it is to be registered in another way, or when it leaves and the kubelet has its last list."""
+        way = offer.way
+        while True:
+            offer.changed.clear()
+            if offer.way != way:
+                return
+            if not offer.leaving:
+                await offer.changed.wait()
+                continue
+            try:
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self._registry.delivered([name])
+            except TimeoutError:
+                log.debug("%s: the kubelet did not take its last list", name)
+            if offer.leaving:
+                return
