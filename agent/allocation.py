@@ -26,7 +26,7 @@ from agent.scanners import catalog
 from agent.scanners.reading import HostReader, at_hand
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
-DELIVERY_SECONDS = 0.3
+DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
 
 

@@ -8,6 +8,8 @@ import time
 import pytest
 
 from agent import allocation
+from agent.core.device import Health
+from agent.core.grant import Refused
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
@@ -157,6 +159,19 @@ async def test_gone_is_told_before_it_is_refused(node):  # 59
         await ask(node, ["foo0"])
     assert raised.value.status.name == "FAILED_PRECONDITION"
     assert [seen.healthy for seen in node.kubelet.lists[before:] if seen.resource == FOO] == [{"foo1", "foo2"}]
+
+
+async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(node):  # 59, 32
+    for name in ("foo3", "foo4", "foo5"):
+        node.plug(name)
+        await node.until(lambda: name in node.kubelet.lists.of(FOO)[-1].healthy)  # noqa: B023
+    node.running._nodes.watch(())
+    node.unplug("foo0")
+    with pytest.raises(Refused, match="foo0"):
+        await node.running.allocation.allocate(FOO, ["foo0"])
+    assert node.running.registry.current(FOO).count(Health.UNHEALTHY) == 1
+    async with asyncio.timeout(0.05):
+        await node.running.registry.delivered([FOO])
 
 
 async def test_known_to_be_unhealthy_is_refused(node):  # 59
