@@ -7,19 +7,20 @@ unless it is held; an id stands in one list at a time, and leaves the old list b
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate
-from agent.core.device import Device, Snapshot, list_bytes, list_order, unhealthy
-from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft
+from agent.core.device import Device, Snapshot, list_bytes, unhealthy
+from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
 from agent.core.join import Unlisted, join
 from agent.core.look import Look
 from agent.core.resource import SHARE_MARK, ResourceSpec
+from agent.core.settled import Settled, settle
 
 LIST_LIMIT = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL = "the kubelet's list is full (4 MiB)"
+_NONE: Mapping[str, Candidate] = {}
 _SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
 
 
@@ -29,7 +30,7 @@ class Assembly:
 
     moving: whether something waits only for another list to be delivered; assemble again when that is done.
     next_at: monotonic seconds at which an absent device is to be forgotten; None if none is.
-    settled: resources of which every candidate is in the list and nothing else is, as they were when that was found.
+    settled: what is known of lists that need not be gone through again.
     """
 
     snapshots: Mapping[str, Snapshot]
@@ -37,19 +38,6 @@ class Assembly:
     moving: bool = False
     next_at: float | None = None
     settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What a list was made of that came out as it was before; as long as all three are the same objects, it will."""
-
-    spec: ResourceSpec
-    candidates: Mapping[str, Candidate]
-    snapshot: Snapshot
-
-    def still(self, spec: ResourceSpec, candidates: Mapping[str, Candidate], snapshot: Snapshot) -> bool:
-        """Whether nothing has changed; what pods hold and the time make no difference to devices that are there."""
-        return self.spec is spec and self.candidates is candidates and self.snapshot is snapshot
 
 
 def assemble(
@@ -71,7 +59,7 @@ def assemble(
         held: ids (as the kubelet sees them) that a pod may hold.
         previous: the lists as last told; at start, those of the state file.
         now: monotonic seconds, for how long something is gone.
-        settled: that of the last assembly; what is settled and unchanged is not gone through again.
+        settled: that of the last assembly.
     """
     settled = settled or {}
     present = Present(look, Held(held), now)
@@ -79,24 +67,22 @@ def assemble(
     drafts: dict[str, Draft] = {}
     for spec in specs:
         old = previous.get(spec.name) or Snapshot(spec.name)
-        known, offers = settled.get(spec.name), candidates.get(spec.name, {})
-        if known is not None and known.still(spec, offers, old):
-            drafts[spec.name] = Draft(spec.name, list(old.devices))
+        known, offers = settled.get(spec.name), candidates.get(spec.name, _NONE)
+        if known is not None and known.spec is spec and known.snapshot is old:
+            drafts[spec.name] = known.draft(offers, present)
         else:
-            drafts[spec.name] = draft(old, spec, {**offers}, present)
+            drafts[spec.name] = draft(spec, old.devices, {**offers}, present)
     for name, old in previous.items():
         if name not in drafts:
-            drafts[name] = draft(old, None, {}, present)
+            drafts[name] = retired(name, old.devices, present.held)
     unlisted, moving = join(specs, drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
     partly = {left_out.resource for left_out in unlisted}
     again = {
-        spec.name: Settled(spec, candidates[spec.name], snapshots[spec.name])
+        spec.name: known
         for spec in specs
-        if spec.name in candidates
-        and spec.name not in partly
-        and snapshots[spec.name] is previous.get(spec.name)
-        and _all_there(drafts[spec.name])
+        if spec.name not in partly
+        and (known := settle(spec, candidates.get(spec.name, _NONE), drafts[spec.name], snapshots[spec.name]))
     }
     deadlines = (
         device.gone_since + FORGET_SECONDS
@@ -107,30 +93,16 @@ def assemble(
     return Assembly(snapshots, tuple(unlisted), moving, min(deadlines, default=None), again)
 
 
-def _all_there(made: Draft) -> bool:
-    """Whether it says no more than that every device is in its place."""
-    return not (made.added or made.gone or made.leaving or made.freed or made.newcomers)
-
-
 def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unlisted]) -> Snapshot:
     """The draft as a list: in order, one rule for topology, within the kubelet's limit; the old one if it is equal."""
-    others = [*made.added, *made.gone.values(), *made.remainder()]
-    if old is not None and not others and old.devices == tuple(made.settled):
+    if old is not None and made.unchanged and not made.freed:
         return old
-    devices = _in_order(made.settled, others)
+    made.gather()
+    devices = in_order([*made.settled], [*made.gone.values(), *made.remainder()])
     if sum(map(len, devices)) > _SURELY_WITHIN:
         devices = _within_limit(devices, made.resource, held, unlisted)
     fresh = tuple(_one_topology(devices, old))
     return old if old is not None and old.devices == fresh else Snapshot(made.resource, fresh)
-
-
-def _in_order(devices: list[Device], others: list[Device]) -> list[Device]:
-    """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
-    if len(others) * 16 > len(devices):
-        return sorted((*devices, *others), key=list_order)
-    for device in others:
-        insort(devices, device, key=list_order)
-    return devices
 
 
 def _one_topology(devices: list[Device], old: Snapshot | None) -> list[Device]:

@@ -7,12 +7,13 @@ while a pod may hold it) or *freed* (in no list any more).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from agent.core.candidate import Candidate
-from agent.core.device import Device, Health, Snapshot, split_share, unhealthy
+from agent.core.device import Device, Health, list_order, split_share, unhealthy
 from agent.core.look import Look
 from agent.core.resource import ResourceSpec
 
@@ -63,6 +64,14 @@ class Present:
             (host.place, host.stamp) == (device.place, device.stamp) for host in sighting.devices
         )
 
+    def forgets(self, device: Device) -> bool:
+        """Whether a device has been gone for so long that it leaves its list."""
+        return (
+            device.gone_since is not None
+            and self.now >= device.gone_since + FORGET_SECONDS
+            and not self.held.holds(device)
+        )
+
 
 @dataclass(slots=True)
 class Draft:
@@ -75,6 +84,7 @@ class Draft:
     freed: devices of the old list that this one does not have.
     newcomers: by key. known: the id that one had in its place before; key to id.
     doubtful: the gone devices that a newcomer may be; key to ids.
+    unchanged: it began as the old list, and is that still unless something is freed.
     """
 
     resource: str
@@ -86,6 +96,12 @@ class Draft:
     newcomers: dict[str, Candidate] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
     doubtful: dict[str, list[str]] = field(default_factory=dict)
+    unchanged: bool = False
+
+    def gather(self) -> None:
+        """Put those that were added among the others."""
+        self.settled = in_order(self.settled, self.added)
+        self.added = []
 
     def devices(self) -> Iterator[Device]:
         """All that are in it by now; of two that are in each other's way the one that gives way first."""
@@ -112,23 +128,27 @@ class Draft:
         return [part for device in self.leaving if (part := _above(device, covered.get(device.form, 0))) is not None]
 
 
-def draft(old: Snapshot, spec: ResourceSpec | None, candidates: dict[str, Candidate], present: Present) -> Draft:
+def draft(
+    spec: ResourceSpec,
+    devices: Iterable[Device],
+    candidates: dict[str, Candidate],
+    present: Present,
+    settled: Sequence[Device] = (),
+) -> Draft:
     """The draft of one resource, without its newcomers.
 
     Args:
-        old: its list as last told.
-        spec: its entry; none if it retires.
+        spec: its entry.
+        devices: its list as last told, in order, but for those of `settled`.
         candidates: by key; they are used up.
         present: where the old devices are looked for.
+        settled: devices that are known to be in their place, in list order; their candidates are not among the others.
     """
-    made = Draft(old.resource, newcomers=candidates)
-    if spec is None:
-        for device in old.devices:
-            made.leave(device, RETIRED, present.held)
-        return made
+    made = Draft(spec.name, [*settled], newcomers=candidates)
+    there = made.added if settled else made.settled
     others: list[Device] = []
     whole = spec.shares is None
-    for device in old.devices:
+    for device in devices:
         candidate = candidates.get(device.key)
         if (
             candidate is not None
@@ -138,12 +158,29 @@ def draft(old: Snapshot, spec: ResourceSpec | None, candidates: dict[str, Candid
             and not device.first_share
         ):
             del candidates[device.key]
-            made.settled.append(_settled(made, device, candidate, spec, present.held))
+            there.append(_settled(made, device, candidate, spec, present.held))
         else:
             others.append(device)
     if others:
         _judge(made, others, spec, present)
     return made
+
+
+def retired(resource: str, devices: Iterable[Device], held: Held) -> Draft:
+    """The draft of a resource that has no entry any more."""
+    made = Draft(resource)
+    for device in devices:
+        made.leave(device, RETIRED, held)
+    return made
+
+
+def in_order(devices: list[Device], others: Sequence[Device]) -> list[Device]:
+    """All in list order, in which `devices` are already: a few others are put in place, many are sorted in."""
+    if len(others) * 16 > len(devices):
+        return sorted((*devices, *others), key=list_order)
+    for device in others:
+        insort(devices, device, key=list_order)
+    return devices
 
 
 def offered(candidate: Candidate, id: str, shares: int | None) -> Device:  # noqa: A002  the API's own word
@@ -167,7 +204,7 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
     for key in sorted(made.newcomers):
         candidate = made.newcomers[key]
         places.setdefault(candidate.device.place, []).append(candidate)
-    filled = {device.place for device in made.settled} | set(places)
+    filled = {device.place for there in (made.settled, made.added) for device in there}.union(places)
     # Of several that were in one place the last to go comes first.
     for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
         here = places.get(device.place, [])
@@ -215,10 +252,10 @@ def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSp
 
 def _absent(made: Draft, device: Device, reason: str, spec: ResourceSpec, present: Present) -> bool:
     """Keep a device that the host does not show, unless it may be forgotten."""
-    since = present.now if device.gone_since is None else device.gone_since
-    if present.now >= since + FORGET_SECONDS and not present.held.holds(device):
+    if present.forgets(device):
         made.freed.append(device)
         return False
+    since = present.now if device.gone_since is None else device.gone_since
     if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
         made.leave(replace(device, first_share=spec.shares), RETIRED, present.held)
         device = replace(device, shares=spec.shares)

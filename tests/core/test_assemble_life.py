@@ -1,6 +1,8 @@
 """Any life of a machine, its pods and its configuration: rules that hold of each list on the way."""
 
 import random
+from dataclasses import replace
+from functools import cache
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -50,6 +52,20 @@ class Machine:
         return frozenset()
 
 
+def as_before(seen, before):
+    """The look in which whatever is as it was is the same object, as in one that looks at what is touched."""
+    sightings = {
+        key: before.sightings[key] if before.sightings.get(key) == sighting else sighting
+        for key, sighting in seen.sightings.items()
+    }
+    offers = {**Look(seen.listing, sightings).candidates()}
+    for name, found in before.candidates().items():
+        if list(map(id, found.values())) == list(map(id, offers.get(name, {}).values())):
+            offers[name] = found
+    return replace(seen, sightings=sightings, _offers=offers)
+
+
+@cache
 def entry(name, shares, ids):
     """Takes what says its kind; the last takes two kinds, and so what others leave."""
     kinds = [name[-1]] if name != RESOURCES[-1] else ["a", "c"]
@@ -189,7 +205,7 @@ class Life(RuleBasedStateMachine):
         self.now += 1.0
         if looked:
             self.configured = self.specs()
-            self.seen = self.machine.look(self.configured)
+            self.seen = as_before(self.machine.look(self.configured), self.seen)
         seen = self.seen
         for _ in range(4):
             assembly = self.assemble(seen)
