@@ -14,6 +14,7 @@ from tests.node.node import Node
 
 BUILD = Path(__file__).parent.parent / "kubelet" / "build"
 NO_GO = 3  # exit code of BUILD
+MEASURED: list[str] = []
 TAIL = 60  # lines of a log that are shown of a test that failed
 
 
@@ -21,6 +22,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("kubelet")
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in MEASURED:
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def report():
+    """Says something at the end of the run, however it went."""
+    return MEASURED.append
 
 
 def unable(reason: str):

@@ -76,7 +76,7 @@ def test_restarted_ten_times(node, serving):
 
 
 @pytest.mark.timeout(400)
-def test_static_pods_with_devices_are_admitted_after_a_reboot(node, serving, record_property):
+def test_static_pods_with_devices_are_admitted_after_a_reboot(node, serving, report):
     """In the order of the unit: the kubelet is started when the agent is ready, and does not wait for it.
 
     The kubelet's first pod comes 0 to 200 ms after its registry, by a timer of its own that no plugin has a say in;
@@ -103,7 +103,6 @@ def test_static_pods_with_devices_are_admitted_after_a_reboot(node, serving, rec
             node.running(pod)
         else:
             assert node.nodes(pod).keys() == {"/dev/it0"}
-    summary = f"{REBOOTS - len(failures)} of {REBOOTS} admitted, the goal is {GOAL}"
-    record_property("admitted", summary)
-    print(summary, *boots, sep="\n")
+    report(f"reboots: {REBOOTS - len(failures)} of {REBOOTS} admitted, the goal is {GOAL}")
+    print(*boots, sep="\n")
     assert sum(window > FAIR for window in failures) <= 1, boots
