@@ -21,7 +21,8 @@ class Candidate:
     numa: its NUMA nodes; empty where none is known.
     nodes: its device nodes, as far as they are there.
     fault: why it cannot be handed out now (a required node is missing); empty if it can.
-    possible: what the other alternatives might say if their words were there.
+    possible: what the other alternatives might say if their words were there. While one is still to come, those after
+        it are among them: that one goes before.
     """
 
     resource: str
@@ -43,12 +44,14 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable
     ids: dict[str, None] = {}
     unnamed = ""
     possible: list[Pattern] = []
+    pending = False
     for text in spec.id:
         written = text.write(fact)
-        if isinstance(written, str) and written:
+        if isinstance(written, str) and written and not pending:
             ids[clean_id(written, spec.suffix_length)] = None
             continue
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
+        pending = pending or (isinstance(written, Absent) and written.pending)
         possible.append(_possible(text, fact))
     numa = fact("numa")
     nodes, fault = _nodes(spec.nodes, fact, node)

@@ -102,12 +102,18 @@ class Clause:
     origin: Origin
 
     def failing(self, fact: Callable[[str], Value | Absent]) -> tuple[Line, Value | Absent] | None:
-        """The first line that does not hold, with what was read for it; none if the clause holds."""
+        """The first line that does not hold, with what was read for it; none if the clause holds.
+
+        A line over a word that is still to come neither holds nor fails: it is named if no other fails.
+        """
+        pending: tuple[Line, Value | Absent] | None = None
         for line in self.lines:
             value = fact(line.word)
-            if not holds(line.test, line.kind, value):
+            if isinstance(value, Absent) and value.pending:
+                pending = pending or (line, value)
+            elif not holds(line.test, line.kind, value):
                 return line, value
-        return None
+        return pending
 
 
 def holds(test: Test, kind: Kind, value: Value | Absent) -> bool:

@@ -50,13 +50,17 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The first clause of an entry that turned a device down: its address, where it stands, and what was read."""
+    """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
+
+    undecided: it rests on what is still to come; until then no later entry has the device either (rulings 7).
+    """
 
     resource: str
     address: str
     written: str
     here: str
     origin: Origin
+    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +138,17 @@ def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | N
         unread = _unreadable(clause, fact)
         if unread is not None:
             line, value = unread
+            if value.pending:
+                return _refusal(spec, line, _shown(value), undecided=True)
             return _refusal(spec, line, f"could not be read ({value.reason}), so it stays excluded")
         if clause.lines and clause.failing(fact) is None:
             first = clause.lines[0]
             return _refusal(spec, first, _shown(fact(first.word)))
     failing = spec.match.failing(fact)
-    return _refusal(spec, failing[0], _shown(failing[1])) if failing else None
+    if failing is None:
+        return None
+    line, here = failing
+    return _refusal(spec, line, _shown(here), undecided=isinstance(here, Absent) and here.pending)
 
 
 def _renewed(
@@ -194,6 +203,8 @@ def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice]
             taken = candidate(spec, device, _facts(device, reader), node)
             break
         refusals.append(refusal)
+        if refusal.undecided:
+            break
     devices = tuple(by_source.values())
     consulted = frozenset(paths).union(*(reader.consulted(device) for device in devices))
     return Sighting(devices, taken, tuple(refusals), consulted)
@@ -204,19 +215,19 @@ def _facts(device: HostDevice, reader: Reader) -> Fact:
 
 
 def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:
-    """A line of an exclusion that could not be read while no other line rules the exclusion out (rulings G.1)."""
+    """A line of an exclusion that could not be read, or not yet, while no other line rules it out (rulings G.1)."""
     doubt = None
     for line in clause.lines:
         value = fact(line.word)
-        if isinstance(value, Absent) and value.unread:
+        if isinstance(value, Absent) and (value.unread or value.pending):
             doubt = doubt or (line, value)
         elif not holds(line.test, line.kind, value):
             return None
     return doubt
 
 
-def _refusal(spec: ResourceSpec, line: Line, here: str) -> Refusal:
-    return Refusal(spec.name, line.address, line.written, here, line.origin)
+def _refusal(spec: ResourceSpec, line: Line, here: str, *, undecided: bool = False) -> Refusal:
+    return Refusal(spec.name, line.address, line.written, here, line.origin, undecided)
 
 
 def _shown(value: Value | Absent) -> str:

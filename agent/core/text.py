@@ -72,7 +72,7 @@ class Text:
                 continue
             value = fact(piece.word)
             if isinstance(value, Absent):
-                return Absent(f"{piece.word}: {value.reason}", value.unread)
+                return Absent(f"{piece.word}: {value.reason}", value.unread, value.pending)
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")

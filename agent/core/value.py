@@ -30,10 +30,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A fact that is not there. `unread`: it may be there, but could not be read."""
+    """A fact that is not there. `unread`: it may be there, but could not be read. `pending`: it is still to come."""
 
     reason: str
     unread: bool = False
+    pending: bool = False
 
 
 class OperandError(ValueError):

@@ -1,6 +1,8 @@
 """The machine under a root prefix: every read of /sys, /proc, /dev and /run goes through `Root`.
 
-Paths go in and come out without the prefix. Nothing raises for what the machine lacks, and nothing blocks.
+Paths go in and come out without the prefix. Nothing raises for what the machine lacks. Nothing is opened that is known
+to wait, yet the kernel may ask the hardware for what a file of sysfs says: only names below /dev, and the names and
+links of sysfs, are in memory.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import os
 import re
 import stat
 import threading
+import time
+from math import inf
 from typing import NamedTuple
 
 from agent.core.device import Node
@@ -203,6 +207,15 @@ class Root:
             return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
         except (OSError, ValueError):
             return ""
+
+    def age(self, path: str) -> float:
+        """Seconds since it was made, or last changed hands; infinite if it is not there or the clock was set back."""
+        host = self._host(path)
+        try:
+            age = inf if isinstance(host, Absent) else time.time() - os.stat(host).st_ctime
+        except (OSError, ValueError):
+            return inf
+        return age if age >= 0 else inf
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to, links followed."""

@@ -1,5 +1,9 @@
 """The udev database, read as the files it is: /run/udev/data, one for each device that udev has dealt with.
 
+udev writes one for every device with a node and for every network interface, when it has applied its rules to it; until
+then nobody can tell what it will say. Such a device has been there since its node and its directory were made, and if
+udev has said nothing after `NEW_SECONDS`, it will not: it came while no udevd ran. The next sweep finds that out.
+
 Layout of a file: lines `E:KEY=VALUE` are properties (systemd, src/libsystemd/sd-device/device-private.c); its name
 is `c10:229`, `b7:0`, `n3` (a network interface's index) or `+subsystem:name`.
 """
@@ -15,21 +19,30 @@ from agent.host.root import Root
 DATABASE = "/run/udev/data"
 CONTROL = "/run/udev/control"  # udevd listens here: it is there exactly while udevd runs
 
+NEW_SECONDS = 10.0
+NOT_YET = "udev has not finished with it"
+
 _LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names outgrows a page
 
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """The properties of one device; `from_udev` is false where the machine has no udev database."""
+    """The properties of one device.
+
+    from_udev: false where the machine has no udev database. pending: udev has yet to say what it knows.
+    """
 
     values: Mapping[str, str]
     from_udev: bool
+    pending: bool = False
 
     def get(self, name: str) -> str | Absent:
         """One property, or why there is none."""
         value = self.values.get(name)
         if value is not None:
             return value
+        if self.pending:
+            return Absent(NOT_YET, pending=True)
         where = "udev says no such property" if self.from_udev else "no udev database here, and uevent does not say it"
         return Absent(where)
 
@@ -43,11 +56,13 @@ def properties(root: Root, directory: str) -> Properties:
     """The properties of the device with that directory below /sys: its `uevent`, and what udev adds to it."""
     values = uevent(root, directory)
     if not has_database(root):
-        return Properties(values, from_udev=False)
+        return Properties(values, from_udev=False, pending=_pending(root, directory, values))
     data = root.head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
-    if not isinstance(data, Absent):
-        lines = data.decode("utf-8", "surrogateescape").splitlines()
-        values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
+    if isinstance(data, Absent):
+        pending = not data.unread and _pending(root, directory, values)
+        return Properties(values, from_udev=True, pending=pending)
+    lines = data.decode("utf-8", "surrogateescape").splitlines()
+    values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
     return Properties(values, from_udev=True)
 
 
@@ -55,6 +70,14 @@ def uevent(root: Root, directory: str) -> dict[str, str]:
     """The lines `KEY=value` of a device's `uevent`, as the kernel would send them."""
     text = root.read(f"{directory}/uevent")
     return {} if isinstance(text, Absent) else _pairs(text.splitlines())
+
+
+def _pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
+    """Whether udev is there and has yet to write the file of a device that gets one."""
+    if "MAJOR" not in values and "IFINDEX" not in values:
+        return False
+    places = [directory, f"/dev/{values['DEVNAME'].removeprefix('/dev/')}"] if "DEVNAME" in values else [directory]
+    return root.exists(CONTROL) and all(root.age(place) < NEW_SECONDS for place in places)
 
 
 def _file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:

@@ -111,8 +111,9 @@ def _subsystem(sight: Sight, thing: Thing) -> Value | Absent:
 def _path_id(sight: Sight, thing: Thing) -> Value | Absent:
     if not thing.directory:
         return Absent("it sits on no bus")
-    said = sight.properties(thing.directory).values.get("ID_PATH")
-    return said or path_id(sight, thing.directory)
+    properties = sight.properties(thing.directory)
+    said = properties.values.get("ID_PATH") or path_id(sight, thing.directory)
+    return properties.get("ID_PATH") if isinstance(said, Absent) and properties.pending else said
 
 
 def _numa(sight: Sight, thing: Thing) -> Value | Absent:

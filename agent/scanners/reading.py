@@ -72,7 +72,7 @@ class HostReader:
                 found.extend(value)
             elif not isinstance(value, Absent):
                 found.append(value)
-            elif value.unread or len(values) == 1:
+            elif value.unread or value.pending or len(values) == 1:
                 return value
         return tuple(found)
 

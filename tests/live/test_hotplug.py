@@ -9,6 +9,7 @@ from agent import held
 from agent.core import holding
 from agent.core.touched import EVERYTHING
 from agent.core.value import Absent
+from agent.host import udev
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
 from agent.kubelet.simulated.errors import PodRefused
@@ -561,3 +562,72 @@ async def test_udev_words_come_from_the_database_or_from_uevent_without_one(rig)
         tree.file("/run/udev/data/c240:0", "I:1\nE:MODEL=bad\n")
         agent.tracker.nudge(kernel_event("/sys/devices/virtual/npu/npu0", "npu"))
         await rig.until(lambda: last(rig.kubelet, FOO) == {"npu1": HEALTHY})
+
+
+# ---------------------------------------------------------------- before udev has finished
+
+CAMERA = 'source = { subsystem = "video4linux" }\n'
+BY_SERIAL = f'[[resource]]\nname = "{FOO}"\n{CAMERA}id = ["{{udev.ID_SERIAL_SHORT}}", "{{path_id}}"]\n'
+CAPTURES = (
+    f'[[resource]]\nname = "{FOO}"\n{CAMERA}id = "{{name}}"\n'
+    '[resource.match]\nudev.ID_V4L_CAPABILITIES = [{ like = "*:capture:*" }, { exists = false }]\n'
+)
+ALL_OTHERS = f'[[resource]]\nname = "{BAR}"\n{CAMERA}id = "{{name}}-other"\n[resource.give.nodes]\nit = "{{node}}"\n'
+GIVES = '[resource.give.nodes]\nit = "{node}"\n'
+EXCLUDES = (
+    f'[[resource]]\nname = "{FOO}"\n{CAMERA}id = "{{name}}"\n'
+    '[resource.exclude.in_use]\nudev.ID_V4L_CAPABILITIES = { not = "x" }\n'
+)
+
+
+def camera(tree):
+    """One that udev has not dealt with yet, on a machine where udevd runs."""
+    tree.file("/run/udev/control")
+    tree.at("/run/udev/data").mkdir(parents=True)
+    port = f"{tree.pci('0000:00:14.0')}/usb1/1-1"
+    return tree.class_device(f"{port}/1-1:1.0/video4linux/video0", "video4linux", "video0", 81, 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "said", "then"),
+    [
+        (BY_SERIAL, "ID_SERIAL_SHORT=SER1", {"SER1": HEALTHY}),
+        (BY_SERIAL, "ID_MODEL=x", {"pci-0000_00_14.0": HEALTHY}),
+        (CAPTURES, "ID_V4L_CAPABILITIES=:capture:", {"video0": HEALTHY}),
+        (CAPTURES, "ID_V4L_CAPABILITIES=:meta:", {}),
+        (EXCLUDES, "ID_V4L_CAPABILITIES=x", {"video0": HEALTHY}),
+    ],
+)
+async def test_what_udev_has_not_finished_with_waits(rig, written, said, then):
+    directory = camera(rig.tree)
+    rig.serve(written + GIVES, ALL_OTHERS)
+    async with rig.kubelet, rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        assert (last(rig.kubelet, FOO), last(rig.kubelet, BAR)) == ({}, {})
+        rig.tree.file("/run/udev/data/c81:0", f"I:1\nE:{said}\n")
+        agent.tracker.nudge(kernel_event(directory, "video4linux"))
+        await agent.tracker.looked()
+        there = last(rig.kubelet, FOO)
+        await rig.until(lambda: last(rig.kubelet, FOO) or last(rig.kubelet, BAR))
+        there = last(rig.kubelet, FOO)
+        assert {name.replace(":", "_"): health for name, health in there.items()} == then
+        assert last(rig.kubelet, BAR) == ({} if then else {"video0-other": HEALTHY})
+
+
+async def test_what_udev_never_deals_with_waits_no_longer(rig, monkeypatch):
+    camera(rig.tree)
+    rig.serve(BY_SERIAL + GIVES)
+    async with rig.kubelet, rig.agent() as agent:
+        await rig.streaming(FOO)
+        monkeypatch.setattr(udev, "NEW_SECONDS", 0.0)
+        agent.tracker.nudge()
+        await rig.until(lambda: last(rig.kubelet, FOO) == {"pci-0000:00:14.0": HEALTHY})
+
+
+async def test_without_udevd_nothing_waits(rig):
+    camera(rig.tree)
+    rig.tree.at("/run/udev/control").unlink()
+    rig.serve(BY_SERIAL + GIVES)
+    async with rig.kubelet, rig.agent():
+        await rig.streaming(FOO)
+        await rig.until(lambda: last(rig.kubelet, FOO) == {"pci-0000:00:14.0": HEALTHY})
