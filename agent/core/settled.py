@@ -35,19 +35,18 @@ class Settled:
 
     def draft(self, candidates: Mapping[str, Candidate], present: Present) -> Draft:
         """The draft with these candidates; only what differs is judged."""
+        gone = {device.id: device for device in self.gone}
         if self.still(candidates, present):
-            gone = {device.id: device for device in self.gone}
             return Draft(self.spec.name, list(self.there), gone=gone, unchanged=True)
         before = self.candidates
         changed = {key for key, found in candidates.items() if before.get(key) is not found}
         changed.update(key for key in before if key not in candidates)
-        doubtful = [device for device in self.there if device.key in changed]
         return draft(
             self.spec,
-            (*doubtful, *self.gone),
+            [device for device in self.snapshot.devices if device.key in changed or device.id in gone],
             {key: candidates[key] for key in changed if key in candidates},
             present,
-            [device for device in self.there if device.key not in changed] if doubtful else self.there,
+            [device for device in self.there if device.key not in changed],
         )
 
 
