@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.core.clause import Clause, Origin
 from agent.core.text import Text
@@ -14,9 +15,11 @@ GRANT_WORDS = frozenset(
 SHARE_SUFFIX = 8  # characters of the mark and the largest number
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A place to look: its kind and what the kind needs (node: patterns; subsystem: one name; pci: nothing)."""
+class Source(NamedTuple):
+    """A place to look: its kind and what the kind needs (node: patterns; subsystem: one name; pci: nothing).
+
+    A tuple, for it is the key of all that is listed.
+    """
 
     kind: str
     arguments: tuple[str, ...] = ()

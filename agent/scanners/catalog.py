@@ -71,7 +71,7 @@ def listing(root: Root, sources: Iterable[Source], previous: Listing | None, tou
         known = previous is not None and source in previous.found
         before = _found(previous, source)
         scanner = KINDS[source.kind]
-        if known and not scanner.concerns(source, touched):
+        if known and not scanner.concerns(source, before, touched):
             now = before
         else:
             try:

@@ -23,6 +23,12 @@ def is_glob(text: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def literal(glob: str) -> str:
+    """What all that it fits begins with."""
+    return re.split(r"[*?[]", glob, maxsplit=1)[0]
+
+
+@lru_cache(maxsize=1024)
 def fitting(component: str) -> Callable[[str], bool]:
     """Whether a name fits; a hidden one only where the pattern begins with its dot.
 
@@ -30,11 +36,11 @@ def fitting(component: str) -> Callable[[str], bool]:
     """
     if not is_glob(component):
         return component.__eq__
-    literal = re.split(r"[*?[]", component, maxsplit=1)[0]
-    matches = None if component == f"{literal}*" else pattern(component).matches
+    begins = literal(component)
+    matches = None if component == f"{begins}*" else pattern(component).matches
 
     def fit(name: str) -> bool:
-        if not name.startswith(literal) or (name[:1] == "." and not literal):
+        if not name.startswith(begins) or (name[:1] == "." and not begins):
             return False
         return matches is None or matches(name)
 

@@ -15,7 +15,7 @@ from agent.core.resource import Source
 from agent.core.touched import Touched
 from agent.core.value import Absent, Kind, natural
 from agent.host.root import Root
-from agent.scanners.globs import expand, fits_path, fitting, is_glob
+from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal
 from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
 from agent.scanners.words import Sight, Word, table
@@ -56,10 +56,19 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return previous if found == previous else found
 
 
-def concerns(source: Source, touched: Touched) -> bool:
-    """See `Scanner.concerns`; links may lead anywhere below /dev."""
-    del source
-    return touched.everything or any(path == "/dev" or path.startswith("/dev/") for path in touched.paths)
+def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+    """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
+    paths = [path for path in touched.paths if path.startswith("/dev")]
+    return (
+        touched.everything
+        or any(
+            path.startswith(begins) or begins.startswith(path)
+            for begins in map(literal, source.arguments)
+            for path in paths
+        )
+        or (bool(paths) and any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities))
+        or not {f"{KIND}:{path}" for path in paths}.isdisjoint([device.key for device in previous.devices])
+    )
 
 
 def same(root: Root, device: HostDevice) -> bool:
@@ -78,6 +87,10 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     """Where new names can come that fit, directories that are not there yet too; and where links lead to."""
     result: set[str] = set()
     for glob in source.arguments:
+        directory = glob.rpartition("/")[0]
+        if literal(glob).startswith(directory + "/"):  # as nearly all do
+            result.add(directory)
+            continue
         parts = tuple(glob.split("/")[1:])
         for index, part in enumerate(parts):
             if is_glob(part) or index == len(parts) - 1:

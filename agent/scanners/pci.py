@@ -45,9 +45,9 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return Found(tuple(devices), tuple(oddities))
 
 
-def concerns(source: Source, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: Touched) -> bool:
     """See `Scanner.concerns`."""
-    del source
+    del source, previous
     return touched.everything or KIND in touched.subsystems or any(path.startswith(DEVICES) for path in touched.paths)
 
 

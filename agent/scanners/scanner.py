@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.core.device import HostDevice
 from agent.core.look import Oddity
@@ -13,8 +12,7 @@ from agent.host.root import Root
 from agent.scanners.words import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What one source sees: its devices in natural order of name, and what it did not take for one."""
 
     devices: tuple[HostDevice, ...] = ()
@@ -37,8 +35,8 @@ class Scanner(Protocol):
         `touched` is everything, or what may differ from `previous`; the answer is the same either way.
         """
 
-    def concerns(self, source: Source, touched: Touched) -> bool:
-        """Whether a touched path or subsystem can change what the source sees."""
+    def concerns(self, source: Source, previous: Found, touched: Touched) -> bool:
+        """Whether a touched path or subsystem can change what the source sees. Asked of all at each event."""
 
     def same(self, root: Root, device: HostDevice) -> bool:
         """Whether what stands at the device's place now is the very thing that was listed. Reads no attribute."""

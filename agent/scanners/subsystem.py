@@ -42,8 +42,9 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return Found(told_apart(devices), tuple(oddities))
 
 
-def concerns(source: Source, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: Touched) -> bool:
     """See `Scanner.concerns`."""
+    del previous
     (subsystem,) = source.arguments
     return (
         touched.everything
