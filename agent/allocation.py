@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from agent.core.device import Device, Health, HostDevice, Snapshot
+from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.grant import Cause, Chosen, Grant, Refused, allocate, node_paths
 from agent.core.look import Look
 from agent.core.prefer import prefer
@@ -67,13 +67,12 @@ class Allocation:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
         self._granted(ids)
         hosts = self._host_devices(spec, devices)
-        offered = sum(len(device) for device in snapshot.devices)
         try:
             if self._at_hand(spec, hosts):
                 chosen = read_anew(self._root, spec, devices, hosts)
             else:
                 chosen = await self._read_aside(spec, devices, hosts)
-            return allocate(spec, ids, chosen, offered)
+            return allocate(spec, ids, chosen, snapshot.offered)
         except Refused as refused:
             if refused.cause is Cause.NODE_MISSING:
                 await self._tell_first(resource, hosts.values())
@@ -143,7 +142,7 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
     Raises:
         Refused: an id that is not listed, or that is not Healthy.
     """
-    shares: dict[str, list[int]] = {}
+    shares: dict[Device, list[int]] = {}
     for id in ids:  # noqa: A001  the API's own word
         found = snapshot.find(id)
         if found is None:
@@ -151,12 +150,8 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
         device, share = found
         if device.health is not Health.HEALTHY:
             raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy: {device.reason}")
-        shares.setdefault(device.id, []).extend(() if share is None else (share,))
-    return {
-        device: tuple(sorted(shares[device.id]))
-        for device in snapshot.devices
-        if device.id in shares and device.health is Health.HEALTHY
-    }
+        shares.setdefault(device, []).extend(() if share is None else (share,))
+    return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
 
 
 def read_anew(

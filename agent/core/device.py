@@ -100,7 +100,8 @@ class Snapshot:
 
     resource: str
     devices: tuple[Device, ...] = ()
-    _index: dict[str, list[Device]] = field(default_factory=dict, repr=False, compare=False)
+    _index: dict[str, list[Device]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _sums: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
         """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
@@ -115,6 +116,13 @@ class Snapshot:
             if device.shares is not None and share is not None and device.first_share <= share < device.shares:
                 return device, share
         return None
+
+    @property
+    def offered(self) -> int:
+        """How many ids the kubelet sees; counted once."""
+        if "offered" not in self._sums:
+            self._sums["offered"] = sum(map(len, self.devices))
+        return self._sums["offered"]
 
     def count(self, health: Health) -> int:
         """How many ids the kubelet sees with that health."""

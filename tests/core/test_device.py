@@ -1,5 +1,6 @@
 import pytest
 
+from agent.allocation import requested
 from agent.core.device import Device, Health, Snapshot, list_bytes, list_order, split_share, unhealthy
 from agent.core.transition import Transition, transitions
 from tests.core.building import listed, snapshot
@@ -62,6 +63,26 @@ def test_every_id_of_a_list_is_found_in_it():
 def test_counting():
     assert MIXED.count(Health.HEALTHY) == 5
     assert MIXED.count(Health.UNHEALTHY) == 2
+
+
+WALKS = []
+
+
+class Counted(tuple):
+    __slots__ = ()
+
+    def __iter__(self):
+        WALKS.append(1)
+        return super().__iter__()
+
+
+def test_a_list_is_gone_through_once_however_much_is_asked_for():
+    many = Snapshot("example.com/a", Counted([listed("b"), SHARED, UPPER, listed("a")]))
+    for _ in range(3):
+        asked = requested(many, ["x::2", "b", "x::0"])
+        assert [(device.id, shares) for device, shares in asked.items()] == [("b", ()), ("x", (0, 2))]
+        assert many.offered == 7
+    assert len(WALKS) == 2
 
 
 def test_the_index_is_no_part_of_a_list():
