@@ -17,7 +17,7 @@ from agent.kubelet.simulated.release import Release
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.real.conftest import sockets_in
-from tests.real.kubelets import NOTHING, REAL
+from tests.real.kubelets import HEAVY, NOTHING, REAL
 
 MANY = [f"example.com/r{number:03}x" for number in range(100)]
 
@@ -107,6 +107,7 @@ async def test_07_agent_waits_for_the_kubelet(node):
         assert node.registers() == 1
 
 
+@pytest.mark.parametrize("kind", HEAVY)
 @pytest.mark.parametrize("kill", [False, True])
 async def test_08_hundred_resources_are_registered_again(node, kill):
     serve_many(node)

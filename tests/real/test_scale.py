@@ -3,8 +3,9 @@
 import pytest
 
 from tests.agent.rig import FOO, entry
+from tests.real.kubelets import HEAVY, NOTHING
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("kind", HEAVY)]
 
 
 async def test_64_resources_at_once(node):
@@ -19,16 +20,16 @@ async def test_64_resources_at_once(node):
     async with node.agent():
         for round_ in range(3):
             await node.until(lambda: node.kubelet.open_streams == 64)
-            await node.kubelet.seen(lambda view: all(len(view[name].healthy) == 4 for name in names))
+            await node.kubelet.seen(lambda view: all(len(view.get(name, NOTHING).healthy) == 4 for name in names))
             node.unplug(*(f"r{number:02}x3" for number in range(64)))
-            await node.kubelet.seen(lambda view: all(len(view[name].healthy) == 3 for name in names))
+            await node.kubelet.seen(lambda view: all(len(view.get(name, NOTHING).healthy) == 3 for name in names))
             assert all(len(seen.unhealthy) == 1 for seen in (await node.kubelet.view()).values())
             given = await node.kubelet.admit(f"p{round_}", dict.fromkeys(names, 1))
             assert given["c0"].keys() == set(names)
             node.replug(*(f"r{number:02}x3" for number in range(64)))
             assert node.registers() == 64
             await node.kubelet.again()
-        await node.kubelet.seen(lambda view: all(len(view[name].healthy) == 4 for name in names))
+        await node.kubelet.seen(lambda view: all(len(view.get(name, NOTHING).healthy) == 4 for name in names))
         view = await node.kubelet.view()
         assert all(len(view[name].allocated) == 3 for name in names)
         assert node.kubelet.events.count("register_refused") == 0

@@ -58,7 +58,7 @@ class Release:
 
     @property
     def tells_device_health(self) -> bool:
-        """allocatedResourcesStatus in the status of a pod (ResourceHealthStatus is on)."""
+        """The status of a pod has allocatedResourcesStatus (ResourceHealthStatus is on)."""
         return self.minor >= 36
 
     @property
