@@ -69,7 +69,8 @@ class Agent:
         self._held = Held(
             settings.kubelet.pod_resources,
             remembered.held,
-            ours=lambda: self.tracker.assembly.snapshots,
+            ours=lambda: self.tracker.assembly.snapshots.keys() | {spec.name for spec in self.tracker.specs},
+            listed=lambda: self.tracker.assembly.snapshots,
             changed=self._held_changed,
         )
         self.tracker = Tracker(
@@ -137,6 +138,8 @@ class Agent:
         ways = {spec.name: spec.registration for spec in configuration.resources}
         self.tracker.configure(configuration.resources)
         self._offering.keep(ways)
+        if change.added:
+            self._held.doubt()
         await self.tracker.looked()
         self._offering.add(ways)
         log.info("configuration: %s: %s", configuration.digest, change)
@@ -151,7 +154,7 @@ class Agent:
             tasks.create_task(work)
             for work in (
                 self.tracker.run(),
-                self._held.run(),
+                self._held.run(self._kubelet),
                 self._file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
@@ -182,7 +185,7 @@ class Agent:
         self.status.published(before, assembly, first=self._first_lists)
         self._first_lists = False
         self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
-        self._file.save(State(assembly.snapshots, self._held.ids))
+        self._file.save(State(assembly.snapshots, self._held.known))
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))

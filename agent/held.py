@@ -1,4 +1,9 @@
-"""What pods hold, as far as this node can know it: our own grants and the kubelet's PodResources."""
+"""What pods hold, as far as this node can know it: our own grants and the kubelet's PodResources.
+
+What we know may have been lost (the state file, a grant just before a kill) or never been ours (another plugin's
+before us). So until PodResources has answered once, every id that is listed counts as held; if it never answers, what
+is offered no more stays listed, Unhealthy.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,31 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from agent.core.backoff import Backoff
+from agent.core.device import Snapshot
 from agent.core.holding import remembered
+from agent.host.presence import Presence
 from agent.kubelet.pod_resources import Unavailable, holders
 
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients (kubelet-contract §6)
 DEADLINE_SECONDS = 5.0
+SOON = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
 
 log = logging.getLogger(__name__)
 
 
 class Held:
-    """Which ids pods may hold. PodResources is asked only while somebody wants to know."""
+    """Which ids pods may hold. PodResources is asked once, and then only while somebody wants to know."""
 
     def __init__(
-        self, socket: str, known: Iterable[str], ours: Callable[[], Container[str]], changed: Callable[[], None]
+        self,
+        socket: str,
+        known: Iterable[str],
+        ours: Callable[[], Collection[str]],
+        listed: Callable[[], Mapping[str, Snapshot]],
+        changed: Callable[[], None],
     ) -> None:
         """Begin with what is known.
 
@@ -29,46 +43,108 @@ class Held:
             socket: of PodResources.
             known: ids that the last life knew to be held.
             ours: says which resources are this agent's; the ids of others are none of its business.
+            listed: the lists as last told.
             changed: called when the set is another.
         """
         self._socket = socket
         self._ours = ours
+        self._listed = listed
         self._holding = remembered(known)
         self._changed = changed
-        self._wanted = asyncio.Event()
+        self._wanted = False
+        self._due = True
+        self._doubts = 1  # how often there was a reason to doubt; none since the last answer if 0
+        self._ids: dict[str, tuple[Snapshot, frozenset[str]]] = {}
+        self._stirred = asyncio.Event()  # there is something to ask
+        self._again = asyncio.Event()  # and not only after a pause
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids that a pod may hold, as the kubelet sees them."""
+        """The ids that a pod may hold, as the kubelet sees them; in doubt, all that are listed."""
+        if not self._doubts:
+            return self._holding.ids
+        ids = {name: self._ids_of(name, snapshot) for name, snapshot in self._listed().items()}
+        return self._holding.ids.union(*ids.values())
+
+    @property
+    def known(self) -> frozenset[str]:
+        """The ids that were granted or named by PodResources, and may be held still."""
         return self._holding.ids
 
     def granted(self, ids: Iterable[str]) -> None:
         """Remember a grant."""
-        before = self.ids
+        before = self.known
         self._holding = self._holding.granted(ids, time.monotonic())
-        if self.ids != before:
+        if self.known != before:
             self._changed()
 
     def want(self, wanted: bool) -> None:  # noqa: FBT001  a switch
         """Say whether something listed waits only for its release."""
-        if wanted:
-            self._wanted.set()
-        else:
-            self._wanted.clear()
+        if wanted and not self._wanted:
+            self._stirred.set()
+        self._wanted = wanted
 
-    async def run(self) -> None:
-        """Ask PodResources while it is wanted, until cancelled."""
+    def doubt(self) -> None:
+        """Say that pods may hold ids of ours that nobody told us of: a resource is new here."""
+        self._doubts += 1
+        self._ask_now()
+
+    async def run(self, kubelet: Presence) -> None:
+        """Ask PodResources while it is wanted, and each kubelet once, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow(kubelet))
+            tasks.create_task(self._poll())
+
+    async def _follow(self, kubelet: Presence) -> None:
         while True:
-            await self._wanted.wait()
+            await kubelet.other_than(await kubelet.there())
+            self._due = True
+            self._ask_now()
+
+    def _ask_now(self) -> None:
+        self._stirred.set()
+        self._again.set()
+
+    async def _poll(self) -> None:
+        soon = SOON
+        while True:
+            self._stirred.clear()
+            if not (self._due or self._doubts or self._wanted):
+                soon = soon.reset()
+                await self._stirred.wait()
+                continue
+            self._again.clear()
+            answered = await self._ask()
+            soon = soon.reset() if answered else soon.failed()
+            pause = POLL_SECONDS if answered else min(POLL_SECONDS, soon.seconds(0.0))
             try:
-                answer = await holders(self._socket, DEADLINE_SECONDS)
-            except Unavailable as unavailable:
-                log.debug("pod resources: %s", unavailable)
-            else:
-                before = self.ids
-                ours = self._ours()
-                named = frozenset(name for resource, name in answer if resource in ours)
-                self._holding = self._holding.answered(named, time.monotonic())
-                if self.ids != before:
-                    self._changed()
-            await asyncio.sleep(POLL_SECONDS * random.uniform(1.0, 1.3))  # noqa: S311  jitter, no secret
+                async with asyncio.timeout(pause * random.uniform(1.0, 1.3)):  # noqa: S311  jitter, no secret
+                    await self._again.wait()
+            except TimeoutError:
+                continue
+
+    async def _ask(self) -> bool:
+        """Ask once; whether there was an answer."""
+        doubts, self._due = self._doubts, False
+        try:
+            answer = await holders(self._socket, DEADLINE_SECONDS)
+        except Unavailable as unavailable:
+            log.debug("pod resources: %s", unavailable)
+            self._due = True
+            return False
+        before = self.ids
+        ours = self._ours()
+        named = frozenset(name for resource, name in answer if resource in ours)
+        self._holding = self._holding.answered(named, time.monotonic())
+        self._doubts -= doubts
+        if self.ids != before:
+            self._changed()
+        return True
+
+    def _ids_of(self, name: str, snapshot: Snapshot) -> frozenset[str]:
+        """All ids of a list, put together once for each."""
+        known, ids = self._ids.get(name, (None, frozenset[str]()))
+        if known is not snapshot:
+            ids = frozenset(id for device in snapshot.devices for id in device.ids())  # noqa: A001  the API's own word
+            self._ids[name] = snapshot, ids
+        return ids

@@ -358,3 +358,66 @@ async def test_a_held_resource_returns_with_another_way_of_registration(rig):
         await rig.until(lambda: rig.sockets(rig.watched))
         await rig.allocatable(FOO, 1)
         assert len(rig.sockets()) == 1
+
+
+async def test_what_a_pod_holds_is_asked_when_nothing_is_remembered(rig):
+    """The state file is gone; the pod is there."""
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+    (rig.state / "state.json").unlink()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO, BAR)
+        await rig.until(lambda: agent._held.ids == {"foo0"})
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
+        await asyncio.sleep(0.2)
+        assert rig.kubelet.unhealthy(FOO) == {"foo0"}
+
+
+async def test_without_an_answer_everything_listed_may_be_held(rig, at_once):
+    """Nothing was granted in this life, and nothing is remembered; only the kubelet could say that all is free."""
+    rig.plug("foo0", "foo1", "bar0")
+    rig.serve(FOO, BAR)
+    rig.new_kubelet(pod_resources_directory=None)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 2)
+        rig.serve(entry(FOO, 'exclude.one = { name = "foo1" }'), BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo1"})
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0", "foo1"})
+        await rig.kubelet.stop()
+        rig.new_kubelet()  # this one answers, and no pod has anything
+        await rig.kubelet.start()
+        await rig.until(lambda: phases(agent) == {BAR: Phase.STREAMING})
+        assert not agent._held.ids
+
+
+async def test_a_new_resource_may_be_held_already(rig):
+    """Another plugin served it before, and pods have its devices."""
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO, BAR)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+    (rig.state / "state.json").unlink()
+    rig.serve(BAR)
+    async with rig.agent() as agent:
+        await rig.streaming(BAR)
+        await rig.until(lambda: not agent._held._doubts)
+        rig.serve(FOO, BAR)
+        await rig.reload(agent)
+        await rig.streaming(FOO)
+        rig.serve(BAR)
+        await rig.reload(agent)
+        await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
+        await asyncio.sleep(0.2)
+        assert rig.kubelet.unhealthy(FOO) == {"foo0"}
