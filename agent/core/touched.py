@@ -29,13 +29,20 @@ class Touched:
         """Whether anything is touched at all."""
         return self.everything or bool(self.paths) or bool(self.subsystems)
 
+    @property
+    def places(self) -> frozenset[str]:
+        """The paths, and where the kernel lists the devices of the subsystems."""
+        listed = (f"/sys/{place}" for name in self.subsystems for place in (f"class/{name}", f"bus/{name}/devices"))
+        return self.paths.union(listed)
+
     def concerns(self, places: Iterable[str]) -> bool:
-        """Whether one of the places is a touched path, lies above one or below one."""
+        """Whether one of the places is a touched one, lies above one or below one."""
         if self.everything:
             return True
-        above = {parent for path in self.paths for parent in _parents(path)}
+        touched = self.places
+        above = {parent for path in touched for parent in _parents(path)}
         return any(
-            place in self.paths or place in above or any(parent in self.paths for parent in _parents(place))
+            place in touched or place in above or any(parent in touched for parent in _parents(place))
             for place in places
         )
 
@@ -72,7 +79,7 @@ class Places:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
         self._sorted = self._sorted or sorted(self._keys)
         found: set[str] = set()
-        for path in touched.paths:
+        for path in touched.places:
             for place in (path, *_parents(path)):
                 found |= self._keys.get(place, set())
             first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"

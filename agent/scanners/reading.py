@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from agent.core.device import HostDevice, Node
 from agent.core.value import Absent, Scalar, Value, natural
 from agent.host.root import Root
 from agent.scanners import catalog
-from agent.scanners.globs import expand
+from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import Route, route
 from agent.scanners.words import Sight, Thing
 
@@ -102,6 +102,8 @@ class HostReader:
             return thing.name
         if not way.absolute and not thing.directory:
             return Absent("it has no directory below /sys")
+        if way.absolute and way.many:
+            self._sight.places.update(self._where_new(way.path))
         found = list(expand(self._root, "" if way.absolute else thing.directory, way.path))
         found.sort(key=lambda path: natural(path if isinstance(path, str) else path[0]))
         texts = [Absent(why[1].reason, why[1].unread) if isinstance(why, tuple) else self._file(why) for why in found]
@@ -123,12 +125,27 @@ class HostReader:
         parent, _, name = path.rpartition("/")
         real = self._root.real(parent)
         if isinstance(real, Absent):
+            self._sight.places.add(self._nearest(parent))
             return real
         if not real.startswith(("/sys/", "/proc/")) and real not in {"/sys", "/proc"}:
             return Absent("leads out of /sys and /proc")
         self._sight.places.add(real)
         target = self._sight.link(f"{real}/{name}")
         return target if isinstance(target, str) else self._sight.text(f"{real}/{name}")
+
+    def _where_new(self, components: Sequence[str]) -> Iterator[str]:
+        """Where something can come that fits an absolute path; of a directory below /dev also what to watch it by."""
+        index = next((index for index, part in enumerate(components) if is_glob(part)), len(components) - 1)
+        directory = f"/{'/'.join(components[:index])}"
+        yield self._nearest(directory)
+        if components[0] == "dev":
+            yield f"{directory}/{components[index]}"
+
+    def _nearest(self, directory: str) -> str:
+        """The canonical path of a directory, or of the nearest above it that is there."""
+        while isinstance(real := self._root.real(directory), Absent):
+            directory = directory.rpartition("/")[0]
+        return real
 
 
 def at_hand(device: HostDevice, word: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Kind
 from agent.host.root import Root
 from agent.scanners import catalog
@@ -380,6 +380,34 @@ def test_what_a_device_rests_on(tree):
     ):
         assert Touched(frozenset({path})).concerns(places)
     assert not Touched(frozenset({"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"})).concerns(places)
+
+
+@pytest.mark.parametrize(
+    ("word", "made", "touched", "watched"),
+    [
+        ("/sys/devices/virtual/x/y/z", "/sys/devices/virtual/x/y", Touched(frozenset({"/sys/devices/virtual/x"})), ""),
+        ("/sys/devices/virtual/x/*/z", "/sys/devices/virtual/x/y", Touched(frozenset({"/sys/devices/virtual/x"})), ""),
+        ("/sys/class/y/z", "/sys/class/y", Touched(frozenset(), frozenset({"y"})), ""),
+        ("/sys/class/tty/*/z", "/sys/class/tty/a", Touched(frozenset(), frozenset({"tty"})), ""),
+        ("/dev/deep/*", "/dev/deep", Touched(frozenset({"/dev/deep/z"})), "/dev/deep"),
+        ("/dev/z*", "/dev", Touched(frozenset({"/dev/z"})), "/dev"),
+    ],
+)
+def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made, touched, watched):
+    usb_machine(tree)
+    tree.at("/sys/devices/virtual").mkdir(exist_ok=True)
+    facts = Facts(tree.root, "node", "/dev/ttyUSB1")
+    assert facts("/dev/ttyUSB1", word) == () or isinstance(facts("/dev/ttyUSB1", word), Absent)
+    rests_on = facts.reader.consulted(facts.devices["/dev/ttyUSB1"])
+    assert touched.concerns(rests_on)
+    places = Places()
+    places.add("it", rests_on)
+    assert places.concerned(touched) == {"it"}
+    assert not watched or watched in places.directories
+    tree.node(f"{made}/z") if made.startswith("/dev") else tree.file(f"{made}/z", "1")
+    again = Facts(tree.root, "node", "/dev/ttyUSB1")("/dev/ttyUSB1", word)
+    assert again
+    assert not isinstance(again, Absent)
 
 
 # ---------------------------------------------------------------- types and mistakes
