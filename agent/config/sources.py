@@ -18,7 +18,7 @@ from agent.scanners import catalog
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
 _DEALT = re.compile(
     r"(?:ttyUSB|ttyACM|video|media|v4l-subdev|hidraw|event|mouse|js|card|render|controlC|pcmC|midiC|sd|sg|sr|st|nst|nvme|nbd"
-    r"|dri|lp|usbmon|hiddev|accel|npu|i2c-|iio:device|cec|dvb|adapter|uio|vfio|kfd|nvidia|mei|rtc|watchdog|ptp|pps)"
+    r"|dri|lp|usbmon|hiddev|accel|i2c-|iio:device|cec|dvb|adapter|uio|vfio|mei|rtc|watchdog|ptp|pps)"
 )
 _CAPTURE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]+\}")
 _SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")

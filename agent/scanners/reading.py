@@ -24,10 +24,6 @@ class HostReader:
         self._nodes: dict[str, Node | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
-    def fresh(self) -> HostReader:
-        """One that remembers nothing, for a grant that must be true now."""
-        return HostReader(self._root)
-
     def fact(self, device: HostDevice, word: str) -> Value | Absent:
         """What a word or path says of a device; both are known good since the configuration was loaded.
 
