@@ -52,7 +52,7 @@ class Allocation:
         self._registry = registry
         self._truth = truth
         self._granted = granted
-        self._reading: dict[asyncio.Future[list[Chosen]], tuple[str, float]] = {}  # the resource, and since when
+        self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """The grant for one container.
@@ -95,12 +95,12 @@ class Allocation:
     ) -> list[Chosen]:
         """What the host says now, if it does within the deadline.
 
-        While a read of a resource is stuck, others of that resource are refused at once: each would cost a thread.
+        While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
         """
         late = time.monotonic() - DEADLINE_SECONDS
-        if not any(name == spec.name and since <= late for name, since in self._reading.values()):
+        if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
             read = begin(read_anew, self._root, spec, devices, hosts)
-            self._reading[read] = spec.name, time.monotonic()
+            self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
             if read.done():

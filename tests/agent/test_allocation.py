@@ -92,12 +92,12 @@ async def test_many_at_once(node):  # 56
 
 @pytest.fixture
 def stuck(monkeypatch):
-    """The hardware behind FOO does not answer until this is set."""
+    """The hardware behind foo0 does not answer until this is set."""
     release = threading.Event()
     read_anew = allocation.read_anew
 
     def slow(root, spec, devices, hosts):
-        if spec.name == FOO:
+        if "foo0" in {device.id for device in devices}:
             release.wait(20)
         return read_anew(root, spec, devices, hosts)
 
@@ -127,6 +127,8 @@ async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuc
     assert threading.active_count() <= before + 1
     (answer,) = await ask(node, ["bar0"], resource=BAR)
     assert answer.devices[0].host_path == "/dev/bar0"
+    (answer,) = await ask(node, ["foo1"])
+    assert answer.devices[0].host_path == "/dev/foo1"
     stuck.set()
     await node.until(lambda: not node.running.allocation._reading)
     (answer,) = await ask(node, ["foo0"])
