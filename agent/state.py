@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-import aiofiles
-
 from agent.core.device import Device, Health, Snapshot, list_order
 from agent.core.text import ID_LIMIT
 
@@ -101,6 +99,8 @@ class StateFile:
             log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
+        import aiofiles  # the first lists need not wait for it
+
         state = self._wanted
         if state is None:
             return

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agent.config.finding import Finding, Severity
-from agent.config.mistake import Mistake, explain
 from agent.config.positions import Extent, Place, scan
 
 KeyPath: TypeAlias = Sequence[str | int]  # ("resource", 0, "give", "nodes", "tty", "path"); numbers count from 0
@@ -97,8 +96,7 @@ def decode(name: str, content: bytes) -> str:
         # Each byte that is no UTF-8 becomes one character, so that the columns are those of the line as shown.
         text = content.decode(errors="surrogateescape").removeprefix(_BOM)
         start = len(content[: error.start].decode().removeprefix(_BOM))
-        mistake = Mistake(start, start + 1, message, "save the file as UTF-8")
-        raise DocumentError(_finding(name, text, mistake)) from None
+        raise DocumentError(_finding(name, text, (start, start + 1), message, "save the file as UTF-8")) from None
 
 
 def parse(name: str, text: str) -> Document:
@@ -108,19 +106,19 @@ def parse(name: str, text: str) -> Document:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number with too many digits has no other
+        from agent.config.mistake import explain  # seldom wanted
+
         mistake = explain(plain, error)
         message = f"{mistake.message}; nothing else in this file could be read"
-        raise DocumentError(
-            _finding(name, plain, Mistake(mistake.start, mistake.end, message, mistake.write))
-        ) from None
+        raise DocumentError(_finding(name, plain, (mistake.start, mistake.end), message, mistake.write)) from None
     return Document(name, plain, data, scan(plain), _line_starts(plain))
 
 
-def _finding(name: str, text: str, mistake: Mistake) -> Finding:
+def _finding(name: str, text: str, marked: Extent, message: str, write: str) -> Finding:
     starts = _line_starts(text)
     # An end of file is shown at the end of the last line that says something.
-    start = min(mistake.start, len(text.rstrip()))
-    span = _span(text, starts, (start, max(mistake.end, start + 1)))
+    start = min(marked[0], len(text.rstrip()))
+    span = _span(text, starts, (start, max(marked[1], start + 1)))
     return Finding(
         file=name,
         line=span.line,
@@ -128,8 +126,8 @@ def _finding(name: str, text: str, mistake: Mistake) -> Finding:
         end_column=span.end_column,
         severity=Severity.ERROR,
         code="toml",
-        message=mistake.message,
-        write=mistake.write,
+        message=message,
+        write=write,
         source_line=_line(text, starts, span.line),
     )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
 from agent.kubelet.channel import dial
-from agent.kubelet.messages.v1 import ListPodResourcesRequest, ListPodResourcesResponse, PodResourcesListerStub
 from agent.kubelet.wire import one_line
+
+if TYPE_CHECKING:
+    from agent.kubelet.messages.v1 import ListPodResourcesResponse
 
 _PASSING = frozenset(
     {Status.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, Status.ABORTED, Status.DEADLINE_EXCEEDED, Status.UNKNOWN}
@@ -43,6 +45,8 @@ async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tupl
     Raises:
         Unavailable: whatever the cause; never fatal.
     """
+    from agent.kubelet.messages.v1 import ListPodResourcesRequest, PodResourcesListerStub  # the first lists come first
+
     try:
         async with asyncio.timeout(deadline), dial(socket) as channel:
             answer = await PodResourcesListerStub(channel).list(ListPodResourcesRequest(), timeout=deadline)
