@@ -211,7 +211,8 @@ class Agent:
                     log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
                 listening.set()
                 self.tracker.nudge(EVERYTHING)
-                heard = group()
+                # Not what runs by now: that may have come since.
+                heard = group() if isinstance(source, Absent) else source
                 while group() == heard:
                     await self._udev.stirred()
 

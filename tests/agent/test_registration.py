@@ -5,11 +5,12 @@ import errno
 import os
 import random
 import shutil
+from contextlib import asynccontextmanager
 
 import inotify_simple
 import pytest
 
-from agent import registration
+from agent import app, registration
 from agent.app import AlreadyRunning
 from agent.core.backoff import Backoff
 from agent.core.device import Device, Health, Snapshot
@@ -20,7 +21,7 @@ from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation
 from agent.registry import Registry
 from tests.agent.conftest import files
-from tests.agent.rig import BAR, FOO, phases, reason
+from tests.agent.rig import BAR, FOO, REAL, phases, reason
 
 
 async def settled(baseline, first):
@@ -662,3 +663,18 @@ async def test_one_inotify_for_all_sockets(rig):
     async with rig.agent():
         await rig.streaming(FOO, BAR)
         assert files().count("anon_inode:inotify") == 2  # one for the machine
+
+
+async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
+    heard = []
+
+    @asynccontextmanager
+    async def uevents(_changed):
+        heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
+        yield heard[-1]
+
+    monkeypatch.setattr(app, "uevents", uevents)
+    monkeypatch.setattr(app, "group", lambda: "udev")
+    rig.serve(FOO)
+    async with rig.agent(root=REAL):
+        await rig.until(lambda: heard == ["kernel", "udev"])
