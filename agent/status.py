@@ -41,6 +41,7 @@ class Status:
         self._complaints: dict[str, str] = {}
         self._kubelet_up: bool | None = None
         self._changed = asyncio.Event()
+        self.told_ready = asyncio.Event()  # systemd has READY
 
     def add(self, resource: str) -> None:
         """A resource begins to be served."""
@@ -127,12 +128,11 @@ class Status:
     async def tell_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""
         said = ""
-        told_ready = False
         while True:
             line = self.line()
-            if self._ready and not told_ready:
+            if self._ready and not self.told_ready.is_set():
                 systemd.notify(READY=1, STATUS=line)
-                told_ready = True
+                self.told_ready.set()
             elif line != said:
                 systemd.notify(STATUS=line if self._ready else f"starting: {line}")
             said = line

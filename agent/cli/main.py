@@ -10,6 +10,7 @@ import argparse
 import importlib
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -53,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         near = nearest(name, COMMANDS)
         print(f"device-agent: {name!r}: no such command" + (f"; nearest: {near}" if near else ""), file=sys.stderr)
         return WRONG_COMMAND_LINE
+    if name == "run":  # a reload that is asked for before it can be done must not kill
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     module = importlib.import_module(f"agent.cli.{name}")
     parser = argparse.ArgumentParser(
         prog=f"device-agent {name}",

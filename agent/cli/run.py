@@ -36,6 +36,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
+    early: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == "agent.toml" for f in configuration.findings):
@@ -46,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = 0
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(configuration, arguments.config, Root(arguments.root), state))
+            runner.run(_serve(configuration, arguments.config, Root(arguments.root), state, early))
     except* AlreadyRunning as running:
         log.error("%s", running.exceptions[0])  # noqa: TRY400  a person's mistake, no defect
         code = FAILED
@@ -56,13 +58,15 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-async def _serve(configuration: Configuration, directory: str, root: Root, state: str) -> None:
+async def _serve(configuration: Configuration, directory: str, root: Root, state: str, early: list[int]) -> None:
     agent = Agent(configuration, root, state)
     loop = asyncio.get_running_loop()
     reloads = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
     loop.add_signal_handler(signal.SIGHUP, reloads.set)
+    if early:  # the files may have been read before it
+        reloads.set()
     async with asyncio.TaskGroup() as tasks:
         reloading = tasks.create_task(_reload_when(reloads, agent, directory))
         await agent.run()
@@ -73,12 +77,13 @@ async def _reload_when(asked: asyncio.Event, agent: Agent, directory: str) -> No
     """Reload each time it is asked for; what is asked during one is done after it."""
     while True:
         await asked.wait()
+        await agent.status.told_ready.wait()  # systemd takes no RELOADING before READY
         asked.clear()
         systemd.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
         configuration = await asyncio.to_thread(load, directory)
         errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
+        say(configuration)
         if errors:
-            say(configuration)
             notice = f"reload refused ({len(errors)} errors), {agent.configuration.digest} in force"
             log.error("configuration: refused, %s stays: %d errors", agent.configuration.digest, len(errors))
             agent.status.say(notice)

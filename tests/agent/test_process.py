@@ -1,5 +1,6 @@
 """The process: signals, exit codes, systemd. Numbers are those of the kubelet contract's checklist."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -220,6 +221,41 @@ async def test_many_reloads_at_once_and_one_before_everything(node):
         assert await process.ended(2.0) == 0
         assert node.sockets() == []
     assert "Traceback" not in process.log
+
+
+async def test_reload_asked_for_at_any_moment_of_the_start(node):
+    """It does not kill, and systemd is told of it only after READY."""
+    await node.kubelet.start()
+    async with running(node) as process:
+        while not process.said("READY"):
+            if caught(process):  # what is before that, when Python itself begins, no program can help
+                process.send(signal.SIGHUP)
+            await asyncio.sleep(0.01)
+        await node.streaming(FOO, BAR)
+        await node.until(lambda: len(process.said("READY")) >= 2)
+        fields = [next(iter(notice)) for notice in process.notices if notice.keys() & {"READY", "RELOADING"}]
+        assert fields[:3] == ["READY", "RELOADING", "READY"]
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+def caught(process):
+    """Whether SIGHUP no longer kills it."""
+    with open(f"/proc/{process.child.pid}/status", encoding="ascii") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return (int(fields["SigIgn"], 16) | int(fields["SigCgt"], 16)) >> (signal.SIGHUP - 1) & 1
+
+
+async def test_reload_says_the_warnings_too(node):
+    await node.kubelet.start()
+    async with running(node) as process:
+        await node.until(lambda: process.said("READY"))
+        node.serve(FOO, entry("example.com/tty", nodes="/dev/ttyUSB*"))
+        process.send(signal.SIGHUP)
+        await node.until(lambda: len(process.said("READY")) == 2)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+    assert process.log.count("unstable-id") == 1
 
 
 async def test_configuration_directory_missing(node):
