@@ -53,6 +53,7 @@ class Agent:
         state: the directory of the state file and the lock.
 
     Attributes:
+        settings: those of the start, which stay in force.
         registry, status, tracker, allocation: the parts, for those who show them (`lab`, tests).
     """
 
@@ -64,7 +65,7 @@ class Agent:
         remembered = load_state(state)
         self._state = state
         self._root = root
-        self._settings = settings
+        self.settings = settings
         self._file = StateFile(state)
         self._held = Held(
             settings.kubelet.pod_resources,
@@ -116,7 +117,7 @@ class Agent:
                 await stack.enter_async_context(self._sockets)
                 await stack.enter_async_context(self._nodes)
                 self._nodes.watch(where_to_look(self._root, self.tracker.specs))
-                for directory in (self._settings.kubelet.dir, self._settings.kubelet.watcher_dir):
+                for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
                     _sweep(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
@@ -132,7 +133,7 @@ class Agent:
         full. Settings of agent.toml are read at start only; what differs there is said in the log.
         """
         change = difference(self.configuration.resources, configuration.resources)
-        if configuration.settings != self._settings:
+        if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self.configuration = configuration
         ways = {spec.name: spec.registration for spec in configuration.resources}
@@ -158,7 +159,7 @@ class Agent:
                 self._file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
-                self._sockets.run(self._settings.look.every),
+                self._sockets.run(self.settings.look.every),
                 _raised(self._failure),
             )
         ]
@@ -174,7 +175,7 @@ class Agent:
         """Serve every resource once its first list is full, then say that the agent is ready."""
         await self.tracker.looked()
         # One that is taken out of the configuration, and held, may have been registered in either way.
-        ways = dict.fromkeys(self.tracker.assembly.snapshots, self._settings.kubelet.registration)
+        ways = dict.fromkeys(self.tracker.assembly.snapshots, self.settings.kubelet.registration)
         self._offering.add(ways | {spec.name: spec.registration for spec in self.tracker.specs})
         while not self.status.settled:
             await self.status.changed()

@@ -80,7 +80,7 @@ async def _reload_when(asked: asyncio.Event, agent: Agent, directory: str) -> No
         await agent.status.told_ready.wait()  # systemd takes no RELOADING before READY
         asked.clear()
         systemd.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
-        configuration = await asyncio.to_thread(load, directory)
+        configuration = await asyncio.to_thread(load, directory, in_force=agent.settings)
         errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
         say(configuration)
         if errors:

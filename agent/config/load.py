@@ -49,17 +49,19 @@ class _Entry:
     spec: ResourceSpec | None
 
 
-def load(directory: str, *, classes: Sequence[str] = (SHIPPED,)) -> Configuration:
+def load(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Settings | None = None) -> Configuration:
     """The configuration in a directory. Never raises for what is in it or not: everything wrong is a finding.
 
     Args:
         directory: where agent.toml is.
         classes: directories of classes that are looked in after those of agent.toml.
+        in_force: the settings of an agent that runs: its entries are read by these, whatever agent.toml says by now.
     """
     directory = os.path.abspath(directory)
     files = Files(directory)
     findings: list[Finding] = []
-    known = _settings(files, findings)
+    said = _settings(files, findings)
+    known = said if in_force is None else in_force
     own = known.paths.classes
     shelf = Shelf([*map(Folder, own), *(Folder(path, "classes") for path in classes)], files, findings)
     entries = [
@@ -75,7 +77,7 @@ def load(directory: str, *, classes: Sequence[str] = (SHIPPED,)) -> Configuratio
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
     resources = tuple(entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad)
-    return Configuration(known, resources, found, tuple(files.names), files.digest)
+    return Configuration(said, resources, found, tuple(files.names), files.digest)
 
 
 def _settings(files: Files, findings: list[Finding]) -> Settings:

@@ -129,7 +129,7 @@ class Rig:
             await task
 
     async def reload(self, agent: Agent):
-        configuration = load(str(self.etc))
+        configuration = load(str(self.etc), in_force=agent.settings)
         assert configuration.valid, configuration.findings
         return await agent.reload(configuration)
 

@@ -421,3 +421,19 @@ async def test_a_new_resource_may_be_held_already(rig):
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
         await asyncio.sleep(0.2)
         assert rig.kubelet.unhealthy(FOO) == {"foo0"}
+
+
+async def test_settings_take_effect_at_the_next_start(rig, caplog):
+    """All of them, how resources register that do not say included."""
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        rig.settings(kubelet='registration = "watcher"')
+        change = await rig.reload(agent)
+        assert (change.unchanged, change.moved) == ((FOO,), ())
+        assert any("agent.toml has changed" in record.getMessage() for record in caplog.records)
+        assert len(rig.sockets()) == 1
+    async with rig.agent():
+        await rig.until(lambda: rig.sockets(rig.watched))
