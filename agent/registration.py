@@ -52,12 +52,15 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
                 lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause=pause)
                 unharmed = endpoint.present
                 await endpoint.end()
+        except TimeoutError as error:
+            report(Phase.WAITING, str(error))
+            lived, unharmed = 0.0, True
         except OSError as error:
             report(Phase.WAITING, f"its socket cannot be made: {error}")
             lived, unharmed = 0.0, True
-        if lived >= STEADY_SECONDS or not unharmed:
+        if lived >= STEADY_SECONDS:
             again = again.reset()
-        else:
+        elif unharmed or again.failures > 1:  # a socket that was removed is made anew at once, but not for ever
             left = begun + lived + pause - asyncio.get_running_loop().time()
             await first(asyncio.sleep(left), kubelet.other_than(identity))
 

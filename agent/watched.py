@@ -35,17 +35,22 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
         try:
             async with serve() as endpoint:
                 lived = await _one_offer(endpoint, stirred, report)
+                unharmed = endpoint.present
                 await endpoint.end()
+        except TimeoutError as error:
+            report(Phase.WAITING, str(error))
+            lived, unharmed, there = 0.0, True, True
         except OSError as error:
             report(Phase.WAITING, f"its socket cannot be made: {error}")
-            lived = 0.0
-            there = False
+            lived, unharmed, there = 0.0, True, False
         else:
             there = True
         if lived >= STEADY_SECONDS:
             again = again.reset()
             continue
         again = again.failed()
+        if not unharmed and again.failures == 1:  # a socket that was removed is made anew at once, but not for ever
+            continue
         pause = asyncio.sleep(again.seconds(random.random()))  # noqa: S311  jitter
         await (pause if there else first(pause, stirred()))
 
@@ -75,7 +80,7 @@ async def _one_offer(endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, An
         await first(endpoint.streams_ended(grace=0.0), gone())
         lived = loop.time() - since
         if not endpoint.present:
-            return max(lived, STEADY_SECONDS)
+            return lived
         report(Phase.WAITING, "kubelet: its stream ended")
 
 

@@ -16,7 +16,7 @@ from agent.core.backoff import Backoff
 from agent.core.device import Device, Health, Snapshot
 from agent.core.phase import Phase
 from agent.host.presence import Presence
-from agent.kubelet import register
+from agent.kubelet import endpoint, register
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation
 from agent.registry import Registry
@@ -678,3 +678,31 @@ async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
     rig.serve(FOO)
     async with rig.agent(root=REAL):
         await rig.until(lambda: heard == ["kernel", "udev"])
+
+
+async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monkeypatch):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    monkeypatch.setattr(registration, "AGAIN", Backoff(first=0.2, ceiling=60.0))
+    rig.kubelet.faults.dial_late(60_000, times=1000)
+    await rig.kubelet.start()
+    made = set()
+    async with rig.agent():
+        for _ in range(100):
+            for name in rig.sockets():
+                made.add(name)
+                (rig.dp / name).unlink(missing_ok=True)
+            await asyncio.sleep(0.01)
+    assert 2 <= len(made) <= 5
+
+
+async def test_own_socket_that_does_not_answer(rig, monkeypatch):
+    async def never(_path):
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(endpoint, "greeted", never)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: "did not answer within 1 s" in reason(agent, FOO))

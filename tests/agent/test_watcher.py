@@ -1,5 +1,6 @@
 """Registration by a socket in the plugin watcher's directory. Numbers are those of the kubelet contract."""
 
+import asyncio
 import os
 import shutil
 
@@ -158,3 +159,17 @@ async def test_dropped_stream(watched, at_once, monkeypatch):
         watched.kubelet.cancel_stream(FOO)
         await watched.until(lambda: watched.kubelet.events.count("registered") == 2)
         await watched.allocatable(FOO, 1)
+
+
+async def test_socket_that_is_always_removed_is_made_ever_more_seldom(watched, monkeypatch):
+    monkeypatch.setattr(watching, "AGAIN", Backoff(first=0.2, ceiling=60.0))
+    await watched.kubelet.start()
+    made = set()
+    async with watched.agent():
+        for _ in range(100):
+            if watched.kubelet.streams(FOO):
+                for name in watched.sockets(watched.watched):
+                    made.add(name)
+                    (watched.watched / name).unlink(missing_ok=True)
+            await asyncio.sleep(0.01)
+    assert 2 <= len(made) <= 5
