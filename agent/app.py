@@ -11,7 +11,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
 from agent.config.load import Configuration
@@ -21,6 +21,7 @@ from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.held import Held
 from agent.host import systemd
+from agent.host.claim import Claim, Taken
 from agent.host.inotify import PathWatch
 from agent.host.monitor import group, uevents
 from agent.host.presence import Presences
@@ -41,7 +42,7 @@ log = logging.getLogger("agent")
 
 
 class AlreadyRunning(RuntimeError):  # noqa: N818  the state it is in
-    """Another agent has this state directory."""
+    """Another agent has this state directory, or this directory of the kubelet's."""
 
 
 class Agent:
@@ -92,12 +93,14 @@ class Agent:
         )
         self._kubelet, watcher, self._udev = self._sockets.all
         self._nodes = PathWatch(root, self._paths_changed)
+        self._claim = Claim(settings.kubelet.dir)
         self._offering = Offering(
             self.registry,
             self.allocation,
             self.status,
             kubelet=self._kubelet,
             watcher=watcher,
+            claim=self._claim,
             unexpected=self._unexpected,
             forget=self.tracker.drop,
         )
@@ -109,10 +112,14 @@ class Agent:
         """Serve until `stop`; every socket and task is gone when this returns.
 
         Raises:
-            AlreadyRunning: another agent has the state directory.
+            AlreadyRunning: another agent has the state directory, or the kubelet's.
             ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
         """
-        with _locked(self._state):
+        with _locked(self._state), closing(self._claim):
+            try:
+                self._claim.take()
+            except Taken as taken:
+                raise AlreadyRunning(str(taken)) from None
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._sockets)
                 await stack.enter_async_context(self._nodes)

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 
 from agent.core.phase import Phase
 from agent.first import first
+from agent.host.claim import Claim
 from agent.host.presence import Presence
 from agent.kubelet.call import Unexpected
 from agent.kubelet.endpoint import Endpoint
@@ -57,6 +58,7 @@ class Offering:
         status: told what becomes of each.
         kubelet: the kubelet's socket; ours for `socket` are made beside it.
         watcher: a socket in the plugin watcher's directory that is never there; ours for `watcher` are made beside it.
+        claim: on the kubelet's directory, made again for each endpoint: the directory may be another by then.
         unexpected: told of every defect that came up in a call.
         forget: called with a resource that has ended because it retired.
     """
@@ -69,6 +71,7 @@ class Offering:
         *,
         kubelet: Presence,
         watcher: Presence,
+        claim: Claim,
         unexpected: Unexpected,
         forget: Callable[[str], None],
     ) -> None:
@@ -77,6 +80,7 @@ class Offering:
         self._status = status
         self._kubelet = kubelet
         self._watcher = watcher
+        self._claim = claim
         self._unexpected = unexpected
         self._forget = forget
         self._offers: dict[str, _Offer] = {}
@@ -138,6 +142,7 @@ class Offering:
             self._status.phase(name, phase, reason)
 
         def serve() -> AbstractAsyncContextManager[Endpoint]:
+            self._claim.take()
             return Endpoint.serve(
                 os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
                 name,

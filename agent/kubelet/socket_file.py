@@ -88,7 +88,7 @@ class SocketFile:
 def remove_stale(directory: str, keep: Collection[str] = ()) -> list[str]:
     """Remove the sockets that earlier lives left in a directory; the names of those removed.
 
-    Only sockets whose name is of our making, and none named in `keep`; never a file of another's.
+    Only sockets whose name is of our making and where nobody listens, and none named in `keep`; never another's file.
     """
     removed = []
     try:
@@ -100,10 +100,22 @@ def remove_stale(directory: str, keep: Collection[str] = ()) -> list[str]:
         if name in keep or not _OWN.fullmatch(name):
             continue
         with suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(path).st_mode):
+            if stat.S_ISSOCK(os.lstat(path).st_mode) and not _listens(path):
                 os.unlink(path)
                 removed.append(name)
     return removed
+
+
+def _listens(path: str) -> bool:
+    """Whether somebody listens at a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return True  # it has more to do than it can (EAGAIN), or is not for us to judge
+    return True
 
 
 def _identity(path: str) -> tuple[int, int] | None:

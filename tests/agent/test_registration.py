@@ -665,19 +665,30 @@ async def test_one_inotify_for_all_sockets(rig):
         assert files().count("anon_inode:inotify") == 2  # one for the machine
 
 
-async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
-    heard = []
-
-    @asynccontextmanager
-    async def uevents(_changed):
-        heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
-        yield heard[-1]
-
-    monkeypatch.setattr(app, "uevents", uevents)
-    monkeypatch.setattr(app, "group", lambda: "udev")
+async def test_one_agent_for_each_kubelet(rig):
+    """Whatever its state directory: the second says so and breaks nothing."""
+    rig.plug("foo0")
     rig.serve(FOO)
-    async with rig.agent(root=REAL):
-        await rig.until(lambda: heard == ["kernel", "udev"])
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        before = rig.sockets()
+        with pytest.raises(AlreadyRunning, match=str(rig.dp)):
+            await rig.make_agent(state=rig.top / "other").run()
+        assert rig.sockets() == before
+        assert rig.kubelet.streams(FOO) == 1
+
+
+async def test_one_agent_for_a_kubelet_that_comes_later(rig):
+    rig.plug("foo0")
+    rig.serve(FOO)
+    async with rig.agent() as one, rig.agent(state=rig.top / "other") as two:
+        await rig.until(lambda: phases(one) == phases(two) == {FOO: Phase.WAITING})
+        await rig.kubelet.start()
+        await rig.streaming(FOO)
+        await rig.until(lambda: "another device-agent" in reason(one, FOO) + reason(two, FOO))
+        assert rig.kubelet.streams(FOO) == 1
+        assert len(rig.sockets()) == 1
 
 
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monkeypatch):
@@ -706,3 +717,18 @@ async def test_own_socket_that_does_not_answer(rig, monkeypatch):
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.until(lambda: "did not answer within 1 s" in reason(agent, FOO))
+
+
+async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
+    heard = []
+
+    @asynccontextmanager
+    async def uevents(_changed):
+        heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
+        yield heard[-1]
+
+    monkeypatch.setattr(app, "uevents", uevents)
+    monkeypatch.setattr(app, "group", lambda: "udev")
+    rig.serve(FOO)
+    async with rig.agent(root=REAL):
+        await rig.until(lambda: heard == ["kernel", "udev"])

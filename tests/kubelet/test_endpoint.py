@@ -434,6 +434,17 @@ def test_sockets_of_earlier_lives_are_removed_and_nothing_else(directory):  # 21
     assert remove_stale(f"{directory}/missing") == []
 
 
+def test_a_socket_where_somebody_listens_is_not_removed(directory):
+    """That of an agent that runs, whatever it has to do."""
+    path = f"{directory}/{socket_name(RESOURCE, new_generation())}"
+    with closing(socket.socket(socket.AF_UNIX)) as agent:
+        agent.bind(path)
+        agent.listen(0)
+        assert remove_stale(directory) == []
+        assert remove_stale(directory) == []  # its queue is full
+    assert remove_stale(directory) == [os.path.basename(path)]
+
+
 async def test_the_watcher_finds_a_socket_that_listens_and_learns_who_it_is(kit):  # 90, 91
     kit.registry.publish(snapshot("a"))
     async with kit.serve(watcher=True) as endpoint, client(endpoint.path) as stub:
