@@ -146,9 +146,9 @@ class Agent:
         ways = {spec.name: spec.registration for spec in configuration.resources}
         self.tracker.configure(configuration.resources)
         self._offering.keep(ways)
+        await self.tracker.looked()
         if change.added:
             self._held.doubt()
-        await self.tracker.looked()
         self._offering.add(ways)
         log.info("configuration: %s: %s", configuration.digest, change)
         return change

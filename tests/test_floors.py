@@ -54,9 +54,7 @@ def strange(source: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", sorted((AGENT / "core").rglob("*.py")), ids=lambda path: str(path.relative_to(AGENT))
-)
+@pytest.mark.parametrize("path", sorted((AGENT / "core").rglob("*.py")), ids=lambda path: str(path.relative_to(AGENT)))
 def test_core_knows_the_standard_library_alone(path):
     assert strange(path.read_text()) == []
 

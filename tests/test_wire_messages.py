@@ -52,9 +52,7 @@ CASES = {
             version="v1beta1",
             endpoint="x.sock",
             resource_name="example.com/foo",
-            options=v1beta1.DevicePluginOptions(
-                pre_start_required=True, get_preferred_allocation_available=True
-            ),
+            options=v1beta1.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True),
         ),
         b"\x0a\x07v1beta1\x12\x06x.sock\x1a\x0fexample.com/foo\x22\x04\x08\x01\x10\x01",
     ),
@@ -160,10 +158,7 @@ CASES = {
                 held(1, "c")
                 + held(
                     2,
-                    held(1, "example.com/foo")
-                    + held(2, "a")
-                    + held(2, "b")
-                    + held(3, held(1, counted(1, -1))),
+                    held(1, "example.com/foo") + held(2, "a") + held(2, "b") + held(3, held(1, counted(1, -1))),
                 )
                 + held(3, number(1) + number(300))
                 + held(4, held(1, "memory") + counted(2, 1 << 33))
