@@ -247,7 +247,8 @@ def _locked(directory: str) -> Iterator[None]:
     """Hold the state directory for this process alone; where it cannot be written, only say so."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
-        lock = open(os.path.join(directory, "lock"), "w", encoding="utf-8")  # noqa: SIM115  closed below
+        # Read and write: whatever stands there, even a FIFO, opens at once.
+        lock = os.fdopen(os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
     except OSError as error:
         log.warning("state: %s cannot be used (%s): nothing is remembered over a restart", directory, error)
         yield

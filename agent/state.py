@@ -7,10 +7,12 @@ taken as empty: nothing in it is needed to serve what is there.
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -44,7 +46,9 @@ def load(directory: str) -> State:
     """The state of the agent's last life."""
     path = os.path.join(directory, FILE)
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "no plain file")
             text = file.read(SIZE_LIMIT + 1)
     except FileNotFoundError:
         return State()

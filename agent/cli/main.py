@@ -38,6 +38,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code (see CLOSING)."""
+    _have_streams()
     top = argparse.ArgumentParser(prog="device-agent", parents=[_common()], add_help=False, allow_abbrev=False)
     top.add_argument("-h", "--help", action="store_true")
     top.add_argument("--version", action="store_true")
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add(parser)
     rest = ["--help"] if arguments.help else arguments.rest
+    if not os.path.isdir(getattr(arguments, "root", "/")):
+        print(f"device-agent: --root {arguments.root}: no such directory", file=sys.stderr)
+        return WRONG_COMMAND_LINE
     defaults = {"config": CONFIG, "root": "/", "output": "table", "color": "auto"}
     chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
     try:
@@ -80,6 +84,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         return DEFECT
     return code
+
+
+def _have_streams() -> None:
+    """Standard streams that were closed lead to nowhere: else whatever is opened next would stand in their place."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(nowhere)
+    sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  for as long as the process is
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
 def _common() -> argparse.ArgumentParser:

@@ -83,7 +83,12 @@ async def _reload_when(asked: asyncio.Event, agent: Agent, directory: str) -> No
         configuration = await asyncio.to_thread(load, directory, in_force=agent.settings)
         errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
         say(configuration)
-        if errors:
+        resources = agent.settings.paths.resources
+        if agent.configuration.resources and not await asyncio.to_thread(os.path.isdir, resources):
+            # A configuration that is being put in place, or lost: nothing is taken from anybody for that.
+            log.error("configuration: refused, %s stays: %s is not there", agent.configuration.digest, resources)
+            agent.status.say(f"reload refused ({resources} is not there), {agent.configuration.digest} in force")
+        elif errors:
             notice = f"reload refused ({len(errors)} errors), {agent.configuration.digest} in force"
             log.error("configuration: refused, %s stays: %d errors", agent.configuration.digest, len(errors))
             agent.status.say(notice)

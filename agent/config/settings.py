@@ -15,7 +15,7 @@ from agent.config.paths import path_fault
 from agent.config.spot import Piece, Spot
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
-SOCKET_NAME_LENGTH = 32  # characters that the agent's own socket names may have
+SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
 
 DIRECTORY = "/etc/device-agent"
 

@@ -109,11 +109,12 @@ class Connection(H2Protocol):
             cast("asyncio.Transport", transport).abort()
             return
         if len(self._present) >= CONNECTION_LIMIT:
-            log.warning("closed a connection: %d are open", len(self._present))
             cast("asyncio.Transport", transport).abort()
             return
         self._transport = cast("asyncio.Transport", transport)  # a stream socket's; uvloop's is no subclass
         self._present.add(self)
+        if len(self._present) == CONNECTION_LIMIT:
+            log.warning("%d connections to one of our sockets are open: more are closed at once", CONNECTION_LIMIT)
         super().connection_made(transport)
         # Frames of unknown kinds are to be ignored (RFC 9113 §5.5); grpclib raises.
         self.processor.processors[UnknownFrameReceived] = _ignore

@@ -267,6 +267,29 @@ async def test_configuration_directory_missing(node):
     assert "Traceback" not in process.log
 
 
+async def test_a_vanished_directory_of_resources_takes_nothing_from_anybody(node):
+    await node.kubelet.start()
+    async with running(node) as process:
+        await node.streaming(FOO, BAR)
+        shutil.rmtree(node.etc / "resources.d")
+        process.send(signal.SIGHUP)
+        await node.until(lambda: "resources.d is not there" in process.log)
+        assert node.kubelet.streams(FOO) == 1
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+@pytest.mark.parametrize("name", ["state.json", "lock"])
+async def test_a_fifo_among_the_state_holds_up_nothing(node, name):
+    node.state.mkdir(exist_ok=True)
+    os.mkfifo(node.state / name)
+    await node.kubelet.start()
+    async with running(node) as process:
+        await node.streaming(FOO, BAR)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
 async def test_state_survives_the_process(node):  # 44
     """An agent that was killed comes back with the ids that pods hold, whatever has become of the hardware."""
     await node.kubelet.start()

@@ -1,6 +1,12 @@
+import shlex
+import subprocess
+import sys
+
 import pytest
 
 from agent.cli.main import COMMANDS, main
+
+DEVICE_AGENT = (sys.executable, "-m", "agent")
 
 
 def test_alone_it_says_what_there_is(cli):
@@ -57,3 +63,17 @@ def test_ctrl_c_is_130(monkeypatch):
 
     monkeypatch.setattr(version, "run", interrupted)
     assert main(["version"]) == 130
+
+
+def test_a_root_that_is_no_directory_is_a_wrong_command_line(tmp_path):
+    for root in (tmp_path / "none", "/etc/passwd"):
+        done = subprocess.run([*DEVICE_AGENT, "--root", str(root), "scan"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "no such directory" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["scan", "version", "check"])
+def test_closed_streams_lead_to_nowhere(command, closed, tmp_path):
+    line = f"{shlex.join(DEVICE_AGENT)} --config {tmp_path} {command} {closed}"
+    assert subprocess.run(line, shell=True, check=False).returncode in {0, 1}

@@ -11,6 +11,7 @@ import pytest
 from agent.config import durations
 from agent.config.document import parse
 from agent.config.settings import Settings, read
+from agent.kubelet.socket_file import PATH_LIMIT, longest_path
 
 DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
 
@@ -65,8 +66,8 @@ def test_every_kind_of_value():
         ("kubelet.dir = '/x/'", 16, "/x/", "path", 'write "/x"'),
         ("kubelet.dir = '//x'", 16, "//x", "path", 'write "/x"'),
         ("kubelet.dir = ''", 15, "''", "path", ""),
-        (f"kubelet.dir = '/{'x' * 74}'", 16, f"/{'x' * 74}", "socket-path", "at most 74"),
-        (f"kubelet.watcher_dir = '/{'ö' * 37}'", 24, f"/{'ö' * 37}", "socket-path", "at most 74"),
+        (f"kubelet.dir = '/{'x' * 66}'", 16, f"/{'x' * 66}", "socket-path", "at most 66"),
+        (f"kubelet.watcher_dir = '/{'ö' * 33}'", 24, f"/{'ö' * 33}", "socket-path", "at most 66"),
         (f"paths.control = '/{'x' * 107}'", 18, f"/{'x' * 107}", "socket-path", ""),
         ("kubelet.registration = 'sockets'", 24, "'sockets'", "type", 'write "socket"'),
         ("paths.classes = '/x'", 17, "'/x'", "type", 'write ["/x"]'),
@@ -96,7 +97,13 @@ def test_one_mistake(text, column, marked, code, write):
 
 
 def test_the_longest_socket_directory_fits():
-    assert said(f"kubelet.dir = '/{'x' * 73}'")[1] == []
+    assert said(f"kubelet.dir = '/{'x' * 65}'")[1] == []
+
+
+def test_what_is_said_of_sockets_is_what_the_endpoint_makes():
+    directory = f"/{'x' * 65}"
+    assert said(f"kubelet.dir = '{directory}'")[1] == []
+    assert longest_path(directory) == PATH_LIMIT
 
 
 def test_all_mistakes_at_once_and_the_rest_is_taken():
