@@ -70,7 +70,8 @@ class Session:
         if self._lines is None:
             return
         after = (time.monotonic() - self._since) * 1000
-        clock = f"{time.strftime('%H:%M:%S')}.{int(time.time() * 1000) % 1000:03}"
+        now = time.time()
+        clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03}"
         self._say(self._terminal.style(f"  {clock} +{after:.0f} ms  {text}", "dim"))
 
     def _say(self, text: str) -> None:
