@@ -114,11 +114,15 @@ async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubel
     loop = asyncio.get_running_loop()
     since = loop.time()
     seldom = SELDOM
-    while True:
+
+    def meant() -> bool:
         kubelet.check()
-        if kubelet.identity == identity:
+        return kubelet.identity == identity
+
+    while True:
+        if meant():
             try:
-                await register(kubelet.path, endpoint.name, resource, endpoint.options)
+                await register(kubelet.path, endpoint.name, resource, endpoint.options, meant=meant)
             except Unreachable as error:
                 if error.sent:
                     return f"kubelet: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
@@ -31,6 +32,8 @@ async def register(
     resource: str,
     options: Options = Options(),  # noqa: B008  frozen
     deadline: float | None = None,
+    *,
+    meant: Callable[[], bool] = lambda: True,
 ) -> None:
     """Register a socket that is served already: the kubelet dials it before it answers.
 
@@ -40,6 +43,8 @@ async def register(
         resource: name of the resource.
         options: those that the endpoint answers GetDevicePluginOptions with.
         deadline: seconds in all; DEADLINE_SECONDS if none is said.
+        meant: asked once connected: whether the socket still is the one that is meant. A kubelet that begins removes
+            our sockets, and would dial in vain for 10 s.
 
     Raises:
         Unreachable: nobody listens there, or the connection was lost.
@@ -51,6 +56,8 @@ async def register(
     sent = False
     try:
         async with asyncio.timeout(deadline), dial(kubelet_socket) as channel:
+            if not meant():
+                raise Unreachable("another kubelet is there", sent=False)
             sent = True
             await RegistrationStub(channel).register(request, timeout=deadline)
     except GRPCError as error:

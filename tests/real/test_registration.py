@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 import pytest
@@ -10,6 +11,7 @@ from grpclib.client import Channel
 
 from agent import registration
 from agent.core.phase import Phase
+from agent.kubelet import register as register_module
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.register import register as real_register
 from agent.kubelet.simulated.errors import PodRefused
@@ -50,12 +52,12 @@ async def all_ready(node):
 async def test_01_socket_answers_when_register_is_sent(served, monkeypatch):
     answered = []
 
-    async def asked_first(path, endpoint, resource, options, seconds):
+    async def asked_first(path, endpoint, resource, options, **how):
         async with Channel(path=str(served.dp / endpoint)) as channel:
             said = await v1beta1.DevicePluginStub(channel).get_device_plugin_options(v1beta1.Empty(), timeout=5)
         assert said == options.message()  # 5
         answered.append(resource)
-        await real_register(path, endpoint, resource, options, seconds)
+        await real_register(path, endpoint, resource, options, **how)
 
     monkeypatch.setattr(registration, "register", asked_first)
     async with served.agent():
@@ -68,8 +70,8 @@ async def test_01_socket_answers_when_register_is_sent(served, monkeypatch):
 async def test_02_stream_is_served_while_register_is_pending(served, monkeypatch):
     release = asyncio.Event()
 
-    async def pending(*args):
-        await real_register(*args)
+    async def pending(*args, **how):
+        await real_register(*args, **how)
         await release.wait()
 
     monkeypatch.setattr(registration, "register", pending)
@@ -84,8 +86,8 @@ async def test_02_stream_is_served_while_register_is_pending(served, monkeypatch
 
 
 async def test_04_stream_counts_although_register_failed(served, monkeypatch):
-    async def late(*args):
-        await real_register(*args)
+    async def late(*args, **how):
+        await real_register(*args, **how)
         await served.allocatable(args[2], 2 if args[2] == FOO else 1)
         raise TimeoutError("no answer came")
 
@@ -105,6 +107,31 @@ async def test_07_agent_waits_for_the_kubelet(node):
         await node.kubelet.start()
         await ready(node)
         assert node.registers() == 1
+
+
+@pytest.mark.parametrize("kill", [False, True])
+async def test_08_kubelet_begins_between_our_look_and_our_call(served, monkeypatch, kill):
+    """It has removed our sockets: a Register would name one that is gone, which the kubelet dials for 10 s."""
+    dial = register_module.dial
+    begun = []
+
+    @asynccontextmanager
+    async def late(path):
+        if not begun:
+            begun.append(path)
+            await served.kubelet.up()
+        async with dial(path) as channel:
+            yield channel
+
+    async with served.agent() as agent:
+        await ready(served, FOO, BAR)
+        await served.kubelet.down(kill=kill)
+        monkeypatch.setattr(agent._kubelet, "stir", lambda: None)  # what inotify says comes later still
+        monkeypatch.setattr(register_module, "dial", late)
+        await ready(served, FOO, BAR)
+        await served.allocatable(FOO, 2)
+        assert served.registers() == 2
+        assert served.kubelet.events.of("register_refused") == []
 
 
 @pytest.mark.parametrize("kind", HEAVY)
@@ -152,10 +179,10 @@ async def test_14_second_stream_is_fed_too_and_its_end_is_survived(served, endpo
         (first,) = (connection for connection in mine._connections if connection.calls.tasks)
         if served.minor == "1.37":
             with pytest.raises(registration.RefusedByKubelet, match="already connected"):
-                await real_register(served.kubelet.socket, mine.name, FOO, mine.options, 14)
+                await real_register(served.kubelet.socket, mine.name, FOO, mine.options)
             assert mine.streams == 1
         else:
-            await real_register(served.kubelet.socket, mine.name, FOO, mine.options, 14)
+            await real_register(served.kubelet.socket, mine.name, FOO, mine.options)
             await served.until(lambda: mine.streams == 2)
         served.plug("foo2")
         await served.allocatable(FOO, 3)
