@@ -250,32 +250,6 @@ async def test_register_goes_to_the_kubelet_that_was_meant(rig):  # 13
     await asyncio.wait([keeping])
 
 
-async def test_kubelet_begins_between_our_look_and_our_call(rig, monkeypatch):  # 8, 13
-    """It has removed our sockets: a Register would name one that is gone, which the kubelet dials for 10 s."""
-    rig.plug("foo0")
-    rig.serve(FOO)
-    await rig.kubelet.start()
-    dial = register.dial
-    begun = []
-
-    @asynccontextmanager
-    async def late(path):
-        if not begun:
-            begun.append(path)
-            await rig.kubelet.start()
-        async with dial(path) as channel:
-            yield channel
-
-    async with rig.agent() as agent:
-        await rig.streaming(FOO)
-        await rig.kubelet.stop()
-        monkeypatch.setattr(agent._kubelet, "stir", lambda: None)  # what inotify says comes later still
-        monkeypatch.setattr(register, "dial", late)
-        await rig.streaming(FOO)
-        assert rig.registers() == 1
-        assert rig.kubelet.events.count("register_refused") == 0
-
-
 async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
     rig.plug("foo0")
     rig.serve(FOO)

@@ -179,7 +179,9 @@ class Real(Looking):
         self._options = options
         self._manager: Manager | None = None
         self._streams: dict[str, int] = {}
+        self._asked: dict[str, int] = {}  # Register that has no outcome yet
         self._old_streams: dict[str, int] = {}
+        self._old_asked: dict[str, int] = {}
         self._pods: dict[str, dict[str, Any]] = {}
 
     @property
@@ -198,7 +200,12 @@ class Real(Looking):
             await self.manager.do("begin", readmit=False)
             return
         self._manager = await Manager(
-            self._program, self.directory, *self._options, heard=self._heard, ended=self.events.wake
+            self._program,
+            self.directory,
+            *self._options,
+            f"-sources-ready={str(not self._pods).lower()}",
+            heard=self._heard,
+            ended=self.events.wake,
         ).__aenter__()
         begun = self.events.count("started")
         await self.until(lambda: self.events.count("started") > begun)
@@ -226,9 +233,7 @@ class Real(Looking):
         if self._manager is not None:
             await self._ask("begin", readmit=False, running=not reboot)
             return
-        await self.start()
-        # A process that has just begun knows no pods; handed over again, they are as after a reboot.
-        await self._ask("sources", ready=False)
+        await self.start()  # knows no pods; handed over again, they are as after a reboot
 
     async def pods_again(self) -> dict[str, str]:
         refused = {}
@@ -332,8 +337,14 @@ class Real(Looking):
             self.status |= said["changed"]
         elif event == "ended-life":
             self._end_life()
+        elif event == "register":
+            self._asked[resource] = self._asked.get(resource, 0) + 1
         elif event == "connected":
+            self._asked[resource] = self._asked.get(resource, 0) - 1
             self._streams[resource] = self._streams.get(resource, 0) + 1
+        elif event == "refused" and self._old_asked.get(resource):
+            self._old_asked[resource] -= 1
+            event = "refused-late"
         elif event == "ended":
             if self._old_streams.get(resource):
                 self._old_streams[resource] -= 1
@@ -344,9 +355,10 @@ class Real(Looking):
         self.events.add(kind, resource, **detail)
 
     def _end_life(self) -> None:
-        # The ends of its streams may be said later, among the events of the next life.
-        self._old_streams = self._streams
-        self._streams, self.status = {}, {}
+        # The ends of its streams may be said later, among the events of the next life, and so may the refusal of a
+        # Register that came when the kubelet was stopping: streams end before its socket is closed.
+        self._old_streams, self._old_asked = self._streams, self._asked
+        self._streams, self._asked, self.status = {}, {}, {}
         self.events.add("bound")
 
 

@@ -12,6 +12,12 @@ from tests.real.node import CARD, cards, gone_or_there, told
 NODES = [f"foo{number}" for number in range(8)]
 
 
+async def begun(eight):
+    """All are listed, and in the checkpoint."""
+    await eight.allocatable(FOO, 8)
+    await eight.streaming(FOO)
+
+
 @pytest.fixture
 async def eight(node):
     node.plug(*NODES)
@@ -24,7 +30,7 @@ async def eight(node):
 async def test_checkpoint_against_what_has_changed(eight, kill):
     """Held, free and new devices change while no kubelet is there."""
     async with eight.agent() as agent:
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         held = (await eight.kubelet.admit("p", {FOO: 2}, {FOO: 1}))["c0"][FOO]
         (other,) = (await eight.kubelet.admit("q", {FOO: 1}))["c0"][FOO]
         for pod, container in (("p", "c0"), ("p", "c1"), ("q", "c0")):
@@ -58,7 +64,7 @@ async def test_100_restarts_with_devices_flapping(eight):
     """A change at any moment of a restart: the kubelet knows in the end what the machine has."""
     chance = random.Random(eight.kind)
     async with eight.agent() as agent:
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
 
         def change():
             name = chance.choice(NODES)
@@ -86,7 +92,7 @@ async def test_100_restarts_with_devices_flapping(eight):
 async def test_change_between_register_and_the_first_list(eight):
     """The change right after a restart, at the moment when peers are deaf."""
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         for number in range(10):
             name = NODES[number % 8]
             await eight.kubelet.again()
@@ -100,7 +106,7 @@ async def test_change_between_register_and_the_first_list(eight):
 async def test_change_while_no_kubelet_is_there(eight):
     async with eight.agent():
         for name in NODES:
-            await eight.allocatable(FOO, 8)
+            await begun(eight)
             await eight.kubelet.down()
             eight.unplug(name)
             await eight.kubelet.up()
@@ -113,7 +119,7 @@ async def test_change_while_no_kubelet_is_there(eight):
 async def test_agent_is_down_while_the_kubelet_restarts(eight):
     """Running pods stay; the agent finds another kubelet when it comes back."""
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         held = (await eight.kubelet.admit("p", {FOO: 1}))["c0"][FOO]
         await eight.kubelet.begin("p")
     await eight.kubelet.again()
@@ -131,13 +137,13 @@ async def test_agent_is_down_while_the_kubelet_restarts(eight):
 async def test_82_reboot_admits_pods_once_registered(eight):
     """Both begin anew, no container runs: a pod is given the device that it had."""
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         held = await eight.kubelet.admit("p", {FOO: 3})
         await eight.kubelet.begin("p")
     await eight.kubelet.down(kill=True)
     async with eight.agent():
         await eight.kubelet.up(reboot=True)
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         assert await eight.kubelet.pods_again() == {}
         assert await eight.kubelet.admit("p", {FOO: 3}) == held
 
@@ -145,12 +151,12 @@ async def test_82_reboot_admits_pods_once_registered(eight):
 async def test_finished_init_container_needs_us_before_its_pod_is_admitted_again(eight):
     """kubernetes#124345: a restart of the kubelet, the agent late, and a pod that ran well is refused."""
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         for pod in ("early", "late"):
             await eight.kubelet.admit(pod, {FOO: 1}, init=[{FOO: 1}])
             await eight.kubelet.begin(pod)
         await eight.kubelet.again()
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         assert await eight.kubelet.pods_again() == {}  # we are as a rule there before
     await eight.kubelet.again()
     refused = await eight.kubelet.pods_again()
@@ -160,7 +166,7 @@ async def test_finished_init_container_needs_us_before_its_pod_is_admitted_again
 
 async def test_44_agent_restart_lists_what_is_held_and_missing(eight):
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         (held,) = (await eight.kubelet.admit("p", {FOO: 1}))["c0"][FOO]
         await eight.kubelet.begin("p")
     eight.unplug(held)
@@ -178,7 +184,7 @@ async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
     from agent.kubelet.simulated.errors import AllocationError
 
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         await eight.kubelet.admit("p", {FOO: 1})
         given = await eight.kubelet.begin("p")
     await eight.until(lambda: eight.kubelet.allocatable(FOO) == 0)
@@ -191,7 +197,7 @@ async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
     with pytest.raises(PodRefused, match="cannot allocate unregistered device"):
         await eight.kubelet.admit("q", {FOO: 1})
     async with eight.agent():
-        await eight.allocatable(FOO, 8)
+        await begun(eight)
         assert (await eight.kubelet.begin("p")).devices == given.devices
 
 

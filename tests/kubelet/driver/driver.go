@@ -46,7 +46,7 @@ func Main(version string, create func(Setup) (Kubelet, error), setGates func(str
 	d := &driver{create: create, kick: make(chan struct{}, 1)}
 	directory := flag.String("directory", "", "where kubelet.sock and the checkpoint are")
 	options, gates := "", ""
-	verbosity, all := 0, false
+	verbosity, all, ready := 0, false, true
 	flag.StringVar(&d.setup.Plugins, "plugins", "", "directory of the plugin watcher (default: none)")
 	flag.StringVar(&d.setup.PodResources, "pod-resources", "", "socket to serve the PodResources API on (default: none)")
 	flag.IntVar(&d.setup.NUMANodes, "numa-nodes", 2, "how many NUMA nodes the machine pretends to have")
@@ -57,6 +57,7 @@ func Main(version string, create func(Setup) (Kubelet, error), setGates func(str
 	flag.DurationVar(&d.poll, "poll", 10*time.Millisecond, "how often to look at the capacity")
 	flag.IntVar(&verbosity, "v", 4, "how much the kubelet logs")
 	flag.BoolVar(&all, "log", false, "report the kubelet's whole log")
+	flag.BoolVar(&ready, "sources-ready", true, "begin as a kubelet that has heard of all its pods")
 	flag.Parse()
 	if *directory == "" || flag.NArg() > 0 {
 		flag.Usage()
@@ -84,7 +85,7 @@ func Main(version string, create func(Setup) (Kubelet, error), setGates func(str
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	d.current().ready.Store(true)
+	d.current().ready.Store(ready)
 	d.serve()
 }
 
