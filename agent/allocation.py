@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from agent.core.allocate import allocate, node_paths
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
-from agent.core.grant import Cause, Chosen, Grant, Refused, allocate, node_paths
+from agent.core.grant import Cause, Chosen, Grant, Refused
 from agent.core.look import Look
 from agent.core.prefer import prefer
 from agent.core.resource import ResourceSpec

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 
+from agent.core.allocate import allocate, node_paths
 from agent.core.device import Node
-from agent.core.grant import Cause, Chosen, Refused, allocate, node_paths
+from agent.core.grant import Cause, Chosen, Refused
 from agent.core.value import Absent
 from tests.core.building import env, give, listed, node, spec
 

@@ -1,0 +1,76 @@
+"""The words of a text under `give`, of one device in one container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agent.core.grant import Chosen
+from agent.core.text import Fact, Text
+from agent.core.value import Absent, Scalar, Value
+
+
+class GivingWords:
+    """The words of a text under `give`: those of the giving itself, then the device's own.
+
+    `{n}` is the same in all items of a device (rulings 26): the device's number in the container, or, in a text with
+    a list word, the number of the element, counted on over the devices. counted: how many elements each list word had
+    in the devices before this.
+    """
+
+    def __init__(
+        self, resource: str, chosen: Chosen, n: int, counted: Mapping[str, int], *, asked: int, offered: int
+    ) -> None:
+        shares = chosen.device.shares or 1
+        self._facts = chosen.facts
+        self._counted = dict(counted)
+        self._numbers: dict[str, tuple[int, ...]] = {}
+        self.number = n
+        self._own: dict[str, Value | Absent] = {
+            "resource": resource,
+            "id": chosen.device.id,
+            "n": n,
+            "asked": asked,
+            "offered": offered,
+            "all_given": asked == offered,
+            "shares": shares,
+            "share": chosen.shares[0] if chosen.shares else 0,
+            "share_percent": 100 // shares,
+        }
+
+    def __call__(self, word: str) -> Value | Absent:
+        """What a word says."""
+        if word in self._own:
+            return self._own[word]
+        absent = Absent("is given later" if word.startswith("given.") else "was not read")
+        return self._facts.get(word, absent)
+
+    def each(self, text: Text) -> Iterator[tuple[int, Fact]]:
+        """The words for each element of the text's list word, with that element in its place; else themselves."""
+        for slot in text.slots:
+            value = self(slot.word)
+            if isinstance(value, tuple) and value:
+                first = self._counted.get(slot.word, 0)
+                numbers = self._numbers.get(slot.word, range(first, first + len(value)))
+                for n, item in zip(numbers, value, strict=True):
+                    yield n, _overlaid(self, {slot.word: item, "n": n})
+                return
+        yield self.number, self
+
+    def give(self, name: str, paths: Sequence[tuple[int, str]], *, many: bool) -> None:
+        """Remember where a node came out: `given.NAME`, a list where several can."""
+        word = f"given.{name}"
+        if many:
+            self._own[word] = tuple(path for _, path in paths)
+            self._numbers[word] = tuple(n for n, _ in paths)
+        else:
+            self._own[word] = paths[0][1] if paths else Absent("nothing was given")
+
+    def count_on(self, counted: dict[str, int]) -> None:
+        """Add this device's list words to the count."""
+        for word, value in self._facts.items():
+            if isinstance(value, tuple):
+                counted[word] = counted.get(word, 0) + len(value)
+
+
+def _overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:
+    return lambda word: own[word] if word in own else fact(word)
