@@ -20,10 +20,12 @@ from agent.config.finding import nearest
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
     "check": ("Configure", "judge the configuration exactly as run would"),
+    "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
     "lab": ("Try", "a simulated kubelet with this host's devices"),
     "version": ("Try", "which device-agent this is"),
 }
+MODULES = {"import": "importing"}  # where a command's name cannot be a module's
 OPENING = """Serves this node's hardware to Kubernetes pods, from TOML.   Try it without a cluster: device-agent lab"""
 CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: errors, a step that failed
        2  wrong command line      4  no such device, or several
@@ -57,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    module = importlib.import_module(f"agent.cli.{name}")
+    module = importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
     parser = argparse.ArgumentParser(
         prog=f"device-agent {name}",
         description=module.__doc__,

@@ -1,0 +1,74 @@
+"""Turn the configuration of another device plugin into entries of this one.
+
+PROGRAM is squat (generic-device-plugin), smarter (smarter-device-manager), sriov (sriov-network-device-plugin) or
+kubevirt (permittedHostDevices of a KubeVirt resource). FILE is its configuration, or the Kubernetes manifest that
+carries it; - is standard input. The TOML goes to standard output, what changed to standard error.
+
+Exit code 0: all of it was taken over. 1: not all; the rest is in comments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from agent.cli.importing.entry import Entry
+from agent.cli.importing.their import NotTheirs
+from agent.core.printable import columns, escape
+
+PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
+NO_SUCH = 4
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `import`."""
+    parser.add_argument("program", choices=PROGRAMS, metavar="PROGRAM", help=", ".join(PROGRAMS))
+    parser.add_argument("file", metavar="FILE", help="its configuration or manifest; - for standard input")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the entries, and say what changed."""
+    try:
+        text = _read(arguments.file)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        print(f"device-agent import: {escape(arguments.file)}: {reason}", file=sys.stderr)
+        return NO_SUCH
+    try:
+        module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
+        entries: list[Entry] = module.entries(text)
+    except NotTheirs as error:
+        print(f"device-agent import: {escape(arguments.file)}: {error}", file=sys.stderr)
+        return 1
+    print("\n\n".join(entry.toml() for entry in entries))
+    sys.stdout.flush()
+    for line in _summary(entries):
+        print(line, file=sys.stderr)
+    return 0 if all(entry.tables for entry in entries) else 1
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    with open(file, encoding="utf-8-sig") as stream:
+        return stream.read()
+
+
+def _summary(entries: Sequence[Entry]) -> list[str]:
+    """A line for each of their resources, and what to do next."""
+    labels = [escape(entry.label) for entry in entries]
+    width = max(map(columns, labels), default=0)
+    lines: list[str] = []
+    for label, entry in zip(labels, entries, strict=True):
+        said = list(dict.fromkeys((*entry.changes, *(f"CHECK: {check}" for check in entry.checks))))
+        if not entry.tables:
+            said.append("not taken over")
+        head = f"{label}{' ' * (width - columns(label))}  line {entry.line:<4} "
+        lines.append(f"{head}{escape('; '.join(said) or 'as it was')}")
+    taken = sum(bool(entry.tables) for entry in entries)
+    checks = sum(bool(entry.checks) for entry in entries)
+    verdict = f"{taken} of {len(entries)} taken over"
+    verdict += f", {checks} to check (marked CHECK in the TOML)" if checks else ""
+    return [*lines, f"{verdict}.   next: device-agent check"]

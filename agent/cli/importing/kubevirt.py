@@ -1,0 +1,99 @@
+"""KubeVirt: `permittedHostDevices` of a KubeVirt resource.
+
+From then on KubeVirt must leave these resources to this agent: `externalResourceProvider: true` on each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.cli.importing.entry import Entry, Value
+from agent.cli.importing.their import Item, NotTheirs, read
+
+_EXTERNAL = "set externalResourceProvider: true on it in KubeVirt, or both register the name"
+
+
+def entries(text: str) -> list[Entry]:
+    """What the file says, as entries of ours.
+
+    Raises:
+        NotTheirs: no `permittedHostDevices` is in it.
+    """
+    found = [entry for devices in _permitted(read(text)) for entry in _entries(devices)]
+    if not found:
+        raise NotTheirs("no permittedHostDevices of KubeVirt in it")
+    return found
+
+
+def _permitted(documents: Sequence[Item]) -> Iterator[Item]:
+    for document in documents:
+        for item in document.walk():
+            permitted = item.get("permittedHostDevices")
+            if permitted is not None:
+                yield permitted
+    for document in documents:
+        if any(document.get(key) for key in ("pciHostDevices", "mediatedDevices")):
+            yield document
+
+
+def _entries(devices: Item) -> Iterator[Entry]:
+    names: dict[str, Entry] = {}
+    ways = {"pciHostDevices": _pci, "mediatedDevices": _mdev, "usb": _usb}
+    for key in devices.others(*ways):
+        entry = Entry(key, devices.table[key].line, checks=[f"{key} is not taken over"])
+        yield entry
+    for key, way in ways.items():
+        for item in devices.items(key):
+            name = item.said("resourceName")
+            known = names.get(name)
+            entry = known or Entry(name or f"a device of {key} without resourceName", item.line)
+            table = way(entry, item) if name else None
+            if table is not None:
+                entry.tables.append({("adds_to" if known else "name"): name, **table})
+            elif not name:
+                entry.checks.append("it has no resourceName")
+            if known is None:
+                names[name] = entry
+                if not item.true("externalResourceProvider"):
+                    entry.checks.append(_EXTERNAL)
+                yield entry
+
+
+def _pci(entry: Entry, item: Item) -> dict[str, Value] | None:
+    vendor, mark, device = item.said("pciVendorSelector").partition(":")
+    if not mark:
+        entry.checks.append("pciVendorSelector is VENDOR:DEVICE")
+        return None
+    entry.changes.append("an IOMMU group goes as one device (each function by itself: group = false)")
+    return {"class": "vfio-pci", "match": {"vendor": vendor.lower(), "device": device.lower()}}
+
+
+def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:
+    selector = item.said("mdevNameSelector")
+    if not selector:
+        entry.checks.append("mdevNameSelector is missing")
+        return None
+    return {
+        "source": "mdev",
+        "match": {"type": selector.replace(" ", "_")},
+        "give": {
+            "vfio": "legacy",
+            "env": {"asked": {"name": "MDEV_PCI_RESOURCE_{resource|env:-}", "value": "{uuid}", "join": ","}},
+        },
+    }
+
+
+def _usb(entry: Entry, item: Item) -> dict[str, Value] | None:
+    selectors = item.items("selectors")
+    clauses: list[dict[str, Value]] = [
+        {key: selector.said(key).lower() for key in ("vendor", "product") if selector.said(key)}
+        for selector in selectors
+    ]
+    if not clauses or not all(clauses):
+        entry.checks.append("selectors are vendor and product")
+        return None
+    if len(clauses) == 1:
+        return {"class": "usb-device", "match": clauses[0]}
+    parts = {f"part{index}": clause for index, clause in enumerate(clauses)}
+    entry.checks.append("several USB devices are one; if there can be two of a kind: group.by")
+    return {"class": "usb-device", "group": {"parts": parts}}

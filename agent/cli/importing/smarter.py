@@ -1,0 +1,112 @@
+"""smarter-device-manager: a list of regular expressions over names below /dev, or the ConfigMap that carries it.
+
+Each name that fits is a resource of its own, `smarter-devices/NAME`, as often as `nummaxdevices` says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agent.cli.importing.entry import Entry, Value
+from agent.cli.importing.their import Item, NotTheirs, read
+
+DOMAIN = "smarter-devices"
+_JETSON = "nvidia-gpu"
+_KEYS = ("devicematch", "nummaxdevices")
+# A literal name, perhaps with digits or anything at its end: what nearly all of these expressions are.
+_SIMPLE = re.compile(r"\^?(?P<name>[A-Za-z0-9_./:-]+?)(?P<tail>\[0-9\][*+]|\\d[*+]|\.[*+])?(?P<end>\$?)")
+
+
+def entries(text: str) -> list[Entry]:
+    """What the file says, as entries of ours.
+
+    Raises:
+        NotTheirs: no `devicematch` is in it.
+    """
+    found = [_entry(item) for item in _matches(read(text))]
+    if not found:
+        raise NotTheirs("no devicematch of smarter-device-manager in it")
+    return found
+
+
+def _matches(documents: Sequence[Item]) -> Iterator[Item]:
+    for document in documents:
+        for item in document.walk():
+            if item.get("devicematch") is not None:
+                yield item
+            elif "devicematch" in item.text:  # a file within a ConfigMap
+                yield from _matches(read(item.text, item.line + 1))
+
+
+def _entry(item: Item) -> Entry:
+    written = item.said("devicematch")
+    entry = Entry(written, item.line)
+    for key in item.others(*_KEYS):
+        entry.checks.append(f"{key} is no key of smarter-device-manager and did nothing")
+    table = _jetson() if written == _JETSON else _nodes(entry, written)
+    if table is None:
+        return entry
+    count = item.said("nummaxdevices", "0")
+    if not count.isdecimal() or not int(count):
+        entry.checks.append(f"nummaxdevices {count}: nothing was offered")
+        return entry
+    if int(count) > 1:
+        table["replicas"] = int(count)
+    entry.tables.append(table)
+    return entry
+
+
+def _nodes(entry: Entry, written: str) -> dict[str, Value] | None:
+    found = _SIMPLE.fullmatch(written)
+    if found is None:
+        entry.checks.append("this regular expression has no pattern of ours: list the nodes in source.node")
+        return None
+    if not (written.startswith("^") and found["end"]):
+        entry.checks.append("the expression was not anchored and fitted more names; now only whole ones")
+    name = found["name"]
+    if found["tail"] is None:
+        pattern = f"/dev/{name}"
+        if name == "snd":
+            return _directory(entry, name)
+    elif found["tail"].startswith("."):
+        pattern = f"/dev/{name}*"
+    else:
+        pattern = f"/dev/{name}{{number:int}}"
+    table: dict[str, Value] = {"name": f"{DOMAIN}/{_resource(pattern, name)}", "source": {"node": pattern}}
+    if found["tail"]:
+        entry.changes.append("one resource for each node, as before; they come and go with the nodes")
+        table["accept"] = {"unstable-id": "as smarter-device-manager had it"}
+    table["give"] = {"nodes": {"node": {"path": "{node}", "permissions": "rwm"}}}
+    return table
+
+
+def _directory(entry: Entry, name: str) -> dict[str, Value]:
+    """/dev/snd is a directory: all that is in it goes to the container, which is no host device of its own."""
+    entry.changes.append(f"all nodes below /dev/{name} at the moment of the grant")
+    return {
+        "name": f"{DOMAIN}/{name}",
+        "source": {"fixed": [name]},
+        "id": "{name}",
+        "let": {"inside": {"names_of": f"/dev/{name}/*"}},
+        "give": {"nodes": {"node": {"path": f"/dev/{name}/{{inside}}", "permissions": "rwm", "optional": True}}},
+    }
+
+
+def _resource(pattern: str, name: str) -> str:
+    """The resource's name, slashes as `_`."""
+    if pattern.endswith("{number:int}"):
+        return f"{name.replace('/', '_')}{{number}}"
+    if pattern.endswith("*"):
+        return f"{name.rpartition('/')[0].replace('/', '_')}_{{name}}" if "/" in name else "{name}"
+    return name.replace("/", "_")
+
+
+def _jetson() -> dict[str, Value]:
+    """The GPU of a Jetson board, which has no node: only its number is told."""
+    return {
+        "name": f"{DOMAIN}/nvidia-gpu{{number}}",
+        "source": {"dir": "/sys/devices/gpu.{number:int}"},
+        "id": "gpu.{number}",
+        "give": {"env": {"NVIDIA_VISIBLE_DEVICES": {"value": "{number}", "join": ","}}},
+    }
