@@ -13,7 +13,9 @@ from typing import Protocol
 
 from agent.core.allocate import allocate, node_paths
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
+from agent.core.facts import Facts
 from agent.core.grant import Cause, Chosen, Grant, Refused
+from agent.core.let import Constant
 from agent.core.look import Look
 from agent.core.prefer import prefer
 from agent.core.resource import ResourceSpec
@@ -89,7 +91,8 @@ class Allocation:
         if self._root.prefix or len(hosts) > AT_HAND:
             return False
         words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
-        return all(at_hand(host, word) for host in hosts.values() for word in words)
+        words -= {word for word, own in spec.own.items() if isinstance(own, Constant)}
+        return words.isdisjoint(spec.own) and all(at_hand(host, word) for host in hosts.values() for word in words)
 
     async def _read_aside(
         self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
@@ -164,10 +167,11 @@ def read_anew(
     chosen: list[Chosen] = []
     for device, shares in devices.items():
         host = hosts[device.key]
-        texts = [text.write(lambda word, host=host: reader.fact(host, word)) for text in spec.id]  # type: ignore[misc]
+        fact = Facts(spec, host, reader)
+        texts = [text.write(fact) for text in spec.id]
         ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
         same = catalog.same(root, host) and device.id in ids  # what is listed Healthy had its id from these words
-        facts = {word: reader.fact(host, word) for word in words}
-        paths = node_paths(spec, lambda word, facts=facts: facts.get(word, Absent("was not read")))  # type: ignore[misc]
+        facts = {word: fact(word) for word in words}
+        paths = node_paths(spec, fact)
         chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}, same))
     return chosen

@@ -8,28 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from agent.core.candidate import Candidate, candidate
 from agent.core.clause import Clause, Line, Origin, holds
 from agent.core.device import HostDevice, Node
+from agent.core.facts import Facts, Reader
 from agent.core.resource import ResourceSpec, Source
 from agent.core.text import Fact
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Value, text_of
-
-
-class Reader(Protocol):
-    """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
-
-    def fact(self, device: HostDevice, word: str) -> Value | Absent:
-        """What a word or path says of a device."""
-
-    def node(self, path: str) -> Node | Absent:
-        """The device node that a path leads to, links followed; absent with the reason if it is none."""
-
-    def consulted(self, device: HostDevice) -> frozenset[str]:
-        """The directories and nodes whose content this device's facts came from, for `Touched`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +118,8 @@ def look(
     return Look(listing, sightings, places, _renewed(previous.candidates(), previous.sightings, sightings, doubtful))
 
 
-def judge(spec: ResourceSpec, device: HostDevice, reader: Reader) -> Refusal | None:
-    """The first clause of the entry that turns the device down, or none: it takes it."""
-    fact = _facts(device, reader)
+def judge(spec: ResourceSpec, fact: Fact) -> Refusal | None:
+    """The first clause of the entry that turns down the device of which `fact` tells, or none: it takes it."""
     for clause in spec.exclude:
         unread = _unreadable(clause, fact)
         if unread is not None:
@@ -187,6 +173,7 @@ def _different(before: Listing, now: Listing) -> set[str]:
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
     refusals: list[Refusal] = []
     paths: set[str] = set()
+    ends: dict[str, HostDevice] = {}
     taken = None
 
     def node(path: str) -> Node | Absent:
@@ -198,20 +185,19 @@ def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice]
         device = by_source.get(spec.source)
         if device is None:
             continue
-        refusal = judge(spec, device, reader)
+        facts = Facts(spec, device, reader)
+        refusal = judge(spec, facts)
         if refusal is None:
-            taken = candidate(spec, device, _facts(device, reader), node)
+            taken = candidate(spec, device, facts, node)
+        ends.update(facts.ends)
+        if refusal is None:
             break
         refusals.append(refusal)
         if refusal.undecided:
             break
     devices = tuple(by_source.values())
-    consulted = frozenset(paths).union(*(reader.consulted(device) for device in devices))
+    consulted = frozenset(paths).union(*map(reader.consulted, (*devices, *ends.values())))
     return Sighting(devices, taken, tuple(refusals), consulted)
-
-
-def _facts(device: HostDevice, reader: Reader) -> Fact:
-    return lambda word: reader.fact(device, word)
 
 
 def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.core.clause import Clause, Origin
+from agent.core.own import Own
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share
@@ -57,7 +59,8 @@ class ResourceSpec:
     """One `[[resource]]` entry with its classes merged in, checked and compiled.
 
     `id` holds the alternatives, best first. `shares` is None where devices are whole (ids without a suffix).
-    `registration` is "socket" or "watcher".
+    `registration` is "socket" or "watcher". `own` are the words that it brings with it (`options.NAME`, those of
+    `let`), and its paths that have words in them, all as they are written in clauses and texts.
     """
 
     name: str
@@ -71,13 +74,14 @@ class ResourceSpec:
     nodes: tuple[NodeGive, ...]
     env: tuple[EnvGive, ...]
     registration: str
+    own: Mapping[str, Own] = field(default_factory=dict)
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
         give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
         env = [(item.key, item.name, item.value, item.join) for item in self.env]
         clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
-        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration)
+        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.own)
 
     @property
     def suffix_length(self) -> int:

@@ -76,7 +76,7 @@ class Text:
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")
-            filled = [_filtered(text_of(item), piece.filters) for item in values]
+            filled = [filtered(text_of(item), piece.filters) for item in values]
             texts = [text + item for text in texts for item in filled]
         return tuple(texts)
 
@@ -91,7 +91,7 @@ class Text:
         def safe(word: str) -> Value | Absent:
             value = fact(word)
             for item in value if isinstance(value, tuple) else (value,):
-                if isinstance(item, str) and not (word == leading and _may_lead(word, item)) and not _is_name(item):
+                if isinstance(item, str) and not (word == leading and _may_lead(word, item)) and not is_name(item):
                     return Absent(f"{item[:64]!r} cannot be in a path")
             return value
 
@@ -160,7 +160,8 @@ def has_control(text: str) -> bool:
     return any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in text)
 
 
-def _is_name(text: str) -> bool:
+def is_name(text: str) -> bool:
+    """Whether a text can be a name in a path, or a part of one, and leads nowhere else."""
     return bool(text) and "/" not in text and ".." not in text and not has_control(text)
 
 
@@ -193,7 +194,8 @@ def _slot(inside: str, at: int) -> Slot:
     return Slot(word, tuple(filters), at)
 
 
-def _filtered(text: str, filters: tuple[str, ...]) -> str:
+def filtered(text: str, filters: tuple[str, ...]) -> str:
+    """The text after these filters, in order."""
     for name in filters:
         kind, _, argument = name.partition(":")
         match kind:

@@ -10,7 +10,7 @@ from agent.core.value import Absent, Scalar, Value, natural
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.globs import expand, is_glob
-from agent.scanners.route import Route, route
+from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
 
 
@@ -35,6 +35,25 @@ class HostReader:
             self._sight.places = self._of(device)
             self._facts[key] = self._read(_thing(device), _route(device.source, word))
         return self._facts[key]
+
+    def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+        """What a relation or a many leads to."""
+        self._sight.places = self._of(device)
+        found = self._follow(_thing(device), _route(device.source, word))
+        return found if isinstance(found, Absent) else tuple(map(_end, found))
+
+    def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path."""
+        found = self._fitting(device, path)
+        return found if isinstance(found, Absent) else tuple(map(self._file, found))
+
+    def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path."""
+        found = self._fitting(device, path)
+        if isinstance(found, Absent):
+            return found
+        last = found[:1] and not is_glob(path.rpartition("/")[2])
+        return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to."""
@@ -89,6 +108,31 @@ class HostReader:
             things = reached
         return things
 
+    def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        """All that fits a path, in natural order."""
+        self._sight.places = self._of(device)
+        way = _route(device.source, path)
+        things = self._follow(_thing(device), way)
+        if isinstance(things, Absent):
+            return things
+        found: list[str] = []
+        for thing in things:
+            if not way.absolute and not thing.directory:
+                return Absent("it has no directory below /sys")
+            for each in self._expand(thing, way):
+                if isinstance(each, str):
+                    found.append(each)
+                elif each[1].unread:
+                    return Absent(f"{each[0]}: {each[1].reason}", unread=True)
+        return sorted(found, key=natural)
+
+    def _expand(self, thing: Thing, way: Route) -> Iterator[str | tuple[str, Absent]]:
+        """What fits the path of a way, in no order; where something new that fits can come is a place to watch."""
+        base = "" if way.absolute else thing.directory
+        if way.many:
+            self._sight.places.update(self._where_new(base, way.path))
+        return expand(self._root, base, way.path)
+
     def _say(self, thing: Thing, way: Route) -> Value | Absent:
         if way.word is not None:
             return way.word.read(self._sight, thing)
@@ -98,9 +142,7 @@ class HostReader:
             return thing.name
         if not way.absolute and not thing.directory:
             return Absent("it has no directory below /sys")
-        if way.absolute and way.many:
-            self._sight.places.update(self._where_new(way.path))
-        found = list(expand(self._root, "" if way.absolute else thing.directory, way.path))
+        found = list(self._expand(thing, way))
         found.sort(key=lambda path: natural(path if isinstance(path, str) else path[0]))
         texts = [Absent(why[1].reason, why[1].unread) if isinstance(why, tuple) else self._file(why) for why in found]
         if not way.many:
@@ -129,12 +171,14 @@ class HostReader:
         target = self._sight.link(f"{real}/{name}")
         return target if isinstance(target, str) else self._sight.text(f"{real}/{name}")
 
-    def _where_new(self, components: Sequence[str]) -> Iterator[str]:
-        """Where something can come that fits an absolute path; of a directory below /dev also what to watch it by."""
+    def _where_new(self, base: str, components: Sequence[str]) -> Iterator[str]:
+        """Where something can come that fits a path; of a directory below /dev also what to watch it by."""
         index = next((index for index, part in enumerate(components) if is_glob(part)), len(components) - 1)
-        directory = f"/{'/'.join(components[:index])}"
+        if base and not index:
+            return  # the thing's own directory is a place already
+        directory = "/".join((base, *components[:index])) or "/"
         yield self._nearest(directory)
-        if components[0] == "dev":
+        if not base and components[0] == "dev":
             yield f"{directory}/{components[index]}"
 
     def _nearest(self, directory: str) -> str:
@@ -150,9 +194,15 @@ def at_hand(device: HostDevice, word: str) -> bool:
     return bool(device.node) and not way.relations and way.word is not None and way.word.at_hand
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=16384)
 def _route(kind: str, written: str) -> Route:
-    return route(catalog.KINDS[kind].TABLE, written)
+    """The way of a word for a kind of source, or for the end of a relation that has a table by that name."""
+    return route(catalog.KINDS[kind].TABLE if kind in catalog.KINDS else TABLES[kind], written)
+
+
+def _end(thing: Thing) -> HostDevice:
+    key = thing.directory or thing.node
+    return HostDevice(thing.table, f"{thing.table}:{key}", thing.name, key, thing.directory, thing.node)
 
 
 def _thing(device: HostDevice) -> Thing:

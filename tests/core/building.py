@@ -1,5 +1,7 @@
 """What the tests of the core have in common: entries, host devices, looks, in a few words."""
 
+from agent.core import facts as core_facts
+from agent.core import look as core_look
 from agent.core.candidate import Candidate
 from agent.core.clause import Clause, Equals, Line, Origin
 from agent.core.device import Device, Health, HostDevice, Node, Snapshot
@@ -81,6 +83,10 @@ def snapshot(*devices, resource="example.com/a"):
     return Snapshot(resource, devices)
 
 
+def judge(entry, device, reader):
+    return core_look.judge(entry, core_facts.Facts(entry, device, reader))
+
+
 class Facts:
     """A `Reader` over plain mappings, which counts what it is asked."""
 
@@ -93,6 +99,16 @@ class Facts:
     def fact(self, device, word):
         self.asked.append((device.key, word))
         return self.facts.get(device.key, {}).get(word, Absent("no such file"))
+
+    def texts(self, device, path):
+        said = self.fact(device, path)
+        return said if isinstance(said, tuple) or (isinstance(said, Absent) and said.unread) else (said,)
+
+    def names(self, device, path):
+        return self.fact(device, f"names {path}")
+
+    def things(self, device, word):
+        return self.fact(device, f"things {word}")
 
     def node(self, path):
         return self.nodes.get(path, Absent("no such file"))

@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from agent.core.clause import Equals, Exists, Not
 from agent.core.device import HostDevice
-from agent.core.look import Listing, judge, look
+from agent.core.look import Listing, look
 from agent.core.resource import Source
 from agent.core.text import parse
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Kind
-from tests.core.building import PCI, Facts, clause, give, line, node, spec
+from tests.core.building import PCI, Facts, clause, give, judge, line, node, spec
 
 UNREAD = Absent("EIO", unread=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")

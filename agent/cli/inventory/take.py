@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.core.assemble import assemble
 from agent.core.clause import holds
 from agent.core.device import Device, HostDevice
+from agent.core.facts import Facts
 from agent.core.look import Listing, Oddity, Refusal, judge, look
 from agent.core.pattern import literal
 from agent.core.resource import ResourceSpec, Source
@@ -132,17 +133,13 @@ def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, reader: H
     """The classes that would take what has that key."""
     for spec in classes:
         host = found[spec.source].get(key)
-        if host is not None and judge(spec, host, reader) is None:
+        if host is not None and judge(spec, Facts(spec, host, reader)) is None:
             yield spec.class_name or spec.name
 
 
 def _nearly(spec: ResourceSpec, found: _Found, key: str, reader: HostReader) -> bool:
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
-    host = found[spec.source][key]
-
-    def holding(word: str) -> Value | Absent:
-        return reader.fact(host, word)
-
+    holding = Facts(spec, found[spec.source][key], reader)
     failing = sum(not holds(line.test, line.kind, holding(line.word)) for line in spec.match.lines)
     excluding = sum(clause.failing(holding) is None for clause in spec.exclude)
     return failing + excluding == 1 and len(spec.match.lines) > failing

@@ -1,0 +1,73 @@
+"""Facts: what is known of one host device as one entry speaks of it, its own words beside those of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from agent.core.device import HostDevice, Node
+from agent.core.own import Own
+from agent.core.resource import ResourceSpec
+from agent.core.value import Absent, Value
+
+
+class Reader(Protocol):
+    """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
+
+    def fact(self, device: HostDevice, word: str) -> Value | Absent:
+        """What a word or path says of a device."""
+
+    def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+        """What a relation or a many leads to. The `source` of each end is the name of the table of its words."""
+
+    def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path, in natural order; of a path without a glob always one."""
+
+    def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path, in natural order; absent if that could not be told."""
+
+    def node(self, path: str) -> Node | Absent:
+        """The device node that a path leads to, links followed; absent with the reason if it is none."""
+
+    def consulted(self, device: HostDevice) -> frozenset[str]:
+        """The directories and nodes whose content this device's facts came from, for `Touched`."""
+
+
+class Facts:
+    """What any word or path says of one host device within one entry; each own word is evaluated at most once.
+
+    ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
+    """
+
+    __slots__ = ("_own", "_said", "device", "ends", "reader")
+
+    def __init__(self, spec: ResourceSpec, device: HostDevice, reader: Reader) -> None:
+        self.device = device
+        self.reader = reader
+        self._own: Mapping[str, Own] = spec.own
+        self._said: dict[str, Value | Absent] = {}
+        self.ends: dict[str, HostDevice] = {}
+
+    def __call__(self, word: str) -> Value | Absent:
+        """What a word or path says."""
+        own = self._own.get(word)
+        if own is None:
+            return self.reader.fact(self.device, word)
+        if word not in self._said:
+            self._said[word] = own.say(self)
+        return self._said[word]
+
+    def things(self, word: str) -> tuple[HostDevice, ...] | Absent:
+        """What a relation or a many leads to."""
+        found = self.reader.things(self.device, word)
+        if not isinstance(found, Absent):
+            self.ends.update((end.key, end) for end in found)
+        return found
+
+    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path."""
+        return self.reader.texts(self.device, path)
+
+    def names(self, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path."""
+        return self.reader.names(self.device, path)
