@@ -14,14 +14,17 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 
 from agent.config.finding import nearest
+from agent.core.printable import escape
 
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
     "check": ("Configure", "judge the configuration exactly as run would"),
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
+    "record": ("Try", "this host as one file, for --root and for bug reports"),
     "lab": ("Try", "a simulated kubelet with this host's devices"),
     "version": ("Try", "which device-agent this is"),
 }
@@ -69,13 +72,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add(parser)
     rest = ["--help"] if arguments.help else arguments.rest
-    if not os.path.isdir(getattr(arguments, "root", "/")):
-        print(f"device-agent: --root {arguments.root}: no such directory", file=sys.stderr)
-        return WRONG_COMMAND_LINE
     defaults = {"config": CONFIG, "root": "/", "output": "table", "color": "auto"}
     chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
+    parser.parse_args(rest, chosen)
+    if not os.path.exists(chosen.root):
+        print(f"device-agent: --root {escape(chosen.root)}: no such directory or file", file=sys.stderr)
+        return WRONG_COMMAND_LINE
     try:
-        code: int = module.run(parser.parse_args(rest, chosen))
+        code = _run(module, chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -86,6 +90,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         return DEFECT
     return code
+
+
+def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
+    """Run a command on this host, a tree, or what is unpacked of a recording."""
+    if os.path.isdir(chosen.root):
+        return int(command.run(chosen))
+    from agent.host.recording import NoRecording, unpacked
+
+    try:
+        with unpacked(chosen.root) as directory:
+            code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": directory})))
+            sys.stdout.flush()
+            return code
+    except NoRecording as error:
+        print(f"device-agent: --root {escape(chosen.root)}: {error}", file=sys.stderr)
+        return WRONG_COMMAND_LINE
 
 
 def _have_streams() -> None:
@@ -102,7 +122,7 @@ def _common() -> argparse.ArgumentParser:
     """The flags that every command knows, before it or after it."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
-    common.add_argument("--root", metavar="DIR", help="a tree in place of this host: its sys, proc, dev and run")
+    common.add_argument("--root", metavar="DIR|FILE", help="a tree or a recording in place of this host")
     common.add_argument("-o", "--output", choices=("table", "json"), help="for people (table) or programs (json)")
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     return common

@@ -8,11 +8,13 @@ links of sysfs, are in memory.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
 import threading
 import time
+from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -21,8 +23,9 @@ from agent.core.value import Absent, natural
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
 DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
+UNREAD = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
 
-_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
+LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
 
 # Reading these waits, takes something away, does something to the device or never ends: the kernel log and trace
 # pipes, memory images, PCI I/O ports, option ROM and VPD (which hangs on some cards), statistics that clear.
@@ -66,6 +69,7 @@ class Root:
         self.prefix = "" if top == "/" else top
         self._declared: dict[str, tuple[str, int, int]] = {}
         self._declared_stamp: tuple[int, int, int] | None = None
+        self._unread = _unread(self.prefix)
 
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
@@ -85,6 +89,8 @@ class Root:
             return Absent("is never read: that would wait or act", unread=True)
         if path in self.silent:
             return Absent("does not answer", unread=True)
+        if self._unread and (why := self._unread.get(host.removeprefix(self.prefix))):
+            return why
         reader = threading.get_ident()
         self.asked[reader] = path
         try:
@@ -143,7 +149,7 @@ class Root:
                 if target is None:
                     continue
                 links += 1
-                if links > _LINKS:
+                if links > LINKS:
                     return Absent("a loop of links")
                 done = [] if target.startswith("/") else done[:-1]
                 if target.startswith("/proc/") and not path.startswith("/proc/"):
@@ -266,6 +272,18 @@ class Root:
         except OSError:
             self._declared, self._declared_stamp = {}, None
         return self._declared
+
+
+def _unread(prefix: str) -> Mapping[str, Absent]:
+    """What a recorded tree says of files that were not read where it was recorded."""
+    if not prefix:
+        return {}
+    try:
+        with open(prefix + UNREAD, encoding="utf-8") as file:
+            said = json.load(file)
+        return {path: Absent(str(reason), unread=bool(unread)) for path, (reason, unread) in said.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _target(host: str) -> str | None:

@@ -65,11 +65,11 @@ def test_ctrl_c_is_130(monkeypatch):
     assert main(["version"]) == 130
 
 
-def test_a_root_that_is_no_directory_is_a_wrong_command_line(tmp_path):
-    for root in (tmp_path / "none", "/etc/passwd"):
+def test_a_root_that_is_neither_tree_nor_recording_is_a_wrong_command_line(tmp_path):
+    for root, said in ((tmp_path / "none", "no such directory or file"), ("/etc/passwd", "no recording: ")):
         done = subprocess.run([*DEVICE_AGENT, "--root", str(root), "scan"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "no such directory" in done.stderr
+        assert said in done.stderr
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

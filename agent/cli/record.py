@@ -1,0 +1,73 @@
+"""Save this host as one file, for --root and for bug reports: what sources, classes and the configuration look at.
+
+Nothing but names below /sys, /proc, /dev and /run, and the files that are looked at, is in it; no device is opened.
+With --pseudonymise serial numbers, UUIDs, MAC addresses and the host's name are replaced, equal ones by equal ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+
+from agent.cli.inventory.classes import shipped
+from agent.cli.inventory.record import record
+from agent.cli.inventory.take import take
+from agent.config.load import load
+from agent.core.printable import escape
+from agent.host.disguise import disguised
+from agent.host.recorder import NOT_RECORDED, Recorder, Recording
+from agent.host.recording import write
+from agent.scanners.host_words import HOST
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `record`."""
+    parser.add_argument("file", metavar="FILE", help="a new file")
+    parser.add_argument("--pseudonymise", action="store_true", help="replace what identifies this very machine")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at everything, and write it down."""
+    shown = escape(arguments.file)
+    if os.path.lexists(arguments.file):
+        print(f"device-agent record: {shown} is there already: name a new file", file=sys.stderr)
+        return 1
+    began = time.monotonic()
+    root = Recorder(arguments.root)
+    inventory = take(root, load(arguments.config).resources, shipped())
+    for item in inventory.items:
+        record(inventory, item)
+    for word in HOST.words if inventory.items else ():
+        inventory.fact(inventory.items[0], f"host.{word}")
+    made = root.recording()
+    replaced: Mapping[str, int] = {}
+    if arguments.pseudonymise:
+        made, replaced = disguised(made, secrets.token_bytes(32))
+    try:
+        write(made, arguments.file)
+    except OSError as error:
+        print(f"device-agent record: {shown}: {error.strerror}", file=sys.stderr)
+        return 1
+    _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
+    size = os.path.getsize(arguments.file) / 1024
+    print(f"wrote {shown}, {size:,.0f} KiB.   try: device-agent --root {shown} scan")
+    return 0
+
+
+def _say(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
+    print(f"read {len(made.contents):,} attributes, {len(made.nodes):,} nodes in {seconds:.1f} s; no device was opened")
+    unread = sum(why.unread and why != NOT_RECORDED for why in made.absent.values())
+    said = [f"left out {unread:,} files that could not be read"] if unread else []
+    if replaced is not None:
+        counted = ", ".join(
+            f"{count:,} {kind}s" if count != 1 else f"1 {kind}" for kind, count in sorted(replaced.items())
+        )
+        said.append(f"replaced {counted} (equal stays equal)" if counted else "nothing was there to replace")
+    elif made.contents:
+        said.append("serial numbers and addresses are in it: --pseudonymise replaces them")
+    if said:
+        print("; ".join(said))

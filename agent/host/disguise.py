@@ -1,0 +1,87 @@
+"""Disguising a recording: what identifies this very hardware or its owner is replaced, equal by equal.
+
+Replaced are serial numbers, UUIDs, MAC addresses, GUIDs and the host's name, wherever they stand: in files, in names,
+in links. A replacement has the same shape, so that everything reads as before, and depends on a key that nobody keeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from agent.host.recorder import Recording
+
+# Files that hold one, by their last name; `address` of a network interface alone, for PCI slots have one too.
+_FILES = re.compile(
+    r".*/(?:serial|serial_number|uniq|unique_id|wwid|wwn|ieee1394_id|node_guid|sys_image_guid|(?:product|board|chassis)_\w*serial"
+    r"|product_uuid|net/[^/]+/address|gids/[0-9]+)"
+)
+_PROPERTY = re.compile(
+    r"^E:(?:ID_SERIAL(?:_SHORT)?|ID_USB_SERIAL(?:_SHORT)?|ID_WWN\w*|ID_NET_NAME_MAC|UNIQ|HID_UNIQ)=(.+)$", re.MULTILINE
+)
+_LINE = re.compile(r"^(?:HID_UNIQ|UNIQ)=(.+)$", re.MULTILINE)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_MAC = re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F:])")
+_HOSTNAME = "/proc/sys/kernel/hostname"
+_SHORTEST = 4  # characters: a serial of `1` stands in every file
+_NOTHING = re.compile(r"[0fF:\-. _xX]*")
+
+
+def disguised(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str, int]]:
+    """The recording without what identifies its machine, and how many of each kind were replaced."""
+    kinds = {secret: kind for kind, secret in _secrets(recording)}
+    if not kinds:
+        return recording, {}
+    shapes = {secret: _shaped(secret, key) for secret in kinds}
+    found = re.compile("|".join(re.escape(secret) for secret in sorted(kinds, key=len, reverse=True)))
+
+    def change(text: str) -> str:
+        return found.sub(lambda match: shapes[match[0]], text)
+
+    def change_bytes(data: bytes) -> bytes:
+        return change(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    return replace(
+        recording,
+        directories=frozenset(map(change, recording.directories)),
+        links={change(path): change(target) for path, target in recording.links.items()},
+        nodes={change(path): number for path, number in recording.nodes.items()},
+        contents={change(path): change_bytes(data) for path, data in recording.contents.items()},
+        absent={change(path): why for path, why in recording.absent.items()},
+    ), Counter(kinds.values())
+
+
+def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
+    """What is to be replaced, with its kind."""
+    for path, data in recording.contents.items():
+        text = data.decode("utf-8", "surrogateescape")
+        found = [("serial", said) for pattern in (_PROPERTY, _LINE) for said in pattern.findall(text)]
+        if _FILES.fullmatch(path):
+            found.append(("serial", text.strip().strip("\0")))
+        found += [("UUID", uuid) for uuid in _UUID.findall(text)] + [("MAC", mac) for mac in _MAC.findall(text)]
+        if path == _HOSTNAME:
+            found.append(("host name", text.strip()))
+        yield from (
+            (kind, secret) for kind, secret in found if len(secret) >= _SHORTEST and not _NOTHING.fullmatch(secret)
+        )
+    for path in (*recording.directories, *recording.links):
+        yield from (("UUID", uuid) for uuid in _UUID.findall(path))
+
+
+def _shaped(secret: str, key: bytes) -> str:
+    """Other characters of the same kinds in the same places."""
+    stream = hmac.digest(key, secret.encode("utf-8", "surrogateescape"), "sha256")
+    while len(stream) < len(secret):
+        stream += hashlib.sha256(stream).digest()
+    hexadecimal = all(c in "0123456789abcdefABCDEF:-. _" for c in secret)
+    lower, upper = ("abcdef", "ABCDEF") if hexadecimal else ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    made: list[str] = []
+    for c, byte in zip(secret, stream, strict=False):
+        kinds = (("0123456789", c.isdecimal()), (lower, c.islower()), (upper, c.isupper()))
+        among = next((choices for choices, fits in kinds if fits and c.isascii()), c)
+        made.append(among[byte % len(among)])
+    return "".join(made)

@@ -1,0 +1,92 @@
+"""Recordings as files: one compressed tar of the tree, written and unpacked.
+
+A recording may come from anybody, so what is unpacked stays inside of its directory and within limits.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.host.recorder import Recording
+from agent.host.root import DECLARED, UNREAD
+
+LARGEST = 512 * 1024 * 1024  # bytes, unpacked
+MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
+
+_TOP = ("sys", "proc", "dev", "run")
+
+
+class NoRecording(ValueError):  # noqa: N818  it is what it says
+    """A file that is no recording; the message says why."""
+
+
+def write(recording: Recording, path: str) -> None:
+    """Write a recording to a file that is not there yet.
+
+    Raises:
+        OSError: it is there, or cannot be written.
+    """
+    with open(path, "xb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+        for directory in sorted({*recording.directories, *(f"/{name}" for name in _TOP)}):
+            archive.addfile(_member(directory, tarfile.DIRTYPE))
+        for link, target in sorted(recording.links.items()):
+            member = _member(link, tarfile.SYMTYPE)
+            member.linkname = target
+            archive.addfile(member)
+        contents = {**recording.contents, **dict.fromkeys((*recording.nodes, *recording.absent), b"")}
+        contents[DECLARED] = "".join(f"{number} {node}\n" for node, number in sorted(recording.nodes.items())).encode(
+            "utf-8", "surrogateescape"
+        )
+        said = {name: [why.reason, why.unread] for name, why in sorted(recording.absent.items())}
+        contents[UNREAD] = json.dumps(said, indent=0).encode()
+        for name, data in sorted(contents.items()):
+            member = _member(name, tarfile.REGTYPE)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+@contextmanager
+def unpacked(path: str) -> Iterator[str]:
+    """A directory with the tree of a recording in it, as long as the context lasts.
+
+    Raises:
+        NoRecording: the file is none.
+        OSError: it cannot be read, or there is no room for it.
+    """
+    with tempfile.TemporaryDirectory(prefix="device-agent-recording-") as directory:
+        try:
+            with tarfile.open(path, "r:*") as archive:
+                archive.extractall(directory, members=_within_limits(archive), filter="data")
+        except NoRecording:
+            raise
+        except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
+            raise NoRecording(f"no recording: {str(error).splitlines()[0].rstrip(':')}") from None
+        if not os.path.isdir(f"{directory}/sys"):
+            raise NoRecording("no recording: there is no sys in it")
+        yield directory
+
+
+def _within_limits(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    size = 0
+    for count, member in enumerate(archive):
+        size += member.size
+        if size > LARGEST or count > MOST:
+            raise NoRecording(f"no recording: more than {LARGEST >> 20} MiB or {MOST} files in it")
+        if not (member.isreg() or member.isdir() or member.issym()):
+            raise NoRecording(f"no recording: {member.name!r} is neither file, directory nor link")
+        yield member
+
+
+def _member(path: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(path.lstrip("/"))
+    member.type = kind
+    member.mode = 0o755 if kind == tarfile.DIRTYPE else 0o644
+    return member

@@ -1,0 +1,201 @@
+"""Recording a machine, and asking the recording what the machine would have said."""
+
+import io
+import json
+import os
+import re
+import tarfile
+
+import pytest
+
+from agent.core.value import Absent
+from agent.host import recording
+from agent.host.disguise import disguised
+from agent.host.recorder import NOT_RECORDED, Recorder, Recording
+from agent.host.recording import NoRecording, unpacked, write
+from agent.host.root import Root
+from tests.cli.conftest import device_agent
+
+UUID = "7c1e94d2-05b3-4a88-9e61-d2f0b5a3c417"
+
+
+@pytest.fixture
+def machine(tree):
+    tree.pci("0000:3b:00.0", driver="vfio-pci", numa_node="1\n")
+    pf = tree.pci("0000:5e:00.0", driver="mlx5_core")
+    tree.netdev(pf, "ens1", address="9c:dc:71:0a:0b:0c\n", phys_port_name="p0\n")
+    tree.virtual_functions(pf, "0000:5e:00.1", "0000:5e:00.2", driver="iavf")
+    tree.iommu_group(7, "/sys/devices/pci0000:00/0000:5e:00.1")
+    tree.class_device("/sys/devices/virtual/misc/kvm", "misc", "kvm", 10, 232)
+    for port in ("1-1", "1-2"):
+        tree.usb(f"/sys/devices/pci0000:00/usb1/{port}", "0403", "6001", serial="A50285BI", devnum=int(port[-1]) + 1)
+    tree.file("/run/udev/data/c189:1", "E:ID_SERIAL_SHORT=A50285BI\nE:ID_MODEL=FT232R\n")
+    tree.file("/proc/sys/kernel/hostname", "gpu-node-07\n")
+    tree.file("/proc/modules", "nvidia 1 0 - Live 0x0\n")
+    tree.link("/dev/serial/by-id/usb-FTDI_A50285BI", "/dev/bus/usb/001/002")
+    os.mkfifo(tree.at("/dev/initctl"))
+    return tree
+
+
+def scanned(root):
+    done = device_agent("--root", str(root), "scan", "--all", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def recorded(machine, file, *more):
+    done = device_agent("--root", str(machine.top), "record", str(file), *more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_recording_answers_as_the_machine_did(machine, tmp_path, config):
+    said = recorded(machine, tmp_path / "a.rec")
+    assert scanned(tmp_path / "a.rec") == scanned(machine.top)
+    assert re.search(r"read \d+ attributes, 3 nodes in .* s; no device was opened", said)
+    assert "try: device-agent --root" in said
+    directory = config('[[resource]]\nname = "a.example/vf"\nsource = "pci"\nmatch = { pf.netdev.name = "ens1" }\n')
+    asked = [
+        device_agent("--config", str(directory), "--root", str(root), "scan", "5e:00.1").stdout
+        for root in (machine.top, tmp_path / "a.rec")
+    ]
+    assert asked[0] == asked[1]
+    assert "a.example/vf" in asked[0]
+
+
+def test_a_recording_of_a_recording_is_equal(machine, tmp_path):
+    recorded(machine, tmp_path / "a.rec")
+    done = device_agent("--root", str(tmp_path / "a.rec"), "record", str(tmp_path / "b.rec"))
+    assert done.returncode == 0, done.stderr
+    assert scanned(tmp_path / "b.rec") == scanned(machine.top)
+
+
+def test_what_was_not_read_says_so(machine, tmp_path):
+    machine.file("/sys/devices/pci0000:00/0000:3b:00.0/secret", "x")
+    root = Recorder(str(machine.top))
+    root.names("/sys/devices/pci0000:00/0000:3b:00.0")
+    root.read("/sys/devices/pci0000:00/0000:3b:00.0/vendor")
+    write(root.recording(), str(tmp_path / "a.rec"))
+    with unpacked(str(tmp_path / "a.rec")) as directory:
+        back = Root(directory)
+        there = set(back.names("/sys/devices/pci0000:00/0000:3b:00.0"))
+        assert there == set(machine.root.names("/sys/devices/pci0000:00/0000:3b:00.0"))
+        assert back.read("/sys/devices/pci0000:00/0000:3b:00.0/vendor") == "0x15b3"
+        assert back.read("/sys/devices/pci0000:00/0000:3b:00.0/secret") == NOT_RECORDED
+    assert not os.path.exists(directory)
+
+
+def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
+    path = "/sys/devices/pci0000:00/0000:3b:00.0/vendor"
+    root = Recorder(str(machine.top))
+    why = Absent("cannot be read: Input/output error", unread=True)
+    monkeypatch.setattr(Root, "head", lambda *_: why)
+    root.read(path)
+    monkeypatch.undo()
+    write(root.recording(), str(tmp_path / "a.rec"))
+    with unpacked(str(tmp_path / "a.rec")) as directory:
+        assert Root(directory).read(path) == why
+
+
+def test_what_identifies_the_machine_is_replaced_equal_by_equal(machine, tmp_path):
+    machine.file("/proc/driver/nvidia/gpus/0000:61:00.0/information", f"GPU UUID: GPU-{UUID}\n")
+    said = recorded(machine, tmp_path / "a.rec", "--pseudonymise")
+    assert "1 MAC, 1 host name, 1 serial (equal stays equal)" in said
+    with tarfile.open(tmp_path / "a.rec") as archive:
+        text = b"".join(archive.extractfile(member).read() for member in archive if member.isreg())
+        names = " ".join(f"{member.name} {member.linkname}" for member in archive.getmembers())
+    for secret in ("A50285BI", "9c:dc:71:0a:0b:0c", "gpu-node-07", UUID):
+        assert secret.encode() not in text, secret
+        assert secret not in names, secret
+    before, after = scanned(machine.top), scanned(tmp_path / "a.rec")
+    assert [item["name"] for item in before] == [item["name"] for item in after]
+    serials = {item["attributes"].get("serial") or item["attributes"].get("usb.serial") for item in after} - {None}
+    assert len(serials) == 1
+    assert re.fullmatch(r"[A-Z]\d{5}[A-Z]{2}", serials.pop())
+
+
+def test_a_disguise_keeps_shapes_and_what_says_nothing():
+    told = Recording(
+        contents={
+            "/sys/a/net/eth0/address": b"00:00:00:00:00:00\n",
+            "/sys/a/serial": b"1\n",
+            "/sys/b/uuid": UUID.encode(),
+            "/sys/c/text": f"x{UUID}y".encode(),
+        },
+        links={f"/sys/bus/mdev/devices/{UUID}": f"../../{UUID}"},
+    )
+    made, counted = disguised(told, b"key")
+    other = made.contents["/sys/b/uuid"].decode()
+    assert other != UUID
+    assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", other)
+    assert made.contents["/sys/c/text"] == f"x{other}y".encode()
+    assert made.links == {f"/sys/bus/mdev/devices/{other}": f"../../{other}"}
+    assert made.contents["/sys/a/net/eth0/address"] == b"00:00:00:00:00:00\n"
+    assert made.contents["/sys/a/serial"] == b"1\n"
+    assert counted == {"UUID": 1}
+    assert disguised(told, b"other key")[0] != made
+    assert disguised(told, b"key")[0] == made
+
+
+def test_a_file_that_is_there_stays(machine, tmp_path):
+    (tmp_path / "a.rec").write_text("mine")
+    done = device_agent("--root", str(machine.top), "record", str(tmp_path / "a.rec"))
+    assert (done.returncode, (tmp_path / "a.rec").read_text()) == (1, "mine")
+    assert "is there already" in done.stderr
+    done = device_agent("--root", str(machine.top), "record", "/nowhere/a.rec")
+    assert (done.returncode, done.stderr) == (1, "device-agent record: /nowhere/a.rec: No such file or directory\n")
+
+
+def archive(path, *members):
+    with tarfile.open(path, "w:gz") as made:
+        for name, kind, more in members:
+            member = tarfile.TarInfo(name)
+            member.type = kind
+            if kind == tarfile.REGTYPE:
+                member.size = len(more)
+                made.addfile(member, io.BytesIO(more))
+            else:
+                member.linkname = more
+                made.addfile(member)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        ("../outside", tarfile.REGTYPE, b"x"),
+        ("/sys/../../outside", tarfile.REGTYPE, b"x"),
+        ("sys/a", tarfile.SYMTYPE, "/etc/shadow"),
+        ("sys/a", tarfile.SYMTYPE, "../../../etc/shadow"),
+        ("sys/a", tarfile.LNKTYPE, "/etc/shadow"),
+        ("dev/a", tarfile.CHRTYPE, ""),
+        ("dev/a", tarfile.FIFOTYPE, ""),
+    ],
+)
+def test_a_recording_from_anybody_stays_in_its_directory(tmp_path, member):
+    archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), member)
+    done = device_agent("--root", str(tmp_path / "a.rec"), "scan")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no recording" in done.stderr
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_recording_is_not_unpacked_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "LARGEST", 1000)
+    archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), ("sys/a", tarfile.REGTYPE, bytes(1001)))
+    with pytest.raises(NoRecording, match="no recording: more than"), unpacked(str(tmp_path / "a.rec")):
+        pytest.fail("unpacked")
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"\x1f\x8b\x08junk", b"PK\x03\x04"])
+def test_what_is_no_recording_is_said_in_one_line(tmp_path, data):
+    (tmp_path / "a.rec").write_bytes(data)
+    done = device_agent("--root", str(tmp_path / "a.rec"), "scan")
+    assert done.returncode == 2
+    assert re.fullmatch(r"device-agent: --root \S+: no recording: .*\n", done.stderr)
+
+
+def test_broken_notes_of_what_was_unread_are_passed_over(tree):
+    for text in ("", "[]", '{"/a": 3}', '{"/a": [1]}', "\xff"):
+        tree.file("/.unread", text.encode("latin-1"))
+        tree.file("/sys/a", "1")
+        assert tree.root.read("/sys/a") == "1"
