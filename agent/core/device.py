@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
+from agent.core.piece import Taken
 from agent.core.resource import SHARE_MARK
 from agent.core.value import natural
 
@@ -43,6 +44,7 @@ class HostDevice:
     directory: its canonical directory below /sys; empty where it has none.
     node: its own device node as matched; empty where it has none.
     stamp: differs when another thing now has this key (inode of the directory, number of the node).
+    captures: what the source's pattern took of its path, as words (`{card:int}`).
     """
 
     source: str
@@ -52,6 +54,7 @@ class HostDevice:
     directory: str = ""
     node: str = ""
     stamp: str = ""
+    captures: Taken = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from agent.core.own import Own
 from agent.core.resource import ResourceSpec
 from agent.core.value import Absent, Value
 
+_NOT_TAKEN = Absent("the pattern that it fits does not take it")
+
 
 class Reader(Protocol):
     """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
@@ -63,6 +65,10 @@ class Facts:
         if not isinstance(found, Absent):
             self.ends.update((end.key, end) for end in found)
         return found
+
+    def captured(self, word: str) -> Value | Absent:
+        """What the source's pattern took for a word; another of its patterns may have fitted."""
+        return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
 
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""

@@ -23,6 +23,17 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
+class Captured:
+    """A `{word:type}` of the source's pattern."""
+
+    word: str
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        return facts.captured(self.word)
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
     """A path as written. A word in it is a piece of a name, never a pattern and never a way (rulings 28)."""
 

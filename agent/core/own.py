@@ -14,6 +14,9 @@ class Asked(Protocol):
     def __call__(self, word: str) -> Value | Absent:
         """What a word or path says, own words included."""
 
+    def captured(self, word: str) -> Value | Absent:
+        """What the source's pattern took for a word."""
+
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path, in natural order; of a path without a glob always one."""
 

@@ -1,9 +1,17 @@
-"""Globs: `*`, `?` and `[…]`, matched whole, never across a `/`, in time text by pattern (no regular expressions)."""
+"""Globs: `*`, `?` and `[…]`, matched whole, never across a `/`, in time text by pattern (no regular expressions).
+
+Where a pattern may take, `{word:type}` is the piece at its place, as a new word.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from agent.core.piece import CAPTURED, Capture, One, Pieces, Taken, take
+from agent.core.value import Scalar
 
 
 class PatternError(ValueError):
@@ -17,29 +25,19 @@ class PatternError(ValueError):
         self.write = write
 
 
-@dataclass(frozen=True, slots=True)
-class One:
-    """One character: any (`?`), or one of a set (`[a-c]`, `[!a-c]`); a literal is a set of one."""
-
-    ranges: tuple[tuple[str, str], ...]
-    negated: bool = False
-
-    def fits(self, character: str) -> bool:
-        """Whether that character may stand here."""
-        return any(low <= character <= high for low, high in self.ranges) != self.negated
-
-
 ANY = One((), negated=True)
+_CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
 
 _Run: TypeAlias = tuple[One, ...]  # pieces that stand side by side, with no star among them
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`."""
+    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`. `captures`: its `{word:type}`, in order."""
 
     text: str
-    pieces: tuple[One | None, ...]
+    pieces: Pieces
+    captures: tuple[Capture, ...] = field(init=False, repr=False, compare=False)
     _segments: tuple[tuple[_Run, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -50,17 +48,36 @@ class Pattern:
                 segments[-1].append([])
             elif piece == _SLASH:
                 segments.append([[]])
-            else:
+            elif isinstance(piece, One):
                 segments[-1][-1].append(piece)
+        object.__setattr__(self, "captures", tuple(piece for piece in self.pieces if isinstance(piece, Capture)))
         object.__setattr__(self, "_segments", tuple(tuple(map(tuple, segment)) for segment in segments))
 
     @property
     def literal(self) -> bool:
         """Whether it can match only itself."""
-        return all(piece is not None and not piece.negated and _single(piece) for piece in self.pieces)
+        return all(isinstance(piece, One) and not piece.negated and _single(piece) for piece in self.pieces)
+
+    def take(self, text: str) -> Taken | None:
+        """What a whole text has at the places of its captures; none if it does not fit.
+
+        From left to right each takes as little as fits, and so does each `*`.
+        """
+        taken: list[tuple[str, Scalar]] = []
+        parts, segments = text.split("/"), tuple(_split(self.pieces))
+        if len(parts) != len(segments):
+            return None
+        for pieces, part in zip(segments, parts, strict=True):
+            found = take(pieces, part)
+            if found is None:
+                return None
+            taken += found
+        return tuple(taken)
 
     def matches(self, text: str) -> bool:
         """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
+        if self.captures:
+            return self.take(text) is not None
         parts = text.split("/")
         return len(parts) == len(self._segments) and all(map(_segment_fits, self._segments, parts))
 
@@ -68,13 +85,13 @@ class Pattern:
 _SLASH = One((("/", "/"),))
 
 
-def parse(text: str) -> Pattern:
-    """A glob from its text.
+def parse(text: str, *, taking: bool = False) -> Pattern:
+    """A glob from its text. `taking`: it may have captures.
 
     Raises:
-        PatternError: `**`, `{a,b}`, `[:alpha:]`, a backslash, or a `[` that is never closed.
+        PatternError: `**`, `{a,b}`, `[:alpha:]`, a backslash, a `[` that is never closed, a capture that is none.
     """
-    pieces: list[One | None] = []
+    pieces: list[One | Capture | None] = []
     at = 0
     while at < len(text):
         character = text[at]
@@ -93,6 +110,10 @@ def parse(text: str) -> Pattern:
             pieces.append(None)
         elif character == "?":
             pieces.append(ANY)
+        elif character == "{" and taking and "," not in text[at : text.find("}", at) + 1]:
+            capture = _capture(text, at, pieces)
+            pieces.append(capture)
+            at = text.index("}", at)
         elif character == "{":
             raise PatternError(
                 "{a,b} is not supported", at, max(text.find("}", at) + 1 - at, 1), _alternatives(text, at)
@@ -108,6 +129,42 @@ def parse(text: str) -> Pattern:
 def literal(text: str) -> str:
     """Text as a glob that fits only that text, so that a device's words can never widen a pattern."""
     return "".join(f"[{character}]" if character in "*?[{\\" else character for character in text)
+
+
+def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
+    """The capture whose brace stands at `at`."""
+    end = text.find("}", at)
+    if end < 0:
+        raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "[{]"')
+    inside = text[at + 1 : end]
+    found = _CAPTURE.fullmatch(inside)
+    if found is None:
+        if ":" not in inside:
+            message = f"{{{inside}}} has no type, so it takes nothing"
+            raise PatternError(message, at, end + 1 - at, f'write "{text[:end]}:text{text[end:]}" to take what is here')
+        raise PatternError(
+            f"{{{inside}}}: a word is letters, digits and _", at, end + 1 - at, 'write for example "{number:int}"'
+        )
+    word, kind = found.groups()
+    kinds = {each.value: each for each in CAPTURED}
+    if kind not in kinds:
+        message = f"{{{inside}}}: what is taken is {', '.join(kinds)}"
+        raise PatternError(message, at, end + 1 - at, f'write "{text[:at]}{{{word}:text}}{text[end + 1 :]}"')
+    if any(isinstance(piece, Capture) and piece.word == word for piece in before):
+        raise PatternError(f"{word} is taken twice here", at, end + 1 - at, "take another name")
+    return Capture(word, kinds[kind])
+
+
+def _split(pieces: Pieces) -> Iterator[Pieces]:
+    """The pieces between slashes."""
+    segment: list[One | Capture | None] = []
+    for piece in pieces:
+        if piece == _SLASH:
+            yield tuple(segment)
+            segment = []
+        else:
+            segment.append(piece)
+    yield tuple(segment)
 
 
 def _segment_fits(runs: tuple[_Run, ...], text: str) -> bool:

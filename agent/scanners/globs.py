@@ -13,8 +13,8 @@ from agent.host.root import Root
 
 @lru_cache(maxsize=1024)
 def pattern(component: str) -> Pattern:
-    """One component of a path as a glob."""
-    return parse(component)
+    """One component of a path as a glob, which may be one of a source that takes."""
+    return parse(component, taking=True)
 
 
 def is_glob(text: str) -> bool:
