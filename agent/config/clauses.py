@@ -25,7 +25,12 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
     """A clause with the lines that could be compiled; `name` is its address (`match`, `exclude.kept`)."""
     lines: list[Line] = []
     for address, node in branch.members.items():
+        if isinstance(node, Branch):
+            scope.error(not_yet(node.spot, address, mark="key"))
         if not isinstance(node, Leaf):
+            continue
+        if "{" in address:
+            scope.error(not_yet(node.spot, "a {word} in a path", mark="key"))
             continue
         known = scope.word(node.spot, address, "key")
         if known is None:

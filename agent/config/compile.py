@@ -8,6 +8,7 @@ from agent.config.finding import Finding
 from agent.config.give import compile_env, compile_nodes
 from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
+from agent.config.later import left_for_later
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
 from agent.config.shelf import Sentence
@@ -28,7 +29,8 @@ def compile_entry(sentence: Sentence, spot: Spot, registration: str, findings: l
     """
     spec = _compile(sentence, spot, registration, findings)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
-        if sentence.keys_known and key not in sentence.tree.members:
+        told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
+        if sentence.keys_known and not told:
             findings.append(spot.error("missing", f"this resource has no {key}", write))
     return spec
 
@@ -42,10 +44,11 @@ def check_class(sentence: Sentence, spot: Spot, findings: list[Finding]) -> None
 
 def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[Finding]) -> ResourceSpec | None:
     tree = sentence.tree
+    later = left_for_later(tree)
     scope = Scope(
         None,
-        keys_known=sentence.keys_known,
-        words_known=sentence.words_known,
+        keys_known=sentence.keys_known and not later,
+        words_known=sentence.words_known and not any(part.brings_words for part in later),
         accepted=_accepted(tree, findings),
         single=False,
         findings=findings,
@@ -55,7 +58,7 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
     name = _name(tree.leaf("name"), scope)
-    ids = compile_ids(tree, scope, spot, demanded=sentence.keys_known)
+    ids = compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     give = tree.branch("give")
@@ -64,6 +67,7 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _exclude(tree.branch("exclude"), scope)
     own_registration = _registration(tree.leaf("registration"), scope)
+    findings += [not_yet(part.spot, part.address, mark="key") for part in later]
     if name is None or scope.source is None or not ids:
         return None
     class_leaf = tree.leaf("class")

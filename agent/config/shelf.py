@@ -14,7 +14,7 @@ from agent.config.files import Files
 from agent.config.finding import Finding
 from agent.config.language import hint
 from agent.config.spot import Spot
-from agent.config.tree import Branch, Leaf, beside, over, settled
+from agent.config.tree import Branch, Leaf, beside, instead, over, settled
 
 NOT_INHERITED = frozenset({"about", "class", "uses", "part"})
 
@@ -36,7 +36,7 @@ class Sentence:
     def inherited(self) -> Branch:
         """What of it goes into what uses it."""
         members = {name: node for name, node in self.tree.members.items() if name not in NOT_INHERITED}
-        return Branch(members, self.tree.spot)
+        return Branch(members, self.tree.spot, self.tree.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,15 @@ class Shelf:
         used, found = self._used(own)
         base = reduce(beside, (sentence.inherited() for sentence in used)) if used else Branch({}, spot)
         base_known = found and all(sentence.keys_known for sentence in used)
+        for gone, new in (("name", "adds_to"), ("adds_to", "name")):
+            base, own = instead(base, gone, own, new)
         # What an unknown base may have had is not missing.
         tree, left = settled(over(base, own, self._findings if base_known else []))
         for address, first, second in left:
             self._findings.append(_conflict(own, address, first, second))
+        if (name := tree.leaf("name")) and (adds_to := tree.leaf("adds_to")):
+            message = f"a resource has a name, or adds to another's: {name.spot.origin} says name"
+            self._findings.append(adds_to.spot.error("merge-conflict", message, "leave one out", mark="key"))
         return Sentence(
             tree,
             frozenset({spot.document.name}).union(*(sentence.files for sentence in used)),

@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.config.finding import Finding
+from agent.config.language import verbs_of
 from agent.config.spot import Spot
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value, replaced as a whole. `replaced` are the spots whose values it stands in for."""
+    """One value, replaced as a whole. `replaced` are the spots whose values it stands in for, the newest first."""
 
     value: object
     spot: Spot
-    replaced: frozenset[Spot] = frozenset()
+    replaced: tuple[Spot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +25,21 @@ class Gone:
     """What `false` took out, kept so that a part reached on another way does not bring it back."""
 
     spot: Spot
-    replaced: frozenset[Spot] = frozenset()
+    replaced: tuple[Spot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A table: its members merge one by one."""
+    """A table: its members merge one by one. `place`: where its keys are known, if they are the language's."""
 
     members: Mapping[str, Node]
     spot: Spot
+    place: str = ""
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """Those of its keys that say what it does, and exclude each other."""
+        return verbs_of(self.place, self.members)
 
     def leaf(self, name: str) -> Leaf | None:
         """The value of that name, if there is one."""
@@ -69,7 +76,7 @@ def over(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
         merged = _over(members.get(name), node, findings)
         if merged is not None:
             members[name] = merged
-    return Branch(members, own.spot)
+    return Branch(members, own.spot, own.place or base.place)
 
 
 def beside(first: Branch, second: Branch) -> Branch:
@@ -78,7 +85,16 @@ def beside(first: Branch, second: Branch) -> Branch:
     for name, node in second.members.items():
         known = members.get(name)
         members[name] = node if known is None else _beside(known, node)
-    return Branch(members, first.spot)
+    return Branch(members, first.spot, first.place or second.place)
+
+
+def instead(base: Branch, gone: str, own: Branch, new: str) -> tuple[Branch, Branch]:
+    """Both, where one key of one's own stands for another of what it goes over."""
+    node, other = own.members.get(new), base.members.get(gone)
+    if node is None or other is None:
+        return base, own
+    left = {name: member for name, member in base.members.items() if name != gone}
+    return replace(base, members=left), replace(own, members={**own.members, new: _standing_for(node, _spots(other))})
 
 
 def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, Spot, Spot]]]:
@@ -95,7 +111,7 @@ def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, Spo
             left += below
         else:
             members[name] = node
-    return Branch(members, branch.spot), left
+    return replace(branch, members=members), left
 
 
 def _over(base: Node | None, own: Node, findings: list[Finding]) -> Node | None:
@@ -104,29 +120,34 @@ def _over(base: Node | None, own: Node, findings: list[Finding]) -> Node | None:
             message = f"{spot.path[-1]} is not there, so false takes nothing out"
             findings.append(spot.error("nothing-to-take-out", message, "leave it out", mark="key"))
             return base
-        case Branch(), Branch():
+        case Branch(), Branch() if not _another_verb(base, own):
             return over(base, own, findings)
         case Branch(), _:
-            fresh = over(Branch({}, own.spot), own, findings)
+            fresh = over(Branch({}, own.spot, own.place), own, findings)
             return fresh if base is None else _standing_for(fresh, _spots(base))
         case _, None:
             return own
     return _standing_for(own, _spots(base))
 
 
+def _another_verb(base: Branch, own: Branch) -> bool:
+    """Whether one's own does another thing, so that nothing of the base goes on."""
+    return bool(base.verbs) and any(verb not in base.members for verb in own.verbs)
+
+
 def _beside(first: Node, second: Node) -> Node:
-    if isinstance(first, Branch) and isinstance(second, Branch):
+    if isinstance(first, Branch) and isinstance(second, Branch) and not _another_verb(first, second):
         return beside(first, second)
     if isinstance(first, Conflict) or isinstance(second, Conflict):
         return first if isinstance(first, Conflict) else second
-    if _written(second) <= _replaced(first) | _written(first):
+    if set(_written(second)) <= {*_replaced(first), *_written(first)}:
         return first
-    if _written(first) <= _replaced(second):
+    if set(_written(first)) <= set(_replaced(second)):
         return second
     if isinstance(first, Leaf) and isinstance(second, Leaf) and _same(first.value, second.value):
-        return replace(first, replaced=first.replaced | second.replaced | {second.spot})
+        return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
     if isinstance(first, Gone) and isinstance(second, Gone):
-        return replace(first, replaced=first.replaced | second.replaced | {second.spot})
+        return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
     return Conflict(first, second)
 
 
@@ -134,39 +155,43 @@ def _undoubted(node: Node) -> Node:
     return _undoubted(node.first) if isinstance(node, Conflict) else node
 
 
-def _standing_for(node: Node, spots: frozenset[Spot]) -> Node:
+def _standing_for(node: Node, spots: tuple[Spot, ...]) -> Node:
     """The node, its leaves marked as replacing what stood at those spots."""
     match node:
         case Leaf() | Gone():
-            return replace(node, replaced=node.replaced | spots)
-        case Branch(members, spot):
-            return Branch({name: _standing_for(member, spots) for name, member in members.items()}, spot)
+            return replace(node, replaced=_each_once(node.replaced, spots))
+        case Branch(members):
+            return replace(node, members={name: _standing_for(member, spots) for name, member in members.items()})
     return node
 
 
-def _spots(node: Node | None) -> frozenset[Spot]:
-    """Every spot that a node stands for, replaced ones included."""
-    return frozenset() if node is None else _written(node) | _replaced(node)
+def _spots(node: Node | None) -> tuple[Spot, ...]:
+    """Every spot that a node stands for, replaced ones included and last."""
+    return () if node is None else _each_once(_written(node), _replaced(node))
 
 
-def _written(node: Node) -> frozenset[Spot]:
+def _written(node: Node) -> tuple[Spot, ...]:
     match node:
         case Leaf(_, spot) | Gone(spot):
-            return frozenset({spot})
-        case Branch(members, _):
-            return frozenset[Spot]().union(*(_written(member) for member in members.values()))
+            return (spot,)
+        case Branch(members):
+            return _each_once(*(_written(member) for member in members.values()))
         case Conflict(first, second):
-            return _written(first) | _written(second)
+            return _each_once(_written(first), _written(second))
 
 
-def _replaced(node: Node) -> frozenset[Spot]:
+def _replaced(node: Node) -> tuple[Spot, ...]:
     match node:
         case Leaf(_, _, replaced) | Gone(_, replaced):
             return replaced
-        case Branch(members, _):
-            return frozenset[Spot]().union(*(_replaced(member) for member in members.values()))
+        case Branch(members):
+            return _each_once(*(_replaced(member) for member in members.values()))
         case Conflict(first, second):
-            return _replaced(first) | _replaced(second)
+            return _each_once(_replaced(first), _replaced(second))
+
+
+def _each_once(*spots: tuple[Spot, ...]) -> tuple[Spot, ...]:
+    return tuple(dict.fromkeys(spot for group in spots for spot in group))
 
 
 def _first_spot(node: Node) -> Spot:

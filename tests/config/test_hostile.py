@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.config.finding import as_json, render
+from agent.config.forms import form_of
 from agent.config.language import OPERATORS, PLACES
 from agent.config.load import SHIPPED, Configuration, load
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "language"
 SAMPLES = [
     path.read_text(encoding="utf-8")
     for directory in (Path(SHIPPED), DATA / "classes", DATA / "resources.d")
@@ -100,8 +101,16 @@ def named(place: str) -> st.SearchStrategy[object]:
     return st.dictionaries(st.sampled_from(["a", "A_b", "x-y", "1", ""]), inner, max_size=2)
 
 
-GIVE = st.fixed_dictionaries({}, optional={"nodes": named("give.nodes"), "env": named("give.env"), "vfio": VALUES})
-OPTIONAL = {key: VALUES for key, now in PLACES["entry"][1].items() if now} | {
+def form(place: str, key: str) -> st.SearchStrategy[object]:
+    """What a section may look like, holding anything."""
+    inner = form_of(place, key).place
+    if not inner:
+        return VALUES
+    return named(inner) | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner][1], VALUES)) | VALUES
+
+
+GIVE = st.fixed_dictionaries({}, optional={key: form("give", key) for key in PLACES["give"][1]})
+OPTIONAL = {key: form("entry", key) for key in PLACES["entry"][1]} | {
     "give": GIVE | VALUES,
     "source": st.sampled_from(["pci", {"node": "/dev/x"}, {"node": ["/dev/x*", "/dev/y"]}, {"subsystem": "tty"}])
     | VALUES,

@@ -16,10 +16,10 @@ ONE = [
     # Keys of the language, of later versions, and of none.
     (PCI + "permision = 1", 4, 1, "permision", "unknown-key", "nearest: permissions, of give.nodes.NAME"),
     (PCI + "replica = 1", 4, 1, "replica", "unknown-key", "nearest: replicas"),
-    (PCI + "health = { x = 1 }", 4, 1, "health", "not-supported-yet", ""),
+    (PCI + "health = { x = { rises = 'y' } }", 4, 1, "health", "not-supported-yet", ""),
     (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
-    (PCI + "replicas = { by = 'x', count = 2 }", 4, 14, "by", "not-supported-yet", ""),
+    (PCI + "replicas = { by = 'x' }", 4, 14, "by", "not-supported-yet", ""),
     ('source = "usb"', 3, 11, "usb", "not-supported-yet", ""),
     ('source = { dir = "/sys/x" }', 3, 12, "dir", "not-supported-yet", ""),
     ('source = { node = "/dev/x", every = "5s" }', 3, 29, "every", "not-supported-yet", ""),
