@@ -1,0 +1,70 @@
+"""Groups: how an entry says that host devices go together, and what each of them says to that (language §7).
+
+Two are in one group if they are equal in one of the words, or are both so with a third, however far that goes on
+(rulings 20). A device that has none of the words is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.core.clause import Clause
+from agent.core.device import HostDevice
+from agent.core.value import Absent, Kind, Scalar, Value
+
+Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, in the form in which equal ones are equal
+
+_ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """A word by which devices are together."""
+
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`group` of an entry.
+
+    claims: whatever is in the group comes along, matched or not.
+    parts: by name; together they make one device, each once.
+    """
+
+    by: tuple[By, ...] = ()
+    claims: bool = False
+    parts: Mapping[str, Clause] | None = None
+
+    def meaning(self) -> object:
+        """What two equal ones share wherever they are written."""
+        parts = [(name, clause.meaning()) for name, clause in (self.parts or {}).items()]
+        return self.by, self.claims, parts
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """What one host device says to the grouping of one entry.
+
+    device: as the entry's source sees it. ties: what it shares with others of its group. part: which one it is, if the
+    entry takes it and has parts.
+    """
+
+    device: HostDevice
+    ties: tuple[Tie, ...]
+    part: str = ""
+
+
+def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:
+    """What the words say of a device; those that are absent tie it to nobody."""
+    if not grouping.by:
+        return (_ALL_TOGETHER,)
+    found: list[Tie] = []
+    for index, by in enumerate(grouping.by):
+        value = fact(by.word)
+        if not isinstance(value, Absent | tuple):
+            found.append((index, int(str(value), 16) if by.kind is Kind.HEX else value))
+    return tuple(found)
