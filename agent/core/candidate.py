@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from agent.core.device import HostDevice, Node
+from agent.core.device import Device, HostDevice, Member, Node
+from agent.core.gather import Group
+from agent.core.group import Grouping
 from agent.core.pattern import Pattern, literal, parse
 from agent.core.resource import NodeGive, ResourceSpec
 from agent.core.text import Fact, Text, clean_id
@@ -13,9 +15,18 @@ from agent.core.value import Absent
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A host device that an entry takes, with what the resource's list needs of it.
+class Lead:
+    """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
 
+    ids: tuple[str, ...]
+    possible: tuple[Pattern, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A host device that an entry takes, with what the resource's list needs of it; or several, which are one device.
+
+    device: the first of those that match; its words stand for them all.
     ids: alternatives whose words are there, cleaned, best first.
     unnamed: why the first of the other alternatives cannot be written; empty if all can.
     numa: its NUMA nodes; empty where none is known.
@@ -23,6 +34,11 @@ class Candidate:
     fault: why it cannot be handed out now (a required node is missing); empty if it can.
     possible: what the other alternatives might say if their words were there. While one is still to come, those after
         it are among them: that one goes before.
+    waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
+    entry: which of the entries takes it.
+    grouping: how that puts host devices together; None if it does not, and what follows is empty.
+    group, members: the host devices.
+    leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
     """
 
     resource: str
@@ -33,10 +49,39 @@ class Candidate:
     nodes: tuple[Node, ...]
     fault: str
     possible: tuple[Pattern, ...] = ()
+    waits: str = ""
+    entry: int = 0
+    grouping: Grouping | None = None
+    group: Group | None = None
+    members: tuple[Member, ...] = ()
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+    orphan: tuple[Pattern, ...] = ()
 
-    def may_be(self, id: str) -> bool:  # noqa: A002  the API's own word
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it is: the places of all its members."""
+        return tuple(member.place for member in self.members) or (self.device.place,)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all its members."""
+        return tuple(member.key for member in self.members) or (self.device.key,)
+
+    def is_known(self, device: Device) -> bool:
+        """Whether a listed device is this one by its id: nothing that is there contradicts it (rulings 5, 20).
+
+        That is the id by the words of the member that gave it, if that is there.
+        """
+        lead = self.leads.get(device.lead or device.place)
+        if lead is not None:
+            return device.id in lead.ids
+        return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.orphan)
+
+    def may_be(self, device: Device) -> bool:
         """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
-        return any(pattern.matches(id) for pattern in self.possible)
+        lead = self.leads.get(device.lead or device.place)
+        possible = self.possible if lead is None else lead.possible
+        return any(pattern.matches(device.id) for pattern in possible)
 
 
 def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable[[str], Node | Absent]) -> Candidate:
@@ -52,7 +97,7 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable
             continue
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
         pending = pending or (isinstance(written, Absent) and written.pending)
-        possible.append(_possible(text, fact))
+        possible.append(could_be(text, fact))
     numa = fact("numa")
     nodes, fault = _nodes(spec.nodes, fact, node)
     return Candidate(
@@ -67,7 +112,7 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable
     )
 
 
-def _possible(text: Text, fact: Fact) -> Pattern:
+def could_be(text: Text, fact: Fact) -> Pattern:
     """The ids that a text could be if its absent words said anything at all."""
     parts: list[str] = []
     for piece in text.pieces:

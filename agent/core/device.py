@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from agent.core.piece import Taken
 from agent.core.resource import SHARE_MARK
@@ -57,6 +57,19 @@ class HostDevice:
     captures: Taken = ()
 
 
+class Member(NamedTuple):
+    """One of several host devices that are one device; fields as of `HostDevice`.
+
+    part: which of its entry's parts it is; empty if there are none.
+    """
+
+    place: str
+    key: str
+    stamp: str
+    name: str
+    part: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
@@ -65,6 +78,11 @@ class Device:
     reason: why it is Unhealthy; empty when it is Healthy.
     gone_since: monotonic seconds since when the host does not show it; None while it is there.
     nodes: device nodes as last seen, for comparison at the moment of a grant.
+    members: the host devices that it is made of, if its entry puts several together; the fields above tell of the first
+        one that matches.
+    lost: those that it had and has no more.
+    lead: the place of the member whose words gave the id, if that is not this one.
+    grouping: a digest of the sentence by which they were put together.
     """
 
     id: str
@@ -78,6 +96,10 @@ class Device:
     nodes: tuple[Node, ...] = ()
     gone_since: float | None = None
     stamp: str = ""
+    members: tuple[Member, ...] = ()
+    lost: tuple[Member, ...] = ()
+    lead: str = ""
+    grouping: str = ""
 
     @property
     def form(self) -> Form:

@@ -209,7 +209,7 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
     for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
         here = places.get(device.place, [])
         same = next((one for one in here if device.id in one.ids), None)
-        doubt = next((one for one in here if one.may_be(device.id)), None)
+        doubt = next((one for one in here if one.may_be(device)), None)
         if device.first_share or (device.shares is None) != (spec.shares is None):
             made.leave(device, RETIRED, present.held)
             if same is not None and not present.held.holds(device):

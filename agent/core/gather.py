@@ -11,8 +11,21 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from agent.core.device import HostDevice
-from agent.core.group import Grouping, Tie, Tied
+from agent.core.group import Grouping, Tie
 from agent.core.value import natural
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """What one host device says to the grouping of one entry.
+
+    device: as the entry's source sees it. ties: what it shares with others of its group. part: which one it is, if the
+    entry takes it and has parts.
+    """
+
+    device: HostDevice
+    ties: tuple[Tie, ...]
+    part: str = ""
 
 
 class Judged(Protocol):

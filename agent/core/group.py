@@ -7,11 +7,10 @@ Two are in one group if they are equal in one of the words, or are both so with 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.clause import Clause
-from agent.core.device import HostDevice
 from agent.core.value import Absent, Kind, Scalar, Value
 
 Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, in the form in which equal ones are equal
@@ -33,29 +32,13 @@ class Grouping:
 
     claims: whatever is in the group comes along, matched or not.
     parts: by name; together they make one device, each once.
+    digest: of all that says which host devices are put together, `match` and the source too.
     """
 
     by: tuple[By, ...] = ()
     claims: bool = False
-    parts: Mapping[str, Clause] | None = None
-
-    def meaning(self) -> object:
-        """What two equal ones share wherever they are written."""
-        parts = [(name, clause.meaning()) for name, clause in (self.parts or {}).items()]
-        return self.by, self.claims, parts
-
-
-@dataclass(frozen=True, slots=True)
-class Tied:
-    """What one host device says to the grouping of one entry.
-
-    device: as the entry's source sees it. ties: what it shares with others of its group. part: which one it is, if the
-    entry takes it and has parts.
-    """
-
-    device: HostDevice
-    ties: tuple[Tie, ...]
-    part: str = ""
+    parts: Mapping[str, Clause] = field(default_factory=dict)
+    digest: str = field(default="", compare=False)
 
 
 def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:

@@ -7,14 +7,18 @@ The first entry whose clauses hold takes the device, whatever its id, nodes or h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
 from agent.core.clause import Clause, Line, Origin, holds
 from agent.core.device import HostDevice, Node
 from agent.core.facts import Facts, Reader
+from agent.core.gather import Gathered, Tied, gather
+from agent.core.group import Grouping, ties
+from agent.core.members import MemberFacts, alone
 from agent.core.resource import ResourceSpec, Source
 from agent.core.text import Fact
+from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Value, text_of
 
@@ -52,31 +56,55 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One host device in one look: who takes it, who turned it down (in file order) and what that rests on."""
+    """One host device in one look: who takes it, who turned it down (in file order) and what that rests on.
+
+    candidate: what the entry that takes it makes of it; None if that puts host devices together, and see
+        `Look.candidate`.
+    stopped, tied: see `Judged`.
+    """
 
     devices: tuple[HostDevice, ...]
     candidate: Candidate | None
     refusals: tuple[Refusal, ...]
     consulted: frozenset[str]
+    stopped: int | None = None
+    tied: Mapping[int, Tied] = field(default_factory=dict)
+
+    @property
+    def undecided(self) -> bool:
+        """See `Judged`."""
+        return bool(self.refusals) and self.refusals[-1].undecided
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The machine as one look saw it; sightings by key of the host device."""
+    """The machine as one look saw it; sightings by key of the host device.
+
+    grouped: candidates of several host devices, by key of each.
+    """
 
     listing: Listing = field(default_factory=Listing)
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     places: Places = field(default_factory=Places, repr=False, compare=False)
+    grouped: Mapping[str, Candidate] = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
 
     _offers: dict[str, Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
+    def candidate(self, key: str) -> Candidate | None:
+        """What is made of a host device, with others or alone; none if that is nothing."""
+        if key in self.grouped:
+            return self.grouped[key]
+        sighting = self.sightings.get(key)
+        return sighting.candidate if sighting else None
+
     def candidates(self) -> Mapping[str, Mapping[str, Candidate]]:
-        """The candidates of each resource, by key of the host device, in no order that means anything.
+        """The candidates of each resource, by key of their (first) host device, in no order that means anything.
 
         Those of a resource are the same object as in the look before if nothing of them was judged again.
         """
         if not self._offers:
-            self._offers.update(_renewed({}, {}, self.sightings, self.sightings))
+            self._offers.update(_renewed({}, Look(), self, self.sightings))
         return self._offers
 
 
@@ -94,7 +122,8 @@ def look(
     `previous`; with other entries everything has to be looked at.
     """
     if previous is None or touched.everything:
-        doubtful = None
+        previous = Look()
+        doubtful: set[str] | None = None
         sightings: dict[str, Sighting] = {}
         places = Places()
     else:
@@ -113,9 +142,48 @@ def look(
     for key, by_source in seen.items():
         sighting = sightings[key] = _sight(specs, by_source, reader)
         places.add(key, sighting.consulted)
-    if previous is None or doubtful is None:
-        return Look(listing, sightings, places)
-    return Look(listing, sightings, places, _renewed(previous.candidates(), previous.sightings, sightings, doubtful))
+    now = Look(listing, sightings, places)
+    again: set[str] = set(seen) if doubtful is None else doubtful
+    if any(spec.group for spec in specs):
+        now, renewed = _grouped(specs, now, reader, previous, again)
+        again = again | renewed
+    if doubtful is None:
+        return now
+    return replace(now, _offers=_renewed(previous.candidates(), previous, now, again))
+
+
+def _grouped(
+    specs: Sequence[ResourceSpec], now: Look, reader: Reader, previous: Look, doubtful: set[str]
+) -> tuple[Look, set[str]]:
+    """The look with what goes together in it, and the keys of all whose group was looked at again."""
+    groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group}
+    gathered, renewed = gather(groupings, now.sightings, previous.gathered, previous.sightings, doubtful)
+    grouped = {key: found for key, found in previous.grouped.items() if key not in renewed}
+    now = replace(now, grouped=grouped, gathered=gathered)
+    fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
+    for group in sorted(fresh.values(), key=lambda group: group.entry):
+        spec = specs[group.entry]
+        facts = {device.key: Facts(spec, device, reader) for device in group.members}
+        noted = _Noted(reader)
+
+        def make(device: HostDevice, words: MemberFacts, spec: ResourceSpec = spec, noted: _Noted = noted) -> Candidate:
+            return candidate(spec, device, words, noted.node)
+
+        def owner(device: HostDevice) -> str:
+            other = now.candidate(device.key)
+            if other is not None:
+                return f"is in {other.resource}"
+            stopped = now.sightings[device.key].stopped
+            return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
+
+        made = together(spec, group, facts, make, owner)
+        consulted = noted.places.union(
+            *(now.sightings[key].consulted for key in facts),
+            *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.ends.values())),
+        )
+        now.places.add(made.device.key, consulted)
+        grouped.update(dict.fromkeys(facts, made))
+    return now, renewed
 
 
 def judge(spec: ResourceSpec, fact: Fact) -> Refusal | None:
@@ -138,24 +206,20 @@ def judge(spec: ResourceSpec, fact: Fact) -> Refusal | None:
 
 
 def _renewed(
-    offers: Mapping[str, Mapping[str, Candidate]],
-    before: Mapping[str, Sighting],
-    now: Mapping[str, Sighting],
-    doubtful: Iterable[str],
+    offers: Mapping[str, Mapping[str, Candidate]], before: Look, now: Look, doubtful: Iterable[str]
 ) -> dict[str, Mapping[str, Candidate]]:
     """The candidates of all resources after these keys were judged again."""
     renewed: dict[str, dict[str, Candidate]] = {}
-    for key in doubtful:
-        for sightings in (before, now):
-            sighting = sightings.get(key)
-            if sighting is None or (found := sighting.candidate) is None:
+    for look in (before, now):
+        for key in doubtful:
+            if (found := look.candidate(key)) is None:
                 continue
             if found.resource not in renewed:
                 renewed[found.resource] = {**offers.get(found.resource, {})}
-            if sightings is now:
-                renewed[found.resource][key] = found
+            if look is now:
+                renewed[found.resource][found.device.key] = found
             else:
-                renewed[found.resource].pop(key, None)
+                renewed[found.resource].pop(found.device.key, None)
     return {name: found for name, found in {**offers, **renewed}.items() if found}
 
 
@@ -172,32 +236,63 @@ def _different(before: Listing, now: Listing) -> set[str]:
 
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
     refusals: list[Refusal] = []
-    paths: set[str] = set()
+    noted = _Noted(reader)
     ends: dict[str, HostDevice] = {}
-    taken = None
-
-    def node(path: str) -> Node | Absent:
-        found = reader.node(path)
-        paths.update((path, found.path) if isinstance(found, Node) else (path,))
-        return found
-
-    for spec in specs:
+    taken: Candidate | None = None
+    stopped: int | None = None
+    tied: dict[int, Tied] = {}
+    for entry, spec in enumerate(specs):
         device = by_source.get(spec.source)
-        if device is None:
+        claims = spec.group is not None and spec.group.claims
+        if device is None or (stopped is not None and not claims):
             continue
         facts = Facts(spec, device, reader)
-        refusal = judge(spec, facts)
-        if refusal is None:
-            taken = candidate(spec, device, facts, node)
+        part = ""
+        if stopped is None:
+            refusal = judge(spec, facts)
+            if refusal is None and spec.group is not None and spec.group.parts:
+                part, refusal = _part(spec, spec.group, facts)
+            if refusal is not None:
+                refusals.append(refusal)
+            elif spec.group is None:
+                taken = candidate(spec, device, alone(facts), noted.node)
+            if refusal is None or refusal.undecided:
+                stopped = entry
+        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
+            tied[entry] = Tied(device, ties(spec.group, facts), part)
         ends.update(facts.ends)
-        if refusal is None:
-            break
-        refusals.append(refusal)
-        if refusal.undecided:
-            break
     devices = tuple(by_source.values())
-    consulted = frozenset(paths).union(*map(reader.consulted, (*devices, *ends.values())))
-    return Sighting(devices, taken, tuple(refusals), consulted)
+    consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
+    return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied)
+
+
+def _part(spec: ResourceSpec, group: Grouping, facts: Facts) -> tuple[str, Refusal | None]:
+    """Which part a device is; if none, the line that the first of them fails by."""
+    refusals: list[Refusal] = []
+    for name, clause in group.parts.items():
+        failing = clause.failing(facts)
+        if failing is None:
+            return name, None
+        line, here = failing
+        undecided = isinstance(here, Absent) and here.pending
+        refusals.append(_refusal(spec, line, _shown(here), undecided=undecided))
+        if undecided:
+            break
+    return "", refusals[-1] if refusals[-1].undecided else refusals[0]
+
+
+class _Noted:
+    """What stands at paths, and the places where that may change."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.places: frozenset[str] = frozenset()
+        self._reader = reader
+
+    def node(self, path: str) -> Node | Absent:
+        """See `Reader`."""
+        found = self._reader.node(path)
+        self.places |= {path, found.path} if isinstance(found, Node) else {path}
+        return found
 
 
 def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:

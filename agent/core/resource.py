@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.core.clause import Clause, Origin
+from agent.core.group import Grouping
 from agent.core.own import Own
 from agent.core.text import Text
 
@@ -60,7 +61,8 @@ class ResourceSpec:
 
     `id` holds the alternatives, best first. `shares` is None where devices are whole (ids without a suffix).
     `registration` is "socket" or "watcher". `own` are the words that it brings with it (`options.NAME`, those of
-    `let`), and its paths that have words in them, all as they are written in clauses and texts.
+    `let`), and its paths that have words in them, all as they are written in clauses and texts. `group` is None where
+    each host device is a device.
     """
 
     name: str
@@ -75,13 +77,14 @@ class ResourceSpec:
     env: tuple[EnvGive, ...]
     registration: str
     own: Mapping[str, Own] = field(default_factory=dict)
+    group: Grouping | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
         give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
         env = [(item.key, item.name, item.value, item.join) for item in self.env]
         clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
-        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.own)
+        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.own, self.group)
 
     @property
     def suffix_length(self) -> int:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.device import HostDevice
-from agent.core.gather import Gathered, gather
-from agent.core.group import By, Grouping, Tied, ties
+from agent.core.gather import Gathered, Tied, gather
+from agent.core.group import By, Grouping, ties
 from agent.core.value import Absent, Kind
 from tests.core.building import clause
 
@@ -32,7 +32,7 @@ def machine(entries, **devices):
     """Devices by name: the entry that takes it, and by entry what ties it; `None` for a word that is absent."""
     made = {}
     for name, (stopped, *said) in devices.items():
-        tied = {entry: Tied(host(name), tuple((0, item) for item in items)) for entry, items in zip(entries, said)}
+        tied = {entry: Tied(host(name), tuple((0, item) for item in items)) for entry, items in zip(entries, said, strict=False)}
         made[name] = Judged(stopped, tied)
     return made
 

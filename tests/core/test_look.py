@@ -9,7 +9,7 @@ from agent.core.resource import Source
 from agent.core.text import parse
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Kind
-from tests.core.building import PCI, Facts, clause, give, judge, line, node, spec
+from tests.core.building import PCI, Facts, clause, give, judge, line, listed, node, spec
 
 UNREAD = Absent("EIO", unread=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
@@ -111,10 +111,10 @@ def test_an_absent_alternative_could_be_whatever_no_word_contradicts():
     entry = spec(id=(parse("{vendor}:{product}-{serial}-{vendor}"), parse("{vendor}@{place}")))
     found = one({"vendor": "04*3", "product": Absent(""), "place": "1-4"}, entry).candidate
     assert found.ids == ("04_3@1-4",)
-    assert found.may_be("04_3:6001-A1-04_3")
-    assert not found.may_be("0403:6001-A1-0403")
-    assert not found.may_be("04_3@1-4")
-    assert not one({"serial": "A1"}, spec()).candidate.may_be("A1")
+    assert found.may_be(listed("04_3:6001-A1-04_3"))
+    assert not found.may_be(listed("0403:6001-A1-0403"))
+    assert not found.may_be(listed("04_3@1-4"))
+    assert not one({"serial": "A1"}, spec()).candidate.may_be(listed("A1"))
 
 
 @pytest.mark.parametrize(("said", "numa"), [(0, (0,)), (3, (3,)), (-1, ()), (Absent("none"), ()), ("0", ())])

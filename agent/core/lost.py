@@ -1,0 +1,41 @@
+"""What a listed device of several host devices has lost of them, and whether what is there is still that device."""
+
+from __future__ import annotations
+
+from agent.core.candidate import Candidate
+from agent.core.device import Device, Member
+from agent.core.look import Look
+
+
+def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tuple[Member, ...]:
+    """The host devices that it had and has no more, in order.
+
+    As long as a pod may hold it, all of them: the pod has them. Then what the entry, as it is now, would not have
+    missed is forgotten: it was changed, or the host has that host device in another group.
+    """
+    former = (*device.members, *device.lost)
+    if not former:
+        return ()
+    there = {member.place for member in candidate.members} or {candidate.device.place}
+    parts = {member.part for member in candidate.members if member.part}
+    gone = tuple(member for member in former if member.place not in there and member.part not in parts)
+    if not gone or held:
+        return gone
+    if candidate.grouping is None or device.grouping != candidate.grouping.digest:
+        return ()
+    return tuple(member for member in gone if not _elsewhere(member, candidate, look))
+
+
+def said(members: tuple[Member, ...]) -> str:
+    """That these are lost, in words."""
+    names = (f"{member.part} ({member.name})" if member.part else member.name for member in members)
+    return f"lost {', '.join(names)}" if members else ""
+
+
+def _elsewhere(member: Member, candidate: Candidate, look: Look) -> bool:
+    """Whether the host has it in another group of the same entry."""
+    sighting = look.sightings.get(member.key)
+    if sighting is None:
+        return False
+    other = look.candidate(member.key)
+    return (other is not None and other.entry == candidate.entry) or (candidate.grouping is not None and candidate.grouping.claims)

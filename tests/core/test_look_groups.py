@@ -1,0 +1,224 @@
+"""Host devices that an entry puts together, as a look sees them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.device import HostDevice
+from agent.core.group import By, Grouping
+from agent.core.look import Listing, look
+from agent.core.text import parse
+from agent.core.touched import Touched
+from agent.core.value import Absent, Kind
+from tests.core.building import PCI, Facts, clause, give, line, listed, node, spec
+
+VFIO = clause(line("driver", "vfio"))
+BY_GROUP = Grouping((By("group", Kind.INT),))
+CLAIMS = Grouping((By("group", Kind.INT),), claims=True)
+KIT = {
+    "dongle": clause(line("vendor", "0403"), name="group.parts.dongle"),
+    "programmer": clause(line("vendor", "1a86"), name="group.parts.programmer"),
+}
+
+
+def host(name):
+    return HostDevice("pci", name, name, name)
+
+
+def seen(entries, facts, nodes=None):
+    return look(entries, Listing({PCI: tuple(map(host, sorted(facts)))}), Facts(facts, nodes))
+
+
+def group_of(entry, facts, key="a", nodes=None):
+    return seen((entry,), facts, nodes).candidate(key)
+
+
+def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
+    entry = spec(match=VFIO, group=CLAIMS, id=(parse("{serial}"), parse("{matched.serial}"), parse("{driver}")))
+    facts = {
+        "a": {"group": 1, "serial": "A"},
+        "b": {"group": 1, "serial": "B", "driver": "vfio", "numa": 1},
+        "c": {"group": 1, "serial": "C", "driver": "vfio", "numa": 0},
+    }
+    now = seen((entry,), facts)
+    found = now.candidate("a")
+    assert found.device == host("b")
+    assert found.ids == ("B", "vfio")
+    assert [member.name for member in found.members] == ["a", "b", "c"]
+    assert found.numa == (0, 1)
+    assert all(now.candidate(key) is found for key in "abc")
+    assert now.candidates() == {"example.com/a": {"b": found}}
+
+
+def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entry_may_have_it():
+    facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1, "serial": "B"}}
+    later = spec("example.com/b")
+    now = seen((spec(match=VFIO, group=BY_GROUP), later), facts)
+    assert [member.name for member in now.candidate("a").members] == ["a"]
+    assert now.candidate("b").resource == "example.com/b"
+    now = seen((spec(match=VFIO, group=CLAIMS), later), facts)
+    assert now.candidate("b").resource == "example.com/a"
+    assert list(now.candidates()) == ["example.com/a"]
+
+
+def test_what_an_earlier_entry_has_makes_the_group_unfit_and_says_where_it_is():
+    facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1}}
+    first = spec("example.com/first", exclude=(clause(line("driver", "vfio"), name="x"),))
+    now = seen((first, spec(match=VFIO, group=CLAIMS)), facts)
+    assert now.candidate("a").fault == "b is in example.com/first"
+    assert now.candidate("b").resource == "example.com/first"
+    facts["b"]["driver"] = Absent("to come", pending=True)
+    assert seen((first, spec(match=VFIO, group=CLAIMS)), facts).candidate("a").fault == "b may be in example.com/first"
+
+
+def test_excluded_ones_come_along():
+    entry = spec(exclude=(clause(line("serial", "B"), name="x"),), group=CLAIMS)
+    found = group_of(entry, {"a": {"group": 1}, "b": {"group": 1, "serial": "B"}})
+    assert [member.name for member in found.members] == ["a", "b"]
+    assert [device.name for device in found.group.matched] == ["a"]
+
+
+def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_matches():
+    entry = spec(match=VFIO, group=CLAIMS, nodes=(give("n", "/dev/{serial}"),))
+    facts = {"a": {"group": 1, "driver": "vfio", "serial": "x"}, "b": {"group": 1, "serial": "y"}, "c": {"group": 1}}
+    nodes = {"/dev/x": node("/dev/x"), "/dev/y": node("/dev/y", 1)}
+    found = group_of(entry, facts, nodes=nodes)
+    assert (found.nodes, found.fault) == (tuple(nodes.values()), "")
+    facts["c"]["driver"] = "vfio"
+    assert group_of(entry, facts, nodes=nodes).fault == "node n: serial: no such file"
+
+
+@pytest.mark.parametrize(
+    ("vendors", "waits"),
+    [
+        ({"a": "0403", "b": "1a86"}, ""),
+        ({"a": "0403"}, "there is no programmer"),
+        ({"b": "1a86"}, "there is no dongle"),
+        ({"a": "0403", "b": "1a86", "c": "0403"}, "a and c are both dongle"),
+        ({"a": "0403", "b": "1a86", "c": "ffff"}, ""),
+    ],
+)
+@pytest.mark.parametrize("by", [(By("group", Kind.INT),), ()])
+def test_parts_make_a_device_when_each_is_there_once(vendors, waits, by):
+    facts = {name: {"vendor": vendor, "group": 1} for name, vendor in vendors.items()}
+    found = group_of(spec(group=Grouping(by, parts=KIT)), facts, min(facts))
+    hint = "" if by or "both" not in waits else "; say in group.by what keeps them apart"
+    assert found.waits == waits + hint
+
+
+def test_what_is_no_part_is_left_to_others_and_told_why():
+    entries = (spec(group=Grouping(parts=KIT)), spec("example.com/other"))
+    now = seen(entries, {"a": {"vendor": "0403"}, "b": {"vendor": "ffff"}})
+    assert now.candidate("b").resource == "example.com/other"
+    (refusal,) = now.sightings["b"].refusals
+    assert (refusal.resource, refusal.address, refusal.here) == ("example.com/a", "match.vendor", "ffff")
+
+
+def test_each_part_is_a_word():
+    entry = spec(group=Grouping(parts=KIT), id=(parse("{programmer}-{dongle.serial}-{serial}"),))
+    facts = {"a": {"vendor": "1a86", "serial": "P"}, "b": {"vendor": "0403", "serial": "D"}}
+    found = group_of(entry, facts)
+    assert found.ids == ("a-D-P",)
+    del facts["b"]
+    assert group_of(entry, facts).unnamed == "dongle.serial: there is no dongle"
+
+
+def test_a_device_alone_is_all_its_members():
+    entry = spec(id=(parse("{x}"), parse("{matched}+{members.serial}")))
+    assert group_of(entry, {"a": {"serial": "A"}}).ids == ("a_A",)
+
+
+def known(candidate, id, lead):  # noqa: A002
+    return candidate.is_known(listed(id, "b", lead=lead))
+
+
+def test_an_id_stays_while_the_member_that_gave_it_says_so_or_is_gone():
+    entry = spec(group=BY_GROUP, id=(parse("k-{serial}"),))
+    found = group_of(entry, {name: {"group": 1, "serial": name.upper()} for name in "ab"})
+    assert found.ids == ("k-A",)
+    assert known(found, "k-B", "b")
+    assert not known(found, "k-A", "b")
+    assert known(found, "k-C", "c")  # gone
+    assert not known(found, "x-C", "c")
+
+
+def test_no_member_that_is_there_may_contradict_an_id():
+    entry = spec(group=Grouping(parts=KIT), id=(parse("{dongle.serial}-{serial}"),))
+    found = group_of(entry, {"a": {"vendor": "1a86", "serial": "P"}, "b": {"vendor": "0403", "serial": "D"}})
+    assert known(found, "D-gone", "c")
+    assert not known(found, "E-gone", "c")
+
+
+def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
+    entry = spec(group=BY_GROUP, id=(parse("{serial}"),), nodes=(give("n", "/dev/{serial}"),))
+    facts = {name: {"group": 1, "serial": name} for name in "ab"}
+    before = seen((entry,), facts)
+    assert before.candidate("a").fault == "/dev/a: no such file"
+    after = look(
+        (entry,),
+        before.listing,
+        Facts(facts, {"/dev/a": node("/dev/a"), "/dev/b": node("/dev/b")}),
+        before,
+        Touched(frozenset({"/dev/b"})),
+    )
+    assert after.candidate("a").fault == ""
+    assert after.candidate("a") is after.candidate("b")
+
+
+# Any sequence of touches sees what a look at everything does.
+
+NAMES = "abcd"
+HOSTS = {name: HostDevice("pci", name, name, name, f"/sys/devices/{name}") for name in NAMES}
+ENTRIES = (
+    spec("example.com/a", match=VFIO, group=CLAIMS, id=(parse("{place}"),)),
+    spec("example.com/b", match=clause(line("vendor", "0403")), id=(parse("{place}"),)),
+    spec(
+        "example.com/c",
+        group=Grouping((By("group", Kind.INT), By("slot", Kind.TEXT))),
+        id=(parse("{place}-{slot}"),),
+        nodes=(give("n", "{path}"),),
+    ),
+    spec("example.com/d", match=VFIO, group=Grouping(parts=KIT), id=(parse("{dongle.place}"),)),
+)
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "driver": st.sampled_from(["vfio", "e1000"]),
+        "vendor": st.sampled_from(["0403", "1a86", Absent("to come", pending=True)]),
+        "group": st.integers(0, 1),
+        "slot": st.sampled_from("xy"),
+        "path": st.just("/dev/x"),
+    },
+)
+MACHINES = st.tuples(st.dictionaries(st.sampled_from(NAMES), SAID), st.booleans())
+
+
+class Machine(Facts):
+    def __init__(self, machine):
+        said, there = machine
+        super().__init__(
+            {name: {"place": name, **facts} for name, facts in said.items()}, {"/dev/x": node()} if there else {}
+        )
+
+    @property
+    def listing(self):
+        return Listing({PCI: tuple(HOSTS[name] for name in sorted(self.facts))})
+
+
+def touched(before, after):
+    paths = {f"/sys/devices/{name}" for name in NAMES if before[0].get(name) != after[0].get(name)}
+    return Touched(frozenset(paths | ({"/dev/x"} if before[1] != after[1] else set())))
+
+
+@given(MACHINES, st.lists(st.tuples(MACHINES, st.sets(st.sampled_from(NAMES))), max_size=3))
+def test_a_narrow_look_sees_what_a_full_one_does(machine, changes):
+    now = look(ENTRIES, Machine(machine).listing, Machine(machine))
+    for change, more in changes:
+        reader = Machine(change)
+        wider = Touched(frozenset(f"/sys/devices/{name}" for name in more))
+        now.candidates()
+        now = look(ENTRIES, reader.listing, reader, now, touched(machine, change) | wider)
+        full = look(ENTRIES, reader.listing, reader)
+        assert now == full
+        assert now.candidates() == full.candidates()
+        machine = change
