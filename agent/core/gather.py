@@ -151,7 +151,9 @@ def _bonds(
             changed.setdefault(tie, {*old.get(tie, ())}).discard(key)
         for tie in _ties(key, entry, now):
             changed.setdefault(tie, {*old.get(tie, ())}).add(key)
-    return {tie: keys for tie, keys in {**old, **{tie: frozenset(keys) for tie, keys in changed.items()}}.items() if keys}
+    return {
+        tie: keys for tie, keys in {**old, **{tie: frozenset(keys) for tie, keys in changed.items()}}.items() if keys
+    }
 
 
 def _ties(key: str, entry: int, judged: Mapping[str, Judged]) -> tuple[Tie, ...]:

@@ -38,4 +38,6 @@ def _elsewhere(member: Member, candidate: Candidate, look: Look) -> bool:
     if sighting is None:
         return False
     other = look.candidate(member.key)
-    return (other is not None and other.entry == candidate.entry) or (candidate.grouping is not None and candidate.grouping.claims)
+    return (other is not None and other.entry == candidate.entry) or (
+        candidate.grouping is not None and candidate.grouping.claims
+    )

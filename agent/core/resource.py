@@ -84,7 +84,18 @@ class ResourceSpec:
         give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
         env = [(item.key, item.name, item.value, item.join) for item in self.env]
         clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
-        return (self.name, self.source, clauses, self.id, self.shares, give, env, self.registration, self.own, self.group)
+        return (
+            self.name,
+            self.source,
+            clauses,
+            self.id,
+            self.shares,
+            give,
+            env,
+            self.registration,
+            self.own,
+            self.group,
+        )
 
     @property
     def suffix_length(self) -> int:

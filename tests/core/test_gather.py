@@ -32,7 +32,10 @@ def machine(entries, **devices):
     """Devices by name: the entry that takes it, and by entry what ties it; `None` for a word that is absent."""
     made = {}
     for name, (stopped, *said) in devices.items():
-        tied = {entry: Tied(host(name), tuple((0, item) for item in items)) for entry, items in zip(entries, said, strict=False)}
+        tied = {
+            entry: Tied(host(name), tuple((0, item) for item in items))
+            for entry, items in zip(entries, said, strict=False)
+        }
         made[name] = Judged(stopped, tied)
     return made
 
