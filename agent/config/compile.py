@@ -9,6 +9,7 @@ from agent.config.give import compile_env, compile_nodes
 from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
+from agent.config.options import compile_options
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
 from agent.config.shelf import Sentence
@@ -27,7 +28,7 @@ def compile_entry(sentence: Sentence, spot: Spot, registration: str, findings: l
 
     If errors are added to the findings the spec is not to be served. `registration` is the agent's default.
     """
-    spec = _compile(sentence, spot, registration, findings)
+    spec = _compile(sentence, spot, registration, findings, entry=True)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
         told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
         if sentence.keys_known and not told:
@@ -39,10 +40,12 @@ def check_class(sentence: Sentence, spot: Spot, findings: list[Finding]) -> None
     """Report everything wrong with a class by itself, as far as that can be said without an entry."""
     if sentence.keys_known and "about" not in sentence.tree.members:
         findings.append(spot.error("missing", "a class says what it is about", 'write about = "every …"'))
-    _compile(sentence, spot, "socket", findings)
+    _compile(sentence, spot, "socket", findings, entry=False)
 
 
-def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[Finding]) -> ResourceSpec | None:
+def _compile(
+    sentence: Sentence, spot: Spot, registration: str, findings: list[Finding], *, entry: bool
+) -> ResourceSpec | None:
     tree = sentence.tree
     later = left_for_later(tree)
     scope = Scope(
@@ -57,6 +60,7 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
     source_leaf = tree.leaf("source")
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
+    own = compile_options(tree, scope, spot, demanded=entry)
     name = _name(tree.leaf("name"), scope)
     ids = compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
@@ -83,6 +87,7 @@ def _compile(sentence: Sentence, spot: Spot, registration: str, findings: list[F
         nodes=nodes,
         env=env,
         registration=own_registration or registration,
+        own=own,
     )
 
 

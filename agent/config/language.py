@@ -20,8 +20,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 
 _COMMON = _keys(
-    "about name uses source match exclude id replicas give registration accept part",
-    "adds_to expect let join wait group slots limit moves_into_pod options"
+    "about name uses source match exclude id replicas give registration accept part options",
+    "adds_to expect let join wait group slots limit moves_into_pod"
     " gate health topology prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes env", "mounts annotations cdi vfio rdma")
@@ -48,7 +48,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "replicas": ("replicas", _keys("count", "by map else suffix")),
         "slots": ("slots", _keys("", "count id")),
         "limit": ("limit", _keys("", "per_container distinct")),
-        "options": ("an option", _keys("", "about one_of some_of type default value")),
+        "options": ("an option", _keys("about one_of some_of type default value")),
         "give": ("give", MappingProxyType({**_GIVEN, "devinfo": LATER, "also": LATER})),
         "give.nodes": ("a node", _keys("path to permissions optional", "when")),
         "give.mounts": ("a mount", _keys("", "path to read_only optional when")),
@@ -90,7 +90,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
 
 # Keys that bring words with them: while one is not there yet, nobody knows which words are none.
-BRING_WORDS = frozenset({"let", "join", "group", "options", "also", "vfio", "rdma"})
+BRING_WORDS = frozenset({"let", "join", "group", "also", "vfio", "rdma"})
 
 SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
 

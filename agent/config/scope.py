@@ -27,7 +27,7 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
 }
 
 # First parts of words that the language has and this version has not.
-_LATER = frozenset({"options", "matched", "members"})
+_LATER = frozenset({"matched", "members"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class Scope:
     keys_known, words_known: as of `Expansion`.
     single: the source has one device at most, so that nothing can differ between two.
     given: the words `given.NAME`, filled as nodes are compiled.
+    options: the words `options.NAME`.
     """
 
     source: Source | None
@@ -62,6 +63,7 @@ class Scope:
     single: bool
     findings: list[Finding]
     given: dict[str, Known] = field(default_factory=dict)
+    options: dict[str, Known] = field(default_factory=dict)
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -80,6 +82,8 @@ class Scope:
             message = f"{word} is known only while a container gets its devices, and this is asked before"
             self.error(spot.error("unknown-word", message, mark=mark))
             return None
+        if word.startswith("options."):
+            return self._option(spot, word, mark)
         if self.source is None:
             return ANYTHING
         try:
@@ -106,6 +110,15 @@ class Scope:
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
         write = hint(name, self.given).replace("nearest: ", "nearest: given.")
         self.error(spot.error("unknown-word", message, write, mark=mark))
+        return None
+
+    def _option(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+        if word in self.options:
+            return self.options[word]
+        if not self.words_known:
+            return ANYTHING
+        message = f"no class that is used here has an option {word.removeprefix('options.')}"
+        self.error(spot.error("unknown-word", message, hint(word, self.options), mark=mark))
         return None
 
     def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:

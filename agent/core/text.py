@@ -84,14 +84,16 @@ class Text:
         """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
 
         Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
-        of itself can so choose a name within a directory, and no more (rulings 28).
+        of itself can so choose a name within a directory, and no more (rulings 28). An option is what a person wrote.
         """
         leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
 
         def safe(word: str) -> Value | Absent:
             value = fact(word)
             for item in value if isinstance(value, tuple) else (value,):
-                if isinstance(item, str) and not (word == leading and _may_lead(word, item)) and not is_name(item):
+                if not isinstance(item, str) or (word.startswith("options.") and not has_control(item)):
+                    continue
+                if not (word == leading and _may_lead(word, item)) and not is_name(item):
                     return Absent(f"{item[:64]!r} cannot be in a path")
             return value
 

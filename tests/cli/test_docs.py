@@ -37,6 +37,7 @@ def test_a_page_is_true(name, tmp_path):
         if kind == "toml":
             file = re.match(r"# /etc/device-agent/(\S+\.toml)\n", text)
             assert file, f"{name}: a TOML block says its file in its first line"
+            (tmp_path / file[1]).parent.mkdir(exist_ok=True)
             (tmp_path / file[1]).write_text(text)
     loaded = load(str(tmp_path))
     assert loaded.findings == ()

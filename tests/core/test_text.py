@@ -115,6 +115,20 @@ def test_paths(source, paths):
 
 
 @pytest.mark.parametrize(
+    ("source", "said", "path"),
+    [
+        ("{options.x}/lib", "/opt/x", "/opt/x/lib"),
+        ("/opt/{options.x}/lib", "a/b", "/opt/a/b/lib"),
+        ("/opt/{options.x}/lib", "a/../b", None),
+        ("/opt/{options.x}", "a\0", None),
+    ],
+)
+def test_an_option_may_lead_through_directories(source, said, path):
+    written = parse(source).write_paths(lambda _: said)
+    assert written == (path,) if path else isinstance(written, Absent)
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "/dev/{up}", "/dev/{slash}", "/dev/{dots}", "/dev/{dot}", "/dev/.{dot}", "/dev/{bell}", "/dev/{empty}",
