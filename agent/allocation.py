@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from agent.core.allocate import allocate, node_paths
+from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.facts import Facts
-from agent.core.grant import Cause, Chosen, Grant, Refused
+from agent.core.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.let import Constant
 from agent.core.look import Look
 from agent.core.prefer import prefer
@@ -23,6 +23,7 @@ from agent.core.text import clean_id
 from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host.aside import begin
+from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
@@ -49,9 +50,17 @@ class Truth(Protocol):
 class Allocation:
     """Answers what containers get; see `agent.kubelet.plugin.Granting`."""
 
-    def __init__(self, root: Root, registry: Registry, truth: Truth, granted: Callable[[Iterable[str]], None]) -> None:
+    def __init__(
+        self,
+        root: Root,
+        registry: Registry,
+        truth: Truth,
+        granted: Callable[[Iterable[str]], None],
+        cdi: SpecDirectories,
+    ) -> None:
         """`granted` is told the ids of every request, before it is answered."""
         self._root = root
+        self._cdi = cdi
         self._registry = registry
         self._truth = truth
         self._granted = granted
@@ -72,12 +81,12 @@ class Allocation:
         hosts = self._host_devices(spec, devices)
         try:
             if self._at_hand(spec, hosts):
-                chosen = read_anew(self._root, spec, devices, hosts)
+                chosen = read_anew(self._root, spec, devices, hosts, self._cdi)
             else:
                 chosen = await self._read_aside(spec, devices, hosts)
             return allocate(spec, ids, chosen, snapshot.offered)
         except Refused as refused:
-            if refused.cause is Cause.NODE_MISSING:
+            if refused.cause in MISSING:
                 await self._tell_first(resource, hosts.values())
             raise
 
@@ -88,7 +97,7 @@ class Allocation:
 
     def _at_hand(self, spec: ResourceSpec, hosts: Mapping[str, HostDevice]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
-        if self._root.prefix or len(hosts) > AT_HAND:
+        if self._root.prefix or len(hosts) > AT_HAND or spec.mounts or spec.cdi:
             return False
         words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
         words -= {word for word, own in spec.own.items() if isinstance(own, Constant)}
@@ -103,7 +112,7 @@ class Allocation:
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, spec, devices, hosts)
+            read = begin(read_anew, self._root, spec, devices, hosts, self._cdi)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
@@ -159,10 +168,14 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
 
 
 def read_anew(
-    root: Root, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
+    root: Root,
+    spec: ResourceSpec,
+    devices: Mapping[Device, tuple[int, ...]],
+    hosts: Mapping[str, HostDevice],
+    cdi: SpecDirectories,
 ) -> list[Chosen]:
     """What the host says now of the devices asked for."""
-    reader = HostReader(root)
+    reader = HostReader(root, cdi)
     words = spec.giving_words()
     chosen: list[Chosen] = []
     for device, shares in devices.items():
@@ -171,7 +184,15 @@ def read_anew(
         texts = [text.write(fact) for text in spec.id]
         ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
         same = catalog.same(root, host) and device.id in ids  # what is listed Healthy had its id from these words
-        facts = {word: fact(word) for word in words}
-        paths = node_paths(spec, fact)
-        chosen.append(Chosen(device, shares, facts, {path: reader.node(path) for path in paths}, same))
+        chosen.append(
+            Chosen(
+                device,
+                shares,
+                {word: fact(word) for word in words},
+                nodes={path: reader.node(path) for path in node_paths(spec, fact)},
+                same=same,
+                mounts={pattern: reader.fits(pattern) for pattern in mount_patterns(spec, fact)},
+                cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
+            )
+        )
     return chosen

@@ -21,6 +21,7 @@ from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.held import Held
 from agent.host import systemd
+from agent.host.cdi import SpecDirectories
 from agent.host.claim import Claim, Taken
 from agent.host.inotify import PathWatch
 from agent.host.monitor import group, uevents
@@ -75,6 +76,7 @@ class Agent:
             listed=lambda: self.tracker.assembly.snapshots,
             changed=self._held_changed,
         )
+        cdi = SpecDirectories(settings.paths.cdi)
         self.tracker = Tracker(
             root,
             self.registry,
@@ -82,10 +84,11 @@ class Agent:
             remembered.lists,
             settle=settings.look.settle,
             every=settings.look.every,
+            cdi=cdi,
             held=lambda: self._held.ids,
             published=self._published,
         )
-        self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted)
+        self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted, cdi)
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
             os.path.join(settings.kubelet.watcher_dir, KUBELET_SOCKET),

@@ -20,6 +20,7 @@ from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
 from agent.core.touched import EVERYTHING, Touched
 from agent.host.aside import begin
+from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
@@ -39,13 +40,14 @@ class Tracker:
         told: the lists of the last life.
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
+        cdi: where CDI specs are, if not where runtimes look by default.
         held: the ids that pods may hold, asked at each assembly.
         published: called after each assembly, with the old lists and the new.
 
     Attributes:
         look, specs: the host as last seen, and the entries that saw it so; they change together.
         assembly: the lists as last told.
-        directories: those below /dev where devices may come and go.
+        directories: those where devices, mounts and CDI specs may come and go.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Tracker:
         *,
         settle: float,
         every: float,
+        cdi: SpecDirectories | None = None,
         held: Callable[[], frozenset[str]],
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
     ) -> None:
@@ -69,6 +72,7 @@ class Tracker:
         self._registry = registry
         self._settle = settle
         self._every = every
+        self._cdi = cdi
         self._held = held
         self._published = published
         self._wanted = self.specs
@@ -151,14 +155,14 @@ class Tracker:
         wanted = self._wanted
         touched = touched if wanted is self.specs else EVERYTHING
         asked: set[str] = set()
-        looking = begin(take_look, self._root, wanted, self.look, touched)
+        looking = begin(take_look, self._root, wanted, self.look, touched, self._cdi)
         try:
             while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
                 now = set(self._root.asked.values()) - self._root.silent
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
-                    looking = begin(take_look, self._root, wanted, self.look, EVERYTHING)
+                    looking = begin(take_look, self._root, wanted, self.look, EVERYTHING, self._cdi)
                 asked = now - silent
             self.look, self.directories = looking.result()
         finally:
@@ -198,13 +202,13 @@ def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
 
 
 def take_look(
-    root: Root, specs: Sequence[ResourceSpec], previous: Look, touched: Touched
+    root: Root, specs: Sequence[ResourceSpec], previous: Look, touched: Touched, cdi: SpecDirectories | None = None
 ) -> tuple[Look, frozenset[str]]:
-    """The host as it is now, as the entries see it, and the directories below /dev where that may change.
+    """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
     What `touched` does not concern is taken from `previous`.
     """
     sources = tuple(dict.fromkeys(spec.source for spec in specs))
     listing = catalog.listing(root, sources, previous.listing, touched)
-    now = look(specs, listing, HostReader(root), previous, touched)
+    now = look(specs, listing, HostReader(root, cdi), previous, touched)
     return now, catalog.watched(root, listing) | now.places.directories

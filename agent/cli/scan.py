@@ -22,7 +22,6 @@ from agent.cli.terminal import Terminal
 from agent.config.finding import Severity
 from agent.config.load import Configuration, load
 from agent.core.printable import escape, printable
-from agent.core.resource import ResourceSpec
 from agent.host.root import Root
 
 NO_SUCH_DEVICE = 4
@@ -40,10 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
     _warn(configuration, arguments.config)
     root = Root(arguments.root)
     started = time.monotonic()
-    inventory = take(root, configuration.resources, shipped())
+    inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
     terminal = Terminal.of(sys.stdout, colour=arguments.color)
     if arguments.device is not None:
-        return _one(inventory, configuration.resources, arguments.device, terminal, as_json=arguments.output == "json")
+        return _one(inventory, configuration, arguments.device, terminal, as_json=arguments.output == "json")
     if arguments.output == "json":
         print(json.dumps([record(inventory, item) for item in inventory.items], indent=1))
         return 0
@@ -54,11 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _one(inventory: Inventory, specs: tuple[ResourceSpec, ...], name: str, terminal: Terminal, *, as_json: bool) -> int:
+def _one(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
     """Answer about one device."""
     found = find(inventory, name)
     if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
-        inventory = take(inventory.root, specs, also=(source,))
+        inventory = take(inventory.root, configuration.resources, also=(source,), cdi=configuration.settings.paths.cdi)
         found = find(inventory, name)
     if isinstance(found, NotFound):
         if found.oddity is not None and not as_json:

@@ -13,6 +13,7 @@ from agent.config.finding import Finding, nearest
 from agent.config.language import hint
 from agent.config.paths import path_fault
 from agent.config.spot import Piece, Spot
+from agent.core.cdi import DIRECTORIES
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
 SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
@@ -38,7 +39,7 @@ class PathSettings:
     classes: tuple[str, ...] = (f"{DIRECTORY}/classes", "/usr/share/device-agent/classes")
     state: str = "/var/lib/device-agent"
     control: str = "/run/device-agent/control.sock"
-    cdi: tuple[str, ...] = ("/etc/cdi", "/var/run/cdi")
+    cdi: tuple[str, ...] = DIRECTORIES
     devinfo: str = "/var/run/k8s.cni.cncf.io/devinfo/dp"
 
 
@@ -230,7 +231,6 @@ _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 _LATER = frozenset(
     {
         ("paths", "control"),
-        ("paths", "cdi"),
         ("paths", "devinfo"),
         ("reload", "watch"),
         ("metrics", "listen"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from agent.core.device import Device, Node
+from agent.core.annotation import is_annotation_key
+from agent.core.cdi import annotation_key, is_name
+from agent.core.device import Device, Fit, Node
 from agent.core.giving import GivingWords
-from agent.core.grant import Cause, Chosen, Grant, GrantedNode, Refused
-from agent.core.resource import EnvGive, NodeGive, ResourceSpec
+from agent.core.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
 from agent.core.text import Fact, has_control
 from agent.core.value import Absent, natural
 
@@ -32,10 +34,16 @@ def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], o
             draft.add_nodes(node, device, words)
         if not device.same:
             raise draft.missing(device.device, "other hardware is in its place now")
+        for mount in spec.mounts:
+            draft.add_mounts(mount, device, words)
+        for item in spec.cdi:
+            draft.add_cdi(item, device, words)
         for variable in spec.env:
             draft.add_variable(variable, device.device, words)
+        for annotation in spec.annotations:
+            draft.add_annotation(annotation, device.device, words)
         words.count_on(counted)
-    return Grant(spec.name, tuple(sorted(ids, key=natural)), tuple(draft.nodes.values()), draft.env)
+    return draft.grant(ids)
 
 
 def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
@@ -48,14 +56,51 @@ def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
     return tuple(paths)
 
 
+def mount_patterns(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+    """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
+    patterns: dict[str, None] = {}
+    for give in spec.mounts:
+        written = give.path.write_paths(fact, glob=True)
+        if not isinstance(written, Absent):
+            patterns.update(dict.fromkeys(written))
+    return tuple(patterns)
+
+
+def cdi_names(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+    """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
+    names: dict[str, None] = {}
+    for give in spec.cdi:
+        written = () if give.unchecked else give.name.write_all(fact)
+        if not isinstance(written, Absent):
+            names.update(dict.fromkeys(written))
+    return tuple(names)
+
+
 class _Draft:
     """A grant while it is made."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._values: dict[str, list[str]] = {}
-        self.nodes: dict[str, GrantedNode] = {}
-        self.env: dict[str, str] = {}
+        self._nodes: dict[str, GrantedNode] = {}
+        self._mounts: dict[str, GrantedMount] = {}
+        self._env = _Sayings()
+        self._annotations = _Sayings()
+        self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
+
+    def grant(self, ids: Sequence[str]) -> Grant:
+        """What it has become."""
+        annotations = {**self._annotations.texts}
+        if told := self._cdi["annotation"]:
+            annotations[annotation_key(self._resource)] = ",".join(told)
+        return Grant(
+            self._resource,
+            ids=tuple(sorted(ids, key=natural)),
+            nodes=tuple(self._nodes.values()),
+            env=self._env.texts,
+            mounts=tuple(self._mounts.values()),
+            annotations=annotations,
+            cdi=tuple(self._cdi["field"]),
+        )
 
     def add_nodes(self, give: NodeGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in what one `give.nodes` line gives of a device."""
@@ -72,23 +117,54 @@ class _Draft:
                     given.append((n, self._add_node(path[0], give, node)))
         words.give(give.name, given, many=many)
 
+    def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in what one `give.mounts` line gives of a device."""
+        for _, fact in words.each(give.path):
+            written = give.path.write_paths(fact, glob=True)
+            name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
+            there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
+            if isinstance(there, Absent):
+                if give.optional:
+                    continue
+                raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
+            to = give.to.write_paths(fact) if give.to else None
+            if to is None or not isinstance(to, Absent):
+                for fit in there:
+                    self._add_mount(fit, give, to[0] if to else None)
+
+    def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in the CDI devices that one `give.cdi` line names of a device."""
+        names = give.name.write_all(words)
+        if isinstance(names, Absent):
+            raise self._missing(Cause.CDI_MISSING, chosen.device, f"cdi {give.key}: {names.reason}")
+        for name in names:
+            if not is_name(name):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} is no full name of a CDI device")
+            spec = name if give.unchecked else chosen.cdi.get(name, Absent("was not looked for"))
+            if isinstance(spec, Absent):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} {spec.reason}")
+            self._cdi[give.via][name] = None
+
     def add_variable(self, give: EnvGive, device: Device, words: GivingWords) -> None:
         """Put in what one `give.env` line says of a device."""
-        for _, fact in words.each(give.value):
-            name, value = give.name.write(fact), give.value.write(fact)
-            if isinstance(name, Absent) or isinstance(value, Absent):
-                continue
+        for name, value in _said(give, words):
             if not name or "=" in name or has_control(name):
                 raise self._conflict(f"{device.id}: {name!r} cannot be the name of a variable")
-            if has_control(value):
-                raise self._conflict(f"{device.id}: {name} has a control character")
-            values = self._values.setdefault(name, [])
-            if value in values:
-                continue
-            values.append(value)
-            if give.join is None and len(values) > 1:
-                raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
-            self.env[name] = (give.join or "").join(values)
+            self._say(self._env, give, name, value, device)
+
+    def add_annotation(self, give: EnvGive, device: Device, words: GivingWords) -> None:
+        """Put in what one `give.annotations` line says of a device."""
+        for name, value in _said(give, words):
+            if not is_annotation_key(name):
+                raise self._conflict(f"{device.id}: {name!r} cannot be the key of an annotation")
+            self._say(self._annotations, give, name, value, device)
+
+    def _say(self, sayings: _Sayings, give: EnvGive, name: str, value: str, device: Device) -> None:
+        if has_control(value):
+            raise self._conflict(f"{device.id}: {name} has a control character")
+        values = sayings.add(name, value, give.join)
+        if give.join is None and len(values) > 1:
+            raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
 
     def _node(self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool) -> tuple[str, Node] | None:
         """The host path as written and what stands there; none if it is optional and nothing does.
@@ -123,20 +199,63 @@ class _Draft:
     def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
         path, node = found
         container = to + path.rpartition("/")[2] if to.endswith("/") else to
-        earlier = self.nodes.get(container)
+        earlier = self._nodes.get(container)
         if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
             raise self._conflict(
                 f"{container} would be both {earlier.host} {earlier.permissions} and {node.path} {give.permissions}"
             )
-        self.nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        if container in self._mounts:
+            raise self._conflict(f"{container} would be both {node.path} and {_described(self._mounts[container])}")
+        self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
         return container
 
+    def _add_mount(self, fit: Fit, give: MountGive, to: str | None) -> None:
+        container = fit.path if to is None else to + fit.path.rpartition("/")[2] if to.endswith("/") else to
+        mount = GrantedMount(fit.real, container, give.read_only)
+        earlier = self._mounts.get(container)
+        if earlier is not None and earlier != mount:
+            raise self._conflict(f"{container} would be both {_described(earlier)} and {_described(mount)}")
+        if container in self._nodes:
+            raise self._conflict(f"{container} would be both {self._nodes[container].host} and {_described(mount)}")
+        self._mounts[container] = mount
+
     def missing(self, device: Device, reason: str) -> Refused:
-        text = f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}"
-        return Refused(Cause.NODE_MISSING, text)
+        """That a node is not there, or not the one that was listed."""
+        return self._missing(Cause.NODE_MISSING, device, reason)
+
+    def _missing(self, cause: Cause, device: Device, reason: str) -> Refused:
+        return Refused(cause, f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}")
 
     def _conflict(self, reason: str) -> Refused:
         return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
+
+
+class _Sayings:
+    """Texts by name, of which several devices may have a part: variables, or annotations."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self._values: dict[str, list[str]] = {}
+
+    def add(self, name: str, value: str, join: str | None) -> Sequence[str]:
+        """All values of that name with this one, each once."""
+        values = self._values.setdefault(name, [])
+        if value not in values:
+            values.append(value)
+            self.texts[name] = (join or "").join(values)
+        return values
+
+
+def _said(give: EnvGive, words: GivingWords) -> Iterator[tuple[str, str]]:
+    """Name and value for each element of its list word; what has an absent word is left out."""
+    for _, fact in words.each(give.value):
+        name, value = give.name.write(fact), give.value.write(fact)
+        if not isinstance(name, Absent) and not isinstance(value, Absent):
+            yield name, value
+
+
+def _described(mount: GrantedMount) -> str:
+    return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"
 
 
 def _numbered(node: Node) -> str:

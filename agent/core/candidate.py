@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.core.device import Device, HostDevice, Member, Node
 from agent.core.gather import Group
 from agent.core.group import Grouping
 from agent.core.pattern import Pattern, literal, parse
-from agent.core.resource import NodeGive, ResourceSpec
+from agent.core.resource import CdiGive, MountGive, NodeGive, ResourceSpec
+from agent.core.standing import Standing
 from agent.core.text import Fact, Text, clean_id
 from agent.core.value import Absent
 
@@ -31,7 +32,7 @@ class Candidate:
     unnamed: why the first of the other alternatives cannot be written; empty if all can.
     numa: its NUMA nodes; empty where none is known.
     nodes: its device nodes, as far as they are there.
-    fault: why it cannot be handed out now (a required node is missing); empty if it can.
+    fault: why it cannot be handed out now (a node, a mount or a CDI device is missing); empty if it can.
     possible: what the other alternatives might say if their words were there. While one is still to come, those after
         it are among them: that one goes before.
     waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
@@ -84,8 +85,8 @@ class Candidate:
         return any(pattern.matches(device.id) for pattern in possible)
 
 
-def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable[[str], Node | Absent]) -> Candidate:
-    """What the entry makes of a host device of whose facts `fact` tells, and `node` of what stands at a path."""
+def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, standing: Standing) -> Candidate:
+    """What the entry makes of a host device of whose facts `fact` tells."""
     ids: dict[str, None] = {}
     unnamed = ""
     possible: list[Pattern] = []
@@ -99,7 +100,8 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable
         pending = pending or (isinstance(written, Absent) and written.pending)
         possible.append(could_be(text, fact))
     numa = fact("numa")
-    nodes, fault = _nodes(spec.nodes, fact, node)
+    nodes, fault = _nodes(spec.nodes, fact, standing)
+    faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
     return Candidate(
         resource=spec.name,
         device=device,
@@ -107,7 +109,7 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, node: Callable
         unnamed=unnamed,
         numa=(numa,) if isinstance(numa, int) and numa >= 0 else (),
         nodes=nodes,
-        fault=fault,
+        fault=next(filter(None, faults), ""),
         possible=tuple(possible),
     )
 
@@ -123,7 +125,7 @@ def could_be(text: Text, fact: Fact) -> Pattern:
     return parse("".join(parts))
 
 
-def _nodes(gives: Sequence[NodeGive], fact: Fact, node: Callable[[str], Node | Absent]) -> tuple[tuple[Node, ...], str]:
+def _nodes(gives: Sequence[NodeGive], fact: Fact, standing: Standing) -> tuple[tuple[Node, ...], str]:
     """The nodes that are there, and why those are not that have to be."""
     found: dict[str, Node] = {}
     fault = ""
@@ -133,9 +135,35 @@ def _nodes(gives: Sequence[NodeGive], fact: Fact, node: Callable[[str], Node | A
             fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
             continue
         for path in paths:
-            there = node(path)
+            there = standing.node(path)
             if isinstance(there, Node):
                 found[there.path] = there
             elif not give.optional:
                 fault = fault or f"{path}: {there.reason}"
     return tuple(found.values()), fault
+
+
+def _mount_faults(gives: Sequence[MountGive], fact: Fact, standing: Standing) -> Iterator[str]:
+    """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
+    for give in gives:
+        patterns = give.path.write_paths(fact, glob=True)
+        if isinstance(patterns, Absent):
+            yield "" if give.optional else f"mount {give.name}: {patterns.reason}"
+            continue
+        for pattern in patterns:
+            there = standing.fits(pattern)
+            if isinstance(there, Absent) and not give.optional:
+                yield f"{pattern}: {there.reason}"
+
+
+def _cdi_faults(gives: Sequence[CdiGive], fact: Fact, standing: Standing) -> Iterator[str]:
+    """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
+    for give in gives:
+        names = give.name.write_all(fact)
+        if isinstance(names, Absent):
+            yield f"cdi {give.key}: {names.reason}"
+            continue
+        for name in names:
+            spec = name if give.unchecked else standing.cdi(name)
+            if isinstance(spec, Absent):
+                yield f"{name}: {spec.reason}"

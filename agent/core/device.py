@@ -34,6 +34,13 @@ class Node:
     minor: int
 
 
+class Fit(NamedTuple):
+    """What is there for a mount: its path as the pattern has it, and its canonical one."""
+
+    path: str
+    real: str
+
+
 @dataclass(frozen=True, slots=True)
 class HostDevice:
     """A thing seen on the host by one source.

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agent.core.device import HostDevice, Node
+from agent.core.device import HostDevice
 from agent.core.own import Own
 from agent.core.resource import ResourceSpec
+from agent.core.standing import Standing
 from agent.core.value import Absent, Value
 
 _NOT_TAKEN = Absent("the pattern that it fits does not take it")
 
 
-class Reader(Protocol):
+class Reader(Standing, Protocol):
     """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
 
     def fact(self, device: HostDevice, word: str) -> Value | Absent:
@@ -27,9 +28,6 @@ class Reader(Protocol):
 
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
-
-    def node(self, path: str) -> Node | Absent:
-        """The device node that a path leads to, links followed; absent with the reason if it is none."""
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes whose content this device's facts came from, for `Touched`."""

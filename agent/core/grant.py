@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from agent.core.device import Device, Node
+from agent.core.device import Device, Fit, Node
 from agent.core.printable import escape
 from agent.core.value import Absent, Value
 
@@ -19,8 +19,13 @@ class Cause(Enum):
     UNKNOWN_ID = "unknown_id"
     UNHEALTHY = "unhealthy"
     NODE_MISSING = "node_missing"
+    MOUNT_MISSING = "mount_missing"
+    CDI_MISSING = "cdi_missing"
     CONFLICT = "conflict"
     DEADLINE = "deadline"
+
+
+MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
 
 
 class Refused(Exception):  # noqa: N818  the field's word for it
@@ -44,13 +49,28 @@ class GrantedNode:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantedMount:
+    """A file or directory of the host for a container: canonical host path, container path."""
+
+    host: str
+    container: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
-    """What one container gets of one resource. Every form a runtime wants is rendered from this value."""
+    """What one container gets of one resource. Every form a runtime wants is rendered from this value.
+
+    cdi: full names of CDI devices that the runtime is told by the field of the API; others are in an annotation.
+    """
 
     resource: str
     ids: tuple[str, ...] = ()
     nodes: tuple[GrantedNode, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[GrantedMount, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +80,8 @@ class Chosen:
     shares: the numbers of the shares asked for, empty for a whole device.
     facts: the words that the entry's texts mention, re-read for this grant.
     nodes: what stands at each path that the entry's nodes name for it.
+    mounts: what fits each pattern of its mounts.
+    cdi: the spec that has each CDI device it names.
     same: whether it is the very thing that was listed, and not another in its place.
     """
 
@@ -68,3 +90,5 @@ class Chosen:
     facts: Mapping[str, Value | Absent]
     nodes: Mapping[str, Node | Absent]
     same: bool = True
+    mounts: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
+    cdi: Mapping[str, str | Absent] = field(default_factory=dict)

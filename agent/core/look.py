@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
 from agent.core.clause import Clause, Line, Origin, holds
-from agent.core.device import HostDevice, Node
+from agent.core.device import HostDevice
 from agent.core.facts import Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
 from agent.core.group import Grouping, ties
 from agent.core.members import MemberFacts, alone
 from agent.core.resource import ResourceSpec, Source
+from agent.core.standing import Noted
 from agent.core.text import Fact
 from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
@@ -164,10 +165,10 @@ def _grouped(
     for group in sorted(fresh.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
         facts = {device.key: Facts(spec, device, reader) for device in group.members}
-        noted = _Noted(reader)
+        noted = Noted(reader)
 
-        def make(device: HostDevice, words: MemberFacts, spec: ResourceSpec = spec, noted: _Noted = noted) -> Candidate:
-            return candidate(spec, device, words, noted.node)
+        def make(device: HostDevice, words: MemberFacts, spec: ResourceSpec = spec, noted: Noted = noted) -> Candidate:
+            return candidate(spec, device, words, noted)
 
         def owner(device: HostDevice) -> str:
             other = now.candidate(device.key)
@@ -236,7 +237,7 @@ def _different(before: Listing, now: Listing) -> set[str]:
 
 def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
     refusals: list[Refusal] = []
-    noted = _Noted(reader)
+    noted = Noted(reader)
     ends: dict[str, HostDevice] = {}
     taken: Candidate | None = None
     stopped: int | None = None
@@ -255,7 +256,7 @@ def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice]
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
-                taken = candidate(spec, device, alone(facts), noted.node)
+                taken = candidate(spec, device, alone(facts), noted)
             if refusal is None or refusal.undecided:
                 stopped = entry
         if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
@@ -279,20 +280,6 @@ def _part(spec: ResourceSpec, group: Grouping, facts: Facts) -> tuple[str, Refus
         if undecided:
             break
     return "", refusals[-1] if refusals[-1].undecided else refusals[0]
-
-
-class _Noted:
-    """What stands at paths, and the places where that may change."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.places: frozenset[str] = frozenset()
-        self._reader = reader
-
-    def node(self, path: str) -> Node | Absent:
-        """See `Reader`."""
-        found = self._reader.node(path)
-        self.places |= {path, found.path} if isinstance(found, Node) else {path}
-        return found
 
 
 def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:

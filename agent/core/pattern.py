@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from agent.core.piece import CAPTURED, Capture, One, Pieces, Taken, take
@@ -165,6 +166,20 @@ def _split(pieces: Pieces) -> Iterator[Pieces]:
         else:
             segment.append(piece)
     yield tuple(segment)
+
+
+@lru_cache(maxsize=1024)
+def stem(glob: str) -> tuple[str, bool]:
+    """The path that all it can fit begins with, up to the first part that fits more than itself; and whether that is
+    all of it.
+    """
+    parts: list[str] = []
+    for part in glob.split("/"):
+        parsed = parse(part)
+        if not parsed.literal:
+            return "/".join(parts), False
+        parts.append("".join(piece.ranges[0][0] for piece in parsed.pieces if isinstance(piece, One)))
+    return "/".join(parts), True
 
 
 def _segment_fits(runs: tuple[_Run, ...], text: str) -> bool:

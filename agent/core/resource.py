@@ -45,8 +45,39 @@ class NodeGive:
 
 
 @dataclass(frozen=True, slots=True)
+class MountGive:
+    """`give.mounts.NAME`: files and directories of the host. `path` may be a glob; a `to` that ends in `/` keeps names,
+    and without a `to` each comes out where it is on the host.
+    """
+
+    name: str
+    path: Text
+    to: Text | None
+    read_only: bool
+    optional: bool
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class CdiGive:
+    """`give.cdi.NAME`: a CDI device by its full name. `via` is "field" or "annotation": how the runtime is told.
+
+    unchecked: it is given whether or not a spec on the host has it.
+    """
+
+    key: str
+    name: Text
+    via: str
+    unchecked: bool
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class EnvGive:
-    """`give.env.KEY`: a variable. `name` and `value` are texts; `join` glues the values of several devices."""
+    """`give.env.KEY`, `give.annotations.KEY`: a variable, or an annotation of the container.
+
+    `name` and `value` are texts; `join` glues the values of several devices.
+    """
 
     key: str
     name: Text
@@ -78,20 +109,25 @@ class ResourceSpec:
     registration: str
     own: Mapping[str, Own] = field(default_factory=dict)
     group: Grouping | None = None
+    mounts: tuple[MountGive, ...] = ()
+    annotations: tuple[EnvGive, ...] = ()
+    cdi: tuple[CdiGive, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
         give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
-        env = [(item.key, item.name, item.value, item.join) for item in self.env]
+        mounts = [(mount.name, mount.path, mount.to, mount.read_only, mount.optional) for mount in self.mounts]
+        said = [[(s.key, s.name, s.value, s.join) for s in sayings] for sayings in (self.env, self.annotations)]
+        cdi = [(item.key, item.name, item.via, item.unchecked) for item in self.cdi]
         clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
+        given = (give, mounts, said, cdi)
         return (
             self.name,
             self.source,
             clauses,
             self.id,
             self.shares,
-            give,
-            env,
+            given,
             self.registration,
             self.own,
             self.group,
@@ -103,8 +139,10 @@ class ResourceSpec:
         return 0 if self.shares is None else SHARE_SUFFIX
 
     def giving_words(self) -> frozenset[str]:
-        """The words of the host that its nodes and variables mention: what is read anew for each grant."""
+        """The words of the host that what it gives mentions: what is read anew for each grant."""
         texts = [text for node in self.nodes for text in (node.path, *node.to)]
-        texts += [text for env in self.env for text in (env.name, env.value)]
+        texts += [text for mount in self.mounts for text in (mount.path, mount.to) if text is not None]
+        texts += [text for saying in (*self.env, *self.annotations) for text in (saying.name, saying.value)]
+        texts += [item.name for item in self.cdi]
         words = {slot.word for text in texts for slot in text.slots}
         return frozenset(word for word in words if word not in GRANT_WORDS and not word.startswith("given."))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from agent.core.pattern import literal
 from agent.core.value import Absent, Value, text_of
 
 Fact: TypeAlias = Callable[[str], Value | Absent]  # what a word says
@@ -63,8 +64,8 @@ class Text:
             return Absent(f"{self.source} has {len(written)} values")
         return written[0]
 
-    def write_all(self, fact: Fact) -> tuple[str, ...] | Absent:
-        """As `write`, once for each element of the one list word that the text may have."""
+    def write_all(self, fact: Fact, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
+        """As `write`, once for each element of the one list word that the text may have; `form` is given each word."""
         texts = [""]
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -76,15 +77,16 @@ class Text:
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")
-            filled = [filtered(text_of(item), piece.filters) for item in values]
+            filled = [form(filtered(text_of(item), piece.filters)) for item in values]
             texts = [text + item for text in texts for item in filled]
         return tuple(texts)
 
-    def write_paths(self, fact: Fact) -> tuple[str, ...] | Absent:
+    def write_paths(self, fact: Fact, *, glob: bool = False) -> tuple[str, ...] | Absent:
         """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
 
         Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
         of itself can so choose a name within a directory, and no more (rulings 28). An option is what a person wrote.
+        `glob`: it is a pattern, in which a word fits only what it says.
         """
         leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
 
@@ -97,7 +99,7 @@ class Text:
                     return Absent(f"{item[:64]!r} cannot be in a path")
             return value
 
-        written = self.write_all(safe)
+        written = self.write_all(safe, literal if glob else str)
         if not isinstance(written, Absent) and (odd := next((path for path in written if not _is_path(path)), "")):
             return Absent(f"{odd[:64]!r} is not the shortest form of a path")
         return written

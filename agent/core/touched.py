@@ -53,10 +53,12 @@ EVERYTHING = Touched(everything=True)
 class Places:
     """Which sightings rest on which places, so that an event costs what it touches and not what there is.
 
+    A place that ends in a slash is a directory with all that is in it.
+
     Handed on from look to look and only added to: it may name a sighting that no longer rests on a place, and never
     leaves one out. A look at everything begins a new one.
 
-    directories: where the device nodes among the places lie.
+    directories: what is to be watched for them: those, and where the others lie that are not below /sys or /proc.
     """
 
     def __init__(self) -> None:
@@ -67,13 +69,16 @@ class Places:
     def add(self, key: str, places: Iterable[str]) -> None:
         """The sighting of that key rests on these places."""
         for place in places:
-            if place not in self._keys:
-                self._keys[place] = set()
+            name = place.rstrip("/")
+            if name and place != name:
+                self.directories.add(name)
+            if name not in self._keys:
+                self._keys[name] = set()
                 if self._sorted:
-                    insort(self._sorted, place)
-                if place.startswith("/dev/"):
-                    self.directories.add(place.rpartition("/")[0])
-            self._keys[place].add(key)
+                    insort(self._sorted, name)
+                if place == name and not _told_otherwise(name):
+                    self.directories.add(name.rpartition("/")[0] or "/")
+            self._keys[name].add(key)
 
     def concerned(self, touched: Touched) -> set[str]:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
@@ -85,6 +90,11 @@ class Places:
             first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"
             found.update(*(self._keys[place] for place in self._sorted[first:last]))
         return found
+
+
+def _told_otherwise(place: str) -> bool:
+    """Whether the kernel's events tell of what happens to a place, or nothing does."""
+    return place in {"", "/dev"} or f"{place}/".startswith(("/sys/", "/proc/"))
 
 
 def _parents(path: str) -> Iterator[str]:

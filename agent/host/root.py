@@ -214,6 +214,15 @@ class Root:
         except (OSError, ValueError):
             return ""
 
+    def version(self, path: str) -> tuple[int, ...]:
+        """A mark that differs once a file is another, or its content may be; empty if there is none."""
+        host = self._host(path)
+        try:
+            status = None if isinstance(host, Absent) else os.stat(host)
+        except (OSError, ValueError):
+            return ()
+        return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
+
     def age(self, path: str) -> float:
         """Seconds since it was made, or last changed hands; infinite if it is not there or the clock was set back."""
         host = self._host(path)

@@ -19,10 +19,12 @@ from agent.core.device import Device, Health, Snapshot
 from agent.core.grant import Cause, Grant, Refused
 from agent.core.printable import escape
 from agent.kubelet.messages.v1beta1 import (
+    CdiDevice,
     ContainerAllocateResponse,
     DevicePluginOptions,
     DeviceSpec,
     ListAndWatchResponse,
+    Mount,
     NumaNode,
     TopologyInfo,
 )
@@ -35,6 +37,8 @@ _STATUS = {
     Cause.UNKNOWN_ID: Status.NOT_FOUND,
     Cause.UNHEALTHY: Status.FAILED_PRECONDITION,
     Cause.NODE_MISSING: Status.FAILED_PRECONDITION,
+    Cause.MOUNT_MISSING: Status.FAILED_PRECONDITION,
+    Cause.CDI_MISSING: Status.FAILED_PRECONDITION,
     Cause.CONFLICT: Status.FAILED_PRECONDITION,
     Cause.DEADLINE: Status.DEADLINE_EXCEEDED,
 }
@@ -130,7 +134,9 @@ def container_response(grant: Grant) -> ContainerAllocateResponse:
         Refused: a text of it is not Unicode, which protobuf cannot carry.
     """
     texts = [text for node in grant.nodes for text in (node.host, node.container)]
-    for text in (*texts, *grant.env, *grant.env.values()):
+    texts += [text for mount in grant.mounts for text in (mount.host, mount.container)]
+    texts += [text for said in (grant.env, grant.annotations) for pair in said.items() for text in pair]
+    for text in (*texts, *grant.cdi):
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
             raise Refused(Cause.CONFLICT, f"{grant.resource}: {text} is not UTF-8 and cannot be given to a container")
     return ContainerAllocateResponse(
@@ -139,6 +145,12 @@ def container_response(grant: Grant) -> ContainerAllocateResponse:
             DeviceSpec(container_path=node.container, host_path=node.host, permissions=node.permissions)
             for node in grant.nodes
         ],
+        mounts=[
+            Mount(container_path=mount.container, host_path=mount.host, read_only=mount.read_only)
+            for mount in grant.mounts
+        ],
+        annotations=dict(grant.annotations),
+        cdi_devices=[CdiDevice(name=name) for name in grant.cdi],
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from agent.core.device import HostDevice, Node
+from agent.core.cdi import Specs
+from agent.core.device import Fit, HostDevice, Node
 from agent.core.value import Absent, Scalar, Value, natural
+from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.globs import expand, is_glob
@@ -17,8 +19,12 @@ from agent.scanners.words import Sight, Thing
 class HostReader:
     """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None) -> None:
+        """`cdi` is where runtimes look for CDI specs; their own default if it is not said."""
         self._root = root
+        self._cdi = cdi or SpecDirectories()
+        self._specs: Specs | None = None
+        self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
         self._sight = Sight(root)
         self._facts: dict[tuple[str, str, str], Value | Absent] = {}
         self._nodes: dict[str, Node | Absent] = {}
@@ -61,9 +67,40 @@ class HostReader:
             self._nodes[path] = self._root.node(path)
         return self._nodes[path]
 
+    def fits(self, pattern: str) -> tuple[Fit, ...] | Absent:
+        """What there is that fits a mount's pattern."""
+        if pattern not in self._fits:
+            self._fits[pattern] = self._mountable(pattern)
+        return self._fits[pattern]
+
+    def cdi(self, name: str) -> str | Absent:
+        """The CDI spec that has a device of that name."""
+        if self._specs is None:
+            self._specs = self._cdi.read(self._root)
+        return self._specs.find(name)
+
+    @property
+    def cdi_directories(self) -> tuple[str, ...]:
+        """Where CDI specs are looked for."""
+        return self._cdi.directories
+
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""
         return frozenset(self._of(device))
+
+    def _mountable(self, pattern: str) -> tuple[Fit, ...] | Absent:
+        found: list[Fit] = []
+        why = Absent("nothing fits" if is_glob(pattern) else "no such file")
+        for path in sorted(
+            expand(self._root, "", tuple(pattern[1:].split("/"))),
+            key=lambda path: natural(path if isinstance(path, str) else path[0]),
+        ):
+            real = path[1] if isinstance(path, tuple) else self._root.real(path)
+            if isinstance(real, Absent):
+                why = real
+            else:
+                found.append(Fit(str(path), real))
+        return tuple(found) or why
 
     def _of(self, device: HostDevice) -> set[str]:
         places = self._places.get(device.key)

@@ -96,10 +96,10 @@ def stuck(monkeypatch):
     release = threading.Event()
     read_anew = allocation.read_anew
 
-    def slow(root, spec, devices, hosts):
+    def slow(root, spec, devices, hosts, cdi):
         if "foo0" in {device.id for device in devices}:
             release.wait(20)
-        return read_anew(root, spec, devices, hosts)
+        return read_anew(root, spec, devices, hosts, cdi)
 
     monkeypatch.setattr(allocation, "read_anew", slow)
     monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)

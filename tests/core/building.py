@@ -90,10 +90,12 @@ def judge(entry, device, reader):
 class Facts:
     """A `Reader` over plain mappings, which counts what it is asked."""
 
-    def __init__(self, facts=None, nodes=None, places=None):
+    def __init__(self, facts=None, nodes=None, places=None, there=None, specs=None):
         self.facts = facts or {}
         self.nodes = nodes or {}
         self.places = places or {}
+        self.there = there or {}
+        self.specs = specs or {}
         self.asked = []
 
     def fact(self, device, word):
@@ -112,6 +114,14 @@ class Facts:
 
     def node(self, path):
         return self.nodes.get(path, Absent("no such file"))
+
+    def fits(self, pattern):
+        return self.there.get(pattern, Absent("nothing fits"))
+
+    def cdi(self, name):
+        return self.specs.get(name, Absent("is in no CDI spec in /etc/cdi"))
+
+    cdi_directories = ("/etc/cdi",)
 
     def consulted(self, device):
         return frozenset({device.directory or f"/sys/devices/{device.key}"}) | self.places.get(device.key, frozenset())

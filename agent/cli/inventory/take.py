@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.core.assemble import assemble
+from agent.core.cdi import DIRECTORIES
 from agent.core.clause import holds
 from agent.core.device import Device, HostDevice
 from agent.core.facts import Facts
@@ -14,6 +15,7 @@ from agent.core.pattern import literal
 from agent.core.resource import ResourceSpec, Source
 from agent.core.touched import EVERYTHING
 from agent.core.value import Absent, Value, natural
+from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader
@@ -74,7 +76,11 @@ class Inventory:
 
 
 def take(
-    root: Root, specs: Sequence[ResourceSpec], classes: Sequence[ResourceSpec] = (), also: Sequence[Source] = ()
+    root: Root,
+    specs: Sequence[ResourceSpec],
+    classes: Sequence[ResourceSpec] = (),
+    also: Sequence[Source] = (),
+    cdi: Sequence[str] = DIRECTORIES,
 ) -> Inventory:
     """Look at the host.
 
@@ -83,12 +89,13 @@ def take(
         specs: the entries, in file order.
         classes: entries that nobody made, one for each device class, to say which would fit.
         also: sources to look at besides those of the entries and those always looked at.
+        cdi: directories of CDI specs.
     """
     configured = tuple(dict.fromkeys(spec.source for spec in specs))
     nodes = Source("node", tuple(sorted(_nodes(root, "/dev", 1), key=natural)))
     wanted = (*configured, *_ALWAYS, *(spec.source for spec in classes), *also, nodes)
     listing = catalog.listing(root, wanted, None, EVERYTHING)
-    reader = HostReader(root)
+    reader = HostReader(root, SpecDirectories(cdi))
     now = look(specs, Listing({source: listing.found[source] for source in wanted}), reader)
     offered = {
         device.key: device
