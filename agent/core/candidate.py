@@ -166,4 +166,4 @@ def _cdi_faults(gives: Sequence[CdiGive], fact: Fact, standing: Standing) -> Ite
         for name in names:
             spec = name if give.unchecked else standing.cdi(name)
             if isinstance(spec, Absent):
-                yield f"{name}: {spec.reason}"
+                yield f"{name} {spec.reason}"

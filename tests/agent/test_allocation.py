@@ -297,8 +297,8 @@ async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
     read_anew = allocation.read_anew
 
-    def unplugs(root, spec, devices, hosts):
-        chosen = read_anew(root, spec, devices, hosts)
+    def unplugs(root, spec, devices, hosts, cdi):
+        chosen = read_anew(root, spec, devices, hosts, cdi)
         node.unplug("foo0", "foo1", "foo2")
         return chosen
 

@@ -6,7 +6,7 @@ from agent.core.candidate import Candidate
 from agent.core.clause import Clause, Equals, Line, Origin
 from agent.core.device import Device, Health, HostDevice, Node, Snapshot
 from agent.core.look import Listing, Look, Refusal, Sighting
-from agent.core.resource import EnvGive, NodeGive, ResourceSpec, Source
+from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
 from agent.core.text import parse
 from agent.core.value import Absent, Kind
 
@@ -29,6 +29,14 @@ def give(name, path, to=None, permissions="rw", optional=False):
 
 def env(name, value, join=None):
     return EnvGive(name, parse(name), parse(value), join, HERE)
+
+
+def mount(name, path, to=None, read_only=False, optional=False):
+    return MountGive(name, parse(path), None if to is None else parse(to), read_only, optional, HERE)
+
+
+def cdi(name, via="field", unchecked=False):
+    return CdiGive(name, parse(name), via, unchecked, HERE)
 
 
 def spec(name="example.com/a", **more):

@@ -3,11 +3,11 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.allocate import allocate, node_paths
-from agent.core.device import Node
+from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
+from agent.core.device import Fit, Node
 from agent.core.grant import Cause, Chosen, Refused
 from agent.core.value import Absent
-from tests.core.building import env, give, listed, node, spec
+from tests.core.building import cdi, env, give, listed, mount, node, spec
 
 
 def chosen(name, facts=None, nodes=None, shares=(), was=None, **more):
@@ -242,3 +242,157 @@ def test_other_hardware_in_its_place_is_refused():
     cause, text = refused(SERIAL, ["d2"], [replace(tty(2), same=False)], 1)
     assert cause is Cause.NODE_MISSING
     assert text.startswith("example.com/a d2: other hardware is in its place now")
+
+
+def holding(name, facts=None, there=None, specs=None):
+    """A device with what there is for its mounts, and the specs of its CDI devices."""
+    mounts = {pattern: tuple(Fit(*fit) for fit in fits) for pattern, fits in (there or {}).items()}
+    return replace(chosen(name, facts), mounts=mounts, cdi=specs or {})
+
+
+LIBRARIES = {"/lib/x*": [("/lib/x.so", "/lib/x.so.1"), ("/lib/x2.so", "/lib/x2.so")]}
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "containers"),
+    [
+        ("/lib/x*", None, ["/lib/x.so", "/lib/x2.so"]),
+        ("/lib/x*", "/opt/", ["/opt/x.so", "/opt/x2.so"]),
+    ],
+)
+def test_mounts_by_their_canonical_paths(path, to, containers):
+    grant = allocate(spec(mounts=(mount("lib", path, to, read_only=True),)), ["d"], [holding("d", {}, LIBRARIES)], 1)
+    assert [(one.host, one.container, one.read_only) for one in grant.mounts] == [
+        ("/lib/x.so.1", containers[0], True),
+        ("/lib/x2.so", containers[1], True),
+    ]
+
+
+def test_a_mount_of_each_device_and_one_that_all_share():
+    entry = spec(mounts=(mount("own", "/run/{serial}", "/run/card{n}"), mount("all", "/lib/x")))
+    devices = [
+        holding(name, {"serial": name}, {f"/run/{name}": [(f"/run/{name}",) * 2], "/lib/x": [("/lib/x", "/lib/x")]})
+        for name in "ab"
+    ]
+    grant = allocate(entry, ["a", "b"], devices, 2)
+    assert {one.container: one.host for one in grant.mounts} == {
+        "/run/card0": "/run/a",
+        "/run/card1": "/run/b",
+        "/lib/x": "/lib/x",
+    }
+
+
+def test_a_mount_of_each_element_of_a_list():
+    entry = spec(mounts=(mount("all", "/run/{names}", "/run/{n}"),))
+    there = {f"/run/{name}": [(f"/run/{name}",) * 2] for name in "xy"}
+    grant = allocate(entry, ["d"], [holding("d", {"names": ("x", "y")}, there)], 1)
+    assert {one.container: one.host for one in grant.mounts} == {"/run/0": "/run/x", "/run/1": "/run/y"}
+
+
+def test_a_required_mount_that_is_missing_is_refused_and_an_optional_one_left_out():
+    gone = replace(chosen("d"), mounts={"/opt/x": Absent("no such file")})
+    cause, text = refused(spec(mounts=(mount("lib", "/opt/x"),)), ["d"], [gone], 1)
+    assert cause is Cause.MOUNT_MISSING
+    assert text == "example.com/a d: /opt/x: no such file; on the node: device-agent scan d"
+    assert allocate(spec(mounts=(mount("lib", "/opt/x", optional=True),)), ["d"], [gone], 1).mounts == ()
+
+
+@pytest.mark.parametrize("more", [mount("b", "/y", "/c"), mount("b", "/x", "/c", read_only=True)])
+def test_two_mounts_at_one_place_are_refused_where_they_differ(more):
+    there = {path: [(path, path)] for path in ("/x", "/y")}
+    cause, text = refused(spec(mounts=(mount("a", "/x", "/c"), more)), ["d"], [holding("d", {}, there)], 1)
+    assert cause is Cause.CONFLICT
+    assert "/c would be both /x to write and " in text
+
+
+def test_a_mount_and_a_node_at_one_place_are_refused():
+    entry = spec(nodes=(give("a", "{node}", "/dev/c"),), mounts=(mount("b", "/x", "/dev/c"),))
+    device = replace(tty(1), mounts={"/x": (Fit("/x", "/x"),)})
+    cause, text = refused(entry, ["d1"], [device], 1)
+    assert cause is Cause.CONFLICT
+    assert text == "example.com/a: /dev/c would be both /dev/ttyUSB1 and /x to write"
+    later = replace(device, mounts={}, facts=device.facts | {"node": "/dev/ttyUSB1"})
+    both = spec(
+        nodes=(give("a", "{node}", "/dev/c", optional=True),), mounts=(mount("b", "/x", "/dev/c", optional=True),)
+    )
+    first = replace(tty(0), nodes={}, mounts={"/x": (Fit("/x", "/x"),)})
+    cause, text = refused(both, ["d0", "d1"], [first, later], 2)
+    assert text == "example.com/a: /dev/c would be both /dev/ttyUSB1 and /x to write"
+
+
+def test_annotations_are_joined_like_variables():
+    entry = spec(annotations=(env("a.com/ids", "{id}", ","), env("one", "x")))
+    grant = allocate(entry, ["a", "b"], [chosen("a"), chosen("b")], 2)
+    assert grant.annotations == {"a.com/ids": "a,b", "one": "x"}
+    assert grant.env == {}
+
+
+@pytest.mark.parametrize("key", ["io.kubernetes.x", "", "a b", "a\n", "/x", "a/b/c", "x" * 64])
+def test_what_can_be_no_annotation_is_refused(key):
+    cause, text = refused(spec(annotations=(env("{key}", "x"),)), ["d"], [chosen("d", {"key": key})], 1)
+    assert cause is Cause.CONFLICT
+    assert text.isprintable()
+
+
+def test_an_annotation_of_two_values_is_refused():
+    entry = spec(annotations=(env("a", "{g}"),))
+    cause, text = refused(entry, ["a", "b"], [chosen("a", {"g": "1"}), chosen("b", {"g": "2"})], 2)
+    assert (cause, text) == (Cause.CONFLICT, "example.com/a: a would be both 1 and 2")
+
+
+GPUS = {f"a.com/gpu={n}": "/etc/cdi/a.json" for n in range(3)}
+
+
+def gpu(n):
+    return holding(f"d{n}", {"serial": str(n)}, specs=GPUS)
+
+
+def test_cdi_devices_are_named_in_list_order_each_once():
+    entry = spec(cdi=(cdi("a.com/gpu={serial}"), cdi("a.com/gpu=0")))
+    grant = allocate(entry, ["d2", "d1"], [gpu(1), gpu(2)], 3)
+    assert grant.cdi == ("a.com/gpu=1", "a.com/gpu=0", "a.com/gpu=2")
+    assert grant.annotations == {}
+
+
+def test_cdi_devices_by_annotation():
+    entry = spec(cdi=(cdi("a.com/gpu={serial}", via="annotation"),), annotations=(env("mine", "x"),))
+    grant = allocate(entry, ["d1", "d2"], [gpu(1), gpu(2)], 3)
+    assert grant.cdi == ()
+    assert grant.annotations == {
+        "mine": "x",
+        "cdi.k8s.io/device-agent_example.com_a": "a.com/gpu=1,a.com/gpu=2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "specs", "text"),
+    [
+        (
+            {"serial": "7"},
+            {"a.com/gpu=7": Absent("is in no CDI spec in /etc/cdi")},
+            "a.com/gpu=7 is in no CDI spec in ",
+        ),
+        ({"serial": "7"}, {}, "a.com/gpu=7 was not looked for"),
+        ({"serial": "../7"}, {}, "a.com/gpu=../7 is no full name of a CDI device"),
+        ({}, {}, "cdi a.com/gpu={serial}: serial: was not read"),
+    ],
+)
+def test_a_cdi_device_that_cannot_be_named_is_refused(facts, specs, text):
+    cause, said = refused(spec(cdi=(cdi("a.com/gpu={serial}"),)), ["d"], [holding("d", facts, specs=specs)], 1)
+    assert cause is Cause.CDI_MISSING
+    assert said.startswith(f"example.com/a d: {text}")
+
+
+def test_an_unchecked_cdi_device_is_named_whatever_the_specs_say():
+    entry = spec(cdi=(cdi("a.com/gpu={serial}", unchecked=True),))
+    assert allocate(entry, ["d"], [holding("d", {"serial": "9"})], 1).cdi == ("a.com/gpu=9",)
+    assert cdi_names(entry, {"serial": "9"}.__getitem__) == ()
+
+
+def test_patterns_and_names_to_look_for_are_those_that_can_be_written():
+    entry = spec(
+        mounts=(mount("a", "/x/{w}*"), mount("b", "/y/{gone}")), cdi=(cdi("a.com/gpu={w}"), cdi("a.com/gpu={gone}"))
+    )
+    facts = {"w": "[1]", "gone": Absent("")}
+    assert mount_patterns(entry, facts.__getitem__) == ("/x/[[]1]*",)
+    assert cdi_names(entry, facts.__getitem__) == ("a.com/gpu=[1]",)

@@ -1,15 +1,17 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.clause import Equals, Exists, Not
-from agent.core.device import HostDevice
+from agent.core.device import Fit, HostDevice
 from agent.core.look import Listing, look
 from agent.core.resource import Source
 from agent.core.text import parse
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent, Kind
-from tests.core.building import PCI, Facts, clause, give, judge, line, listed, node, spec
+from tests.core.building import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
 
 UNREAD = Absent("EIO", unread=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
@@ -269,3 +271,58 @@ def test_the_directories_of_nodes_are_known():
     places = Places()
     places.add("x", ["/sys/devices/a", "/dev/x", "/dev/bus/usb/001/002"])
     assert places.directories == {"/dev", "/dev/bus/usb/001"}
+
+
+def test_what_the_kernel_does_not_tell_of_is_watched():
+    places = Places()
+    places.add("x", ["/opt/vendor/lib.so", "/etc/cdi/", "/sys/devices/a", "/sys", "/proc/x", "/dev", "/", "/top"])
+    assert places.directories == {"/opt/vendor", "/etc/cdi", "/"}
+
+
+def test_a_directory_with_all_that_is_in_it():
+    places = Places()
+    places.add("x", ["/etc/cdi/"])
+    places.add("y", ["/etc/other"])
+    for path in ("/etc/cdi", "/etc/cdi/a.json", "/etc"):
+        assert "x" in places.concerned(Touched(frozenset({path})))
+    assert places.concerned(Touched(frozenset({"/etc/cdi2"}))) == set()
+
+
+def one_giving(reader, **gives):
+    seen = look([spec(**gives)], Listing({PCI: (GPU,)}), reader)
+    return seen.sightings[GPU.key]
+
+
+def test_a_mount_that_is_missing_is_a_fault_unless_it_is_optional():
+    lib = mount("lib", "/opt/{driver}/*.so")
+    reader = Facts({GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": Absent("nothing fits")})
+    assert one_giving(reader, mounts=(lib,)).candidate.fault == "/opt/acme/*.so: nothing fits"
+    assert one_giving(reader, mounts=(replace(lib, optional=True),)).candidate.fault == ""
+    there = Facts({GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": (Fit("/opt/acme/a.so", "/opt/acme/a.so.1"),)})
+    seen = one_giving(there, mounts=(lib,))
+    assert seen.candidate.fault == ""
+    assert {"/opt/acme/", "/opt/acme/a.so"} <= seen.consulted
+
+
+def test_a_mount_with_an_absent_word_is_a_fault_unless_it_is_optional():
+    lib = mount("lib", "/opt/{driver}")
+    assert one_giving(Facts(), mounts=(lib,)).candidate.fault == "mount lib: driver: no such file"
+    assert one_giving(Facts(), mounts=(replace(lib, optional=True),)).candidate.fault == ""
+
+
+def test_what_a_device_says_fits_itself_alone():
+    reader = Facts({GPU.key: {"driver": "*"}}, there={"/opt/[*]": (Fit("/opt/*", "/opt/*"),)})
+    seen = one_giving(reader, mounts=(mount("lib", "/opt/{driver}"),))
+    assert seen.candidate.fault == ""
+    assert "/opt/*" in seen.consulted
+
+
+def test_a_cdi_name_in_no_spec_is_a_fault_that_says_where_it_was_looked_for():
+    reader = Facts({GPU.key: {"serial": "7"}}, specs={"a.com/gpu=8": "/etc/cdi/a.json"})
+    seen = one_giving(reader, cdi=(cdi("a.com/gpu={serial}"),))
+    assert seen.candidate.fault == "a.com/gpu=7 is in no CDI spec in /etc/cdi"
+    assert "/etc/cdi/" in seen.consulted
+    assert one_giving(reader, cdi=(cdi("a.com/gpu={serial}", unchecked=True),)).candidate.fault == ""
+    assert one_giving(reader, cdi=(cdi("a.com/gpu=8"),)).candidate.fault == ""
+    absent = one_giving(reader, cdi=(cdi("a.com/gpu={uuid}", unchecked=True),)).candidate
+    assert absent.fault == "cdi a.com/gpu={uuid}: uuid: no such file"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.device import Device, Health, Node, Snapshot
-from agent.core.grant import Cause, Grant, GrantedNode, Refused
+from agent.core.grant import Cause, Grant, GrantedMount, GrantedNode, Refused
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.wire import ListEncoder, Options, container_response, one_line, refusal
 
@@ -102,9 +102,35 @@ def test_a_grant():
     )
 
 
-def test_bytes_that_are_no_text_are_refused_not_sent():
+def test_a_grant_of_mounts_annotations_and_cdi_devices():
+    grant = Grant(
+        "example.com/a",
+        mounts=(GrantedMount("/opt/real", "/opt/x", read_only=True), GrantedMount("/run/s", "/run/s", read_only=False)),
+        annotations={"example.com/ids": "a"},
+        cdi=("example.com/a=0", "example.com/a=1"),
+    )
+    assert container_response(grant) == v1beta1.ContainerAllocateResponse(
+        mounts=[
+            v1beta1.Mount(container_path="/opt/x", host_path="/opt/real", read_only=True),
+            v1beta1.Mount(container_path="/run/s", host_path="/run/s"),
+        ],
+        annotations={"example.com/ids": "a"},
+        cdi_devices=[v1beta1.CdiDevice(name="example.com/a=0"), v1beta1.CdiDevice(name="example.com/a=1")],
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"env": {"SERIAL": "\udcff"}},
+        {"annotations": {"a": "\udcff"}},
+        {"mounts": (GrantedMount("/\udcff", "/x", read_only=True),)},
+        {"cdi": ("\udcff",)},
+    ],
+)
+def test_bytes_that_are_no_text_are_refused_not_sent(given):
     with pytest.raises(Refused, match="UTF-8"):
-        container_response(Grant("example.com/a", env={"SERIAL": "\udcff"}))
+        container_response(Grant("example.com/a", **given))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +139,8 @@ def test_bytes_that_are_no_text_are_refused_not_sent():
         (Cause.UNKNOWN_ID, Status.NOT_FOUND),
         (Cause.UNHEALTHY, Status.FAILED_PRECONDITION),
         (Cause.NODE_MISSING, Status.FAILED_PRECONDITION),
+        (Cause.MOUNT_MISSING, Status.FAILED_PRECONDITION),
+        (Cause.CDI_MISSING, Status.FAILED_PRECONDITION),
         (Cause.CONFLICT, Status.FAILED_PRECONDITION),
         (Cause.DEADLINE, Status.DEADLINE_EXCEEDED),
     ],
