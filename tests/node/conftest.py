@@ -41,24 +41,39 @@ def unable(reason: str):
     pytest.skip(f"no node: {reason}")
 
 
+def built(name: str) -> Path:
+    """A program; built already, as a rule, by `make test-kubelet`."""
+    done = subprocess.run([BUILD, name], capture_output=True, text=True, check=False)
+    if done.returncode == NO_GO:
+        unable(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.split()[1])
+
+
 @pytest.fixture(scope="session")
 def kubelet_program():
-    """The whole kubelet; built already, as a rule, by `make test-kubelet`."""
-    built = subprocess.run([BUILD, "kubelet-1.37"], capture_output=True, text=True, check=False)
-    if built.returncode == NO_GO:
-        unable(built.stderr.strip())
-    assert built.returncode == 0, built.stderr
-    return Path(built.stdout.split()[1])
+    """The whole kubelet."""
+    return built("kubelet-1.37")
+
+
+@pytest.fixture(scope="session")
+def control_program():
+    """What it registers with."""
+    return built("control-1.37")
+
+
+def new_machine() -> Machine:
+    if reason := unfit():
+        unable(reason)
+    try:
+        return Machine()
+    except OSError as error:
+        unable(str(error))
 
 
 @pytest.fixture(scope="session")
 def running_node(kubelet_program):
-    if reason := unfit():
-        unable(reason)
-    try:
-        machine = Machine()
-    except OSError as error:
-        unable(str(error))
+    machine = new_machine()
     try:
         made = Node(machine, kubelet_program)
         made.start_containerd()
@@ -72,12 +87,16 @@ def running_node(kubelet_program):
 @pytest.fixture
 def node(running_node):
     """A node whose agent has not been started."""
-    marks = {log: log.stat().st_size for log in running_node.logs()}
-    running_node.install("0")
-    yield running_node
-    for log in running_node.logs():  # pytest shows it if the test failed
+    yield from fresh(running_node)
+
+
+def fresh(node: Node):
+    marks = {log: log.stat().st_size for log in node.logs()}
+    node.install("0")
+    yield node
+    for log in node.logs():  # pytest shows it if the test failed
         with log.open("rb") as file:
             file.seek(marks.get(log, 0))
             lines = file.read().decode(errors="replace").splitlines()
         print(f"---- {log.name}", *lines[-TAIL:], sep="\n")
-    running_node.clean()
+    node.clean()

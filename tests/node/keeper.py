@@ -14,10 +14,12 @@ import json
 import os
 import select
 import signal
+import ssl
 import stat
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
@@ -244,11 +246,22 @@ class Processes:
                 os.read(self.woken, 4096)
         return self.ended.get(pid)
 
-    def fetch(self, url: str) -> str | None:
-        """What a server inside says; nothing if it does not listen."""
+    def fetch(
+        self, url: str, method: str, body: str | None, headers: dict[str, str], trusted: str | None
+    ) -> tuple[int, str] | None:
+        """Status and text that a server inside answers; nothing if it does not listen."""
+        context = None
+        if trusted:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(trusted)
+        data = None if body is None else body.encode()
+        request = urllib.request.Request(url, data, headers, method=method)
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                return answer.read().decode()
+            with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
         except OSError:
             return None
 

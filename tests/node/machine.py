@@ -139,8 +139,18 @@ class Machine:
         """What is started from now on goes before what else runs on this host."""
         os.setpriority(os.PRIO_PROCESS, self.pid, -10)
 
-    def fetch(self, url: str) -> str | None:
-        return self.ask("fetch", url=url)
+    def fetch(
+        self,
+        url: str,
+        *,
+        method: str = "GET",
+        body: str | None = None,
+        headers: dict[str, str] | None = None,
+        trusted: str | None = None,
+    ) -> tuple[int, str] | None:
+        """Status and text that a server in it answers; nothing if it does not listen. `trusted`: a file in it."""
+        answer = self.ask("fetch", url=url, method=method, body=body, headers=headers or {}, trusted=trusted)
+        return answer and tuple(answer)
 
     def close(self) -> None:
         """End everything in it; the keeper then takes away what it made on the host."""

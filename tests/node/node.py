@@ -29,8 +29,11 @@ ETC, STATE = "/run/device-agent/etc", "/var/lib/device-agent"
 PROGRAM = "/run/program"
 READ_ONLY_PORT = 10255
 NAME = "node"
+OK = 200
 
 NODE = re.compile(r"^([bc])\S+ .*?(\d+), *(\d+) .* (/dev/\S+)$", re.MULTILINE)
+# To open a node of a number that no driver has, where nothing else forbids it.
+NO_DRIVER = "No such device or address"
 EVERYWHERE = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "console")}
 
 CONTAINERD = f"""
@@ -44,6 +47,7 @@ address = "{CONTAINERD_SOCKET}"
 sandbox_image = "{image.NAME}"
 restrict_oom_score_adj = true
 disable_apparmor = true
+device_ownership_from_security_context = {{hands_over}}
 tolerate_missing_hugetlb_controller = true
 disable_hugetlb_controller = true
 [plugins."io.containerd.grpc.v1.cri".cni]
@@ -73,7 +77,6 @@ KUBELET = {
     "enableServer": True,
     "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
     "authorization": {"mode": "AlwaysAllow"},
-    "registerNode": False,
 }
 
 
@@ -96,8 +99,28 @@ def unit_setting(name: str) -> str:
     return re.search(rf"^{name}=(.*)$", unit.read_text(), re.MULTILINE)[1]
 
 
+def manifest(pod: str, limits: dict[str, str], security: dict[str, int] | None = None) -> dict:
+    """A pod of one container."""
+    container = {
+        "name": "main",
+        "image": image.NAME,
+        "imagePullPolicy": "Never",
+        "resources": {"limits": limits},
+        "securityContext": security or {},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": pod, "namespace": "default"},
+        "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]},
+    }
+
+
 class Node:
-    """Attributes: containerd, kubelet, agent: the processes that run, or ran last."""
+    """Its pods are static ones. Attributes: containerd, kubelet, agent: the processes that run, or ran last."""
+
+    kubelet_flags: tuple[str, ...] = ("--register-node=false",)
+    hands_over = False  # whether containerd gives nodes to the user of the container
 
     def __init__(self, machine: Machine, kubelet: Path) -> None:
         self.machine = machine
@@ -115,7 +138,9 @@ class Node:
     # ------------------------------------------------------------ containerd and kubelet
 
     def start_containerd(self) -> None:
-        self.machine.path("/run/etc/containerd.toml").write_text(CONTAINERD)
+        self.machine.path("/run/etc/containerd.toml").write_text(
+            CONTAINERD.format(hands_over=str(self.hands_over).lower())
+        )
         self.containerd = self.machine.start("containerd", "containerd", "--config", "/run/etc/containerd.toml")
         self.containerd.says("Start streaming server", 30)  # the CRI is the last to be there
 
@@ -130,7 +155,7 @@ class Node:
         self.machine.path("/run/etc/kubelet.json").write_text(json.dumps(KUBELET))
         self.kubelet = self.machine.start(
             "kubelet", str(self._kubelet_program),
-            "--config=/run/etc/kubelet.json", f"--hostname-override={NAME}", "--v=2",
+            "--config=/run/etc/kubelet.json", f"--hostname-override={NAME}", "--v=2", *self.kubelet_flags,
         )  # fmt: skip
         until(self._kubelet_serves, 60, "the kubelet serves")
 
@@ -277,30 +302,17 @@ class Node:
         self.deploy(pod, {f"node.test/{name}": str(count) for name, count in limits.items()})
 
     def deploy(self, pod: str, limits: dict[str, str], security: dict[str, int] | None = None) -> None:
-        container = {
-            "name": "main",
-            "image": image.NAME,
-            "imagePullPolicy": "Never",
-            "resources": {"limits": limits},
-            "securityContext": security or {},
-        }
-        manifest = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": pod, "namespace": "default"},
-            "spec": {"hostNetwork": True, "terminationGracePeriodSeconds": 1, "containers": [container]},
-        }
         staged = self.machine.path(f"{STAGED}/{pod}.json")
-        staged.write_text(json.dumps(manifest))
+        staged.write_text(json.dumps(manifest(pod, limits, security)))
         staged.rename(self.machine.path(f"{MANIFESTS}/{pod}.json"))
         self._pods.add(pod)
 
     def pods(self) -> dict[str, dict] | None:
         """All pods by name, as the kubelet tells; nothing while it does not answer."""
         answer = self.machine.fetch(f"http://127.0.0.1:{READ_ONLY_PORT}/pods")
-        if answer is None:
+        if answer is None or answer[0] != OK:
             return None
-        items = json.loads(answer)["items"] or []
+        items = json.loads(answer[1])["items"] or []
         return {item["metadata"]["name"].removesuffix(f"-{NAME}"): item for item in items}
 
     def status(self, pod: str) -> dict:

@@ -5,10 +5,9 @@ import os
 import pytest
 
 from tests.node.loop import Loop
-from tests.node.node import entry
+from tests.node.node import NO_DRIVER, entry
 
 DENIED = "Operation not permitted"
-NO_DRIVER = "No such device or address"  # the device cgroup let it pass; there is nothing behind the number
 EXPERIMENTAL = 240  # a major number for local use
 
 

@@ -80,6 +80,10 @@ def test_a_new_device_is_given_without_any_restart(node):
     node.apply("in-time", later=1)
     node.running("in-time")
     assert node.nodes("in-time") == {"/dev/lab/later0": "c 240:115"}
+    node.remove("in-time")
+    node.apply("looked-at-later", later=1)
+    node.running("looked-at-later")
+    assert node.status("too-early")["phase"] == "Failed"  # for good, whatever there is by now
 
 
 def test_a_resource_that_the_kubelet_never_knew_is_ignored_by_it(node):
