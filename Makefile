@@ -27,10 +27,8 @@ test: .venv/.ready
 
 # A tier of its own: what it runs on is compiled first, for minutes where nothing is cached.
 test-kubelet: .venv/.ready
-	@tests/kubelet/build manager-1.34 manager-1.37 $(if $(wildcard tests/node),kubelet-1.37)
-	@scenarios="$(bin)/python -m pytest -m kubelet --tb=native $(wildcard tests/real tests/node) $(ARGS)"; \
-	echo "$$scenarios"; $$scenarios || { \
-		echo "Once more what failed: what fails twice is no accident of a busy machine."; $$scenarios --last-failed; }
+	@tests/kubelet/build manager-1.34 manager-1.37 $(if $(wildcard tests/node),kubelet-1.37 control-1.37)
+	$(bin)/python -m pytest -m kubelet --tb=native $(wildcard tests/real tests/node) $(ARGS)
 
 # All of them, even if the first has something to say.
 lint: .venv/.ready
