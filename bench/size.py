@@ -28,6 +28,11 @@ class Size:
     memory_devices: int = 4  # of each resource
     idle: float = 8.0
     imports: int = 6
+    real_resources: tuple[int, ...] = (1, 16, 64)  # without any, the kubelet's device manager is not built
+    real_starts: int = 3
+    real_changes: int = 16
+    real_pause: float = 0.3  # above the 0.2 s that two lists are apart
+    real_allocations: int = 100
     settle: float = 0.7  # seconds after which what was started is taken to be at rest
 
 
@@ -49,5 +54,10 @@ TINY = Size(
     memory_devices=2,
     idle=0.2,
     imports=1,
+    real_resources=(),
+    real_starts=1,
+    real_pause=0.0,
+    real_changes=2,
+    real_allocations=2,
     settle=0.1,
 )
