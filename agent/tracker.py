@@ -18,6 +18,7 @@ from agent.core.device import Snapshot
 from agent.core.look import Listing, Look, look
 from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
+from agent.core.rounds import Rounds
 from agent.core.touched import EVERYTHING, Touched
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
@@ -76,6 +77,7 @@ class Tracker:
         self._held = held
         self._published = published
         self._wanted = self.specs
+        self._rounds = Rounds()
         self._touched = EVERYTHING
         self._reassemble = False
         self._nudged = asyncio.Event()
@@ -121,6 +123,7 @@ class Tracker:
             self._nudged.clear()
             if loop.time() >= swept_at + self._every:
                 self._touched = EVERYTHING
+            self._touched |= Touched(sources=self._rounds.due(self._wanted, loop.time()))
             touched, self._touched = self._touched, Touched()
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
@@ -135,8 +138,8 @@ class Tracker:
             done.set()
 
     def _next(self, swept_at: float) -> float:
-        """When there is something to do without a nudge: the sweep, or something to forget."""
-        sweep = swept_at + self._every
+        """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
+        sweep = min(swept_at + self._every, self._rounds.next_at)
         return sweep if self.assembly.next_at is None else min(sweep, self.assembly.next_at)
 
     async def _until_nudged(self, when: float) -> None:

@@ -96,6 +96,50 @@ class Tree:
         self.link(f"{directory}/device", device)
         return directory
 
+    def infiniband(
+        self, device: str, name: str, *, number: int = 0, ports: int = 1, link: str = "InfiniBand", **files: str | bytes
+    ) -> str:
+        """An RDMA device with its nodes; `device` is the directory it belongs to, empty for one of software."""
+        above = device or "/sys/devices/virtual"
+        standard: dict[str, str | bytes] = {"node_type": "1: CA", "node_guid": "b83f:d203:0011:0022", "fw_ver": "28.1"}
+        directory = self.device(f"{above}/infiniband/{name}", "infiniband", **(standard | files))
+        if device:
+            self.link(f"{directory}/device", device)
+        for port in range(1, ports + 1):
+            files = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "link_layer": link, "rate": "100 Gb/sec (4X EDR)"}
+            for file, text in files.items():
+                self.file(f"{directory}/ports/{port}/{file}", f"{text!s}\n")
+            self.file(f"{directory}/ports/{port}/pkeys/0", "0xffff\n")
+            for index, kind in enumerate(("umad", "issm")):
+                minor = number * 8 + port
+                made = f"{above}/infiniband_mad/{kind}{minor}"
+                self.class_device(made, "infiniband_mad", f"infiniband/{kind}{minor}", 231, index * 64 + minor)
+                self.file(f"{made}/ibdev", f"{name}\n")
+                self.file(f"{made}/port", f"{port}\n")
+        made = f"{above}/infiniband_verbs/uverbs{number}"
+        self.class_device(made, "infiniband_verbs", f"infiniband/uverbs{number}", 231, 192 + number)
+        self.file(f"{made}/ibdev", f"{name}\n")
+        return directory
+
+    def drm(self, device: str, card: int | None, render: int | None = None) -> str:
+        """The DRM device of a GPU, with a connector; gives its directory."""
+        names = [f"card{card}"] * (card is not None) + [f"renderD{render}"] * (render is not None)
+        for name in names:
+            minor = int("".join(character for character in name if character.isdecimal()))
+            self.class_device(f"{device}/drm/{name}", "drm", f"dri/{name}", 226, minor)
+            self.link(f"{device}/drm/{name}/device", device)
+        if card is not None:
+            self.device(f"{device}/drm/card{card}/card{card}-DP-1", "drm", status="disconnected\n")
+        return f"{device}/drm/{names[0]}"
+
+    def mdev(self, parent: str, uuid: str, kind: str, name: str = "") -> str:
+        directory = self.device(f"{parent}/{uuid}", "mdev", bus=True)
+        self.file(f"{parent}/mdev_supported_types/{kind}/available_instances", "1\n")
+        if name:
+            self.file(f"{parent}/mdev_supported_types/{kind}/name", f"{name}\n")
+        self.link(f"{directory}/mdev_type", f"{parent}/mdev_supported_types/{kind}")
+        return directory
+
     def virtual_functions(self, pf: str, *addresses: str, **files: str | bytes) -> list[str]:
         made = []
         for index, address in enumerate(addresses):

@@ -15,8 +15,13 @@ _TITLES = {
     "every": "Every host device",
     "node": "Source `{ node = … }`",
     "pci": "Source `pci`, and behind `pci`, `pf`",
-    "usb": "Behind `usb`",
-    "net": "Behind `netdev`",
+    "usb": "Source `usb`, and behind `usb`",
+    "net": "Source `net`, and behind `netdev`, `netdevs`, and `net` of usb",
+    "infiniband": "Source `infiniband`, and behind `rdma`",
+    "port": "Behind `ports` of infiniband",
+    "drm": "Source `drm`, and behind `drm`",
+    "mdev": "Source `mdev`",
+    "auxiliary": "Source `auxiliary`",
     "iommu": "Behind `iommu`",
     "host": "The machine: `host.WORD`",
 }
@@ -34,7 +39,7 @@ def page() -> str:
         "A relation leads to another thing, whose words follow behind a dot: `pf.netdev.name`. Besides these any udev",
         "property is a word, `udev.ID_MODEL`, and any file is one by its path: `./index` is in the device's own",
         "directory below /sys, `pf/sriov_numvfs` in that of a relation; a glob in a path makes a list.",
-        "A device of the source `{ subsystem = … }` has the words of every host device.",
+        "Devices of the sources `{ subsystem = … }`, `{ dir = … }` and `{ fixed = … }` have the words of every host device.",
     ]
     for name, table in tables.items():
         lines += [

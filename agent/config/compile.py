@@ -13,7 +13,7 @@ from agent.config.options import compile_options
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
 from agent.config.shelf import Sentence
-from agent.config.sources import compile_source, is_single
+from agent.config.sources import compile_every, compile_source, is_single
 from agent.config.spot import Piece, Spot
 from agent.config.tree import Branch, Leaf
 from agent.core.clause import Clause
@@ -59,6 +59,7 @@ def _compile(
     _about(tree, scope)
     source_leaf = tree.leaf("source")
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
+    every = compile_every(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
     own = compile_options(tree, scope, spot, demanded=entry)
     name = _name(tree.leaf("name"), scope)
@@ -88,6 +89,7 @@ def _compile(
         env=env,
         registration=own_registration or registration,
         own=own,
+        every=every,
     )
 
 

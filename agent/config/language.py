@@ -34,7 +34,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "file": ("a file of resources", _keys("resource")),
         "entry": ("[[resource]]", MappingProxyType({**_COMMON, "class": NOW})),
         "class": ("a device class", _COMMON),
-        "source": ("source", _keys("kind subsystem node", "dir fixed every")),
+        "source": ("source", _keys("kind subsystem node dir fixed every")),
         "let": (
             "a word of one's own",
             _keys(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from agent.config import durations
 from agent.config.clauses import pattern_of
 from agent.config.language import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
 from agent.config.paths import path_fault
@@ -13,6 +14,7 @@ from agent.config.spot import Piece, Spot
 from agent.config.tree import Leaf
 from agent.core import pattern
 from agent.core.resource import Source
+from agent.core.text import has_control
 from agent.scanners import catalog
 
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
@@ -22,6 +24,8 @@ _DEALT = re.compile(
 )
 _CAPTURE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]+\}")
 _SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
+LEAST_EVERY = 0.1  # seconds
+
 _FORMS = [key for key in PLACES["source"][1] if key != "every"]
 
 
@@ -45,8 +49,10 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
 
 
 def is_single(source: Source) -> bool:
-    """Whether it has one device at most: a node by its literal path."""
-    return source.kind == "node" and len(source.arguments) == 1 and pattern.parse(source.arguments[0]).literal
+    """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
+    if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:
+        return False
+    return source.kind == "fixed" or pattern.parse(source.arguments[0]).literal
 
 
 def dealt_pattern(source: Source) -> str | None:
@@ -54,6 +60,20 @@ def dealt_pattern(source: Source) -> str | None:
     if source.kind != "node" or is_single(source):
         return None
     return next((path for path in source.arguments if _DEALT.match(path.rpartition("/")[2])), None)
+
+
+def compile_every(leaf: Leaf, scope: Scope) -> float | None:
+    """How often a source is looked at besides its events, in seconds; none if it says nothing of it."""
+    table = leaf.value
+    if not isinstance(table, dict) or "every" not in table:
+        return None
+    written, spot = table["every"], leaf.spot.below("every")
+    value = durations.seconds(written) if isinstance(written, str) else None
+    if value is not None and value >= LEAST_EVERY:
+        return value
+    message = f"how often to look is a duration of {LEAST_EVERY:g} s at least: each time costs a look at the source"
+    scope.error(spot.error("type", message, 'write for example "5s"'))
+    return None
 
 
 def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
@@ -68,12 +88,13 @@ def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
             return None
     items = value if isinstance(value, list) else [value]
     spots = [spot.below(index) for index in range(len(items))] if isinstance(value, list) else [spot]
+    one, example = _LISTS[form]
     if not items:
-        scope.error(spot.error("type", "an empty list has no device", 'write for example "/dev/kvm"'))
+        scope.error(spot.error("type", "an empty list has no device", f'write for example "{example}"'))
         return None
-    paths = [_node(here, item, scope) for here, item in zip(spots, items, strict=True)]
-    made = tuple(path for path in paths if path is not None)
-    return Source("node", made) if len(made) == len(paths) else None
+    found = [one(here, item, scope) for here, item in zip(spots, items, strict=True)]
+    made = tuple(dict.fromkeys(each for each in found if each is not None))
+    return Source(form, made) if None not in found else None
 
 
 def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
@@ -98,6 +119,26 @@ def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
 
 def _node(spot: Spot, value: object, scope: Scope) -> str | None:
     """A pattern of device nodes."""
+    path = _path(spot, value, scope)
+    if path is not None and not path.startswith("/dev/"):
+        write = f'write "/dev/{path.rpartition("/")[2]}"'
+        scope.error(spot.error("path", "device nodes are under /dev", write, mark="text"))
+        return None
+    return path
+
+
+def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
+    """A pattern of directories of the kernel's."""
+    path = _path(spot, value, scope)
+    if path is not None and not path.startswith(("/sys/", "/proc/")):
+        write = f'write {{ node = "{path}" }}' if path.startswith("/dev/") else ""
+        scope.error(spot.error("path", "directories are looked for under /sys and /proc", write, mark="text"))
+        return None
+    return path
+
+
+def _path(spot: Spot, value: object, scope: Scope) -> str | None:
+    """A pattern of paths."""
     if isinstance(value, str) and (found := _CAPTURE.search(value)):
         scope.error(not_yet(spot, f"{found[0]} in a pattern", mark=Piece(found.start(), len(found[0]))))
         return None
@@ -108,8 +149,19 @@ def _node(spot: Spot, value: object, scope: Scope) -> str | None:
     if fault is not None:
         scope.error(spot.error("path", fault.message, fault.write, mark="text"))
         return None
-    if not path.startswith("/dev/"):
-        write = f'write "/dev/{path.rpartition("/")[2]}"'
-        scope.error(spot.error("path", "device nodes are under /dev", write, mark="text"))
-        return None
     return path
+
+
+def _fixed(spot: Spot, value: object, scope: Scope) -> str | None:
+    """A name of something that is always there."""
+    if isinstance(value, str) and value and not has_control(value):
+        return value
+    scope.error(spot.error("type", "what is always there has a name: text", 'write for example "slot-a"'))
+    return None
+
+
+_LISTS = {
+    "node": (_node, "/dev/kvm"),
+    "dir": (_directory, "/sys/class/npu/npu*"),
+    "fixed": (_fixed, "slot-a"),
+}

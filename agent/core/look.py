@@ -129,6 +129,7 @@ def look(
         places = Places()
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
+        doubtful.update(device.key for source in touched.sources for device in listing.found.get(source, ()))
         if not doubtful and listing == previous.listing:
             return previous
         sightings = {**previous.sightings}

@@ -19,7 +19,7 @@ SHARE_SUFFIX = 8  # characters of the mark and the largest number
 
 
 class Source(NamedTuple):
-    """A place to look: its kind and what the kind needs (node: patterns; subsystem: one name; pci: nothing).
+    """A place to look: its kind and what the kind needs (node, dir: patterns; subsystem: one name; fixed: names).
 
     A tuple, for it is the key of all that is listed.
     """
@@ -93,7 +93,7 @@ class ResourceSpec:
     `id` holds the alternatives, best first. `shares` is None where devices are whole (ids without a suffix).
     `registration` is "socket" or "watcher". `own` are the words that it brings with it (`options.NAME`, those of
     `let`), and its paths that have words in them, all as they are written in clauses and texts. `group` is None where
-    each host device is a device.
+    each host device is a device. `every`: seconds between looks at the source besides its events.
     """
 
     name: str
@@ -112,6 +112,7 @@ class ResourceSpec:
     mounts: tuple[MountGive, ...] = ()
     annotations: tuple[EnvGive, ...] = ()
     cdi: tuple[CdiGive, ...] = ()
+    every: float | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -131,6 +132,7 @@ class ResourceSpec:
             self.registration,
             self.own,
             self.group,
+            self.every,
         )
 
     @property

@@ -6,6 +6,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from agent.core.resource import Source
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -13,21 +15,26 @@ class Touched:
 
     paths: canonical, below /sys/devices or /dev, without the root prefix.
     subsystems: classes and buses of the kernel that may have gained or lost a device.
+    sources: those whose devices may have changed without any event.
     """
 
     paths: frozenset[str] = frozenset()
     subsystems: frozenset[str] = frozenset()
     everything: bool = False
+    sources: frozenset[Source] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
         """Both together."""
         return Touched(
-            self.paths | other.paths, self.subsystems | other.subsystems, self.everything or other.everything
+            self.paths | other.paths,
+            self.subsystems | other.subsystems,
+            self.everything or other.everything,
+            self.sources | other.sources,
         )
 
     def __bool__(self) -> bool:
         """Whether anything is touched at all."""
-        return self.everything or bool(self.paths) or bool(self.subsystems)
+        return self.everything or bool(self.paths or self.subsystems or self.sources)
 
     @property
     def places(self) -> frozenset[str]:

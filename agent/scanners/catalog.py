@@ -71,11 +71,12 @@ def listing(root: Root, sources: Iterable[Source], previous: Listing | None, tou
         known = previous is not None and source in previous.found
         before = _found(previous, source)
         scanner = KINDS[source.kind]
-        if known and not scanner.concerns(source, before, touched):
+        whole = not known or source in touched.sources
+        if not whole and not scanner.concerns(source, before, touched):
             now = before
         else:
             try:
-                now = scanner.scan(root, source, before, touched if known else EVERYTHING)
+                now = scanner.scan(root, source, before, EVERYTHING if whole else touched)
             except OSError as error:
                 now = Found(before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}"),))
         devices[source], oddities[source] = now.devices, now.oddities

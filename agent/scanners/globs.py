@@ -19,13 +19,13 @@ def pattern(component: str) -> Pattern:
 
 def is_glob(text: str) -> bool:
     """Whether it can fit more than itself."""
-    return "*" in text or "?" in text or "[" in text
+    return "*" in text or "?" in text or "[" in text or "{" in text
 
 
 @lru_cache(maxsize=1024)
 def literal(glob: str) -> str:
     """What all that it fits begins with."""
-    return re.split(r"[*?[]", glob, maxsplit=1)[0]
+    return re.split(r"[*?[{]", glob, maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1024)

@@ -7,6 +7,8 @@ import os
 from agent.core.value import Absent, Kind, Value
 from agent.scanners.words import Sight, Thing, Word, table
 
+_NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"  # drivers/infiniband/core/device.c: Y is shared
+
 
 def _modules(sight: Sight, _: Thing) -> Value | Absent:
     sight.places.add("/sys/module")
@@ -21,6 +23,14 @@ def _char_devices(sight: Sight, _: Thing) -> Value | Absent:
     lines = data.decode("utf-8", "surrogateescape").partition("Block devices:")[0].splitlines()
     fields = [line.split(None, 1) for line in lines]
     return tuple(dict.fromkeys(pair[1] for pair in fields if len(pair) == 2 and pair[0].isdecimal()))
+
+
+def _rdma_netns(sight: Sight, _: Thing) -> Value | Absent:
+    sight.places.add("/sys/module")
+    shared = sight.value(Kind.BOOL, _NETNS_MODE)
+    if isinstance(shared, Absent):
+        return Absent("ib_core is not loaded") if not shared.unread else shared
+    return "shared" if shared else "exclusive"
 
 
 def _iommu(sight: Sight, _: Thing) -> Value | Absent:
@@ -46,10 +56,10 @@ HOST = table(
     "host",
     Word("modules", Kind.TEXT, "loaded and built-in modules", "/sys/module", _modules, many=True),
     Word("char_devices", Kind.TEXT, "names in /proc/devices", "/proc/devices", _char_devices, many=True),
+    Word("rdma_netns", Kind.TEXT, "shared or exclusive", _NETNS_MODE, _rdma_netns),
     Word("iommu", Kind.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _iommu),
     Word("kernel", Kind.TEXT, "release of the kernel", "uname", _kernel),
     Word("arch", Kind.TEXT, "architecture", "uname", _arch),
     Word("hostname", Kind.TEXT, "name of the machine", "uname", _hostname),
-    later=frozenset({"rdma_netns"}),
     device=False,
 )

@@ -61,6 +61,10 @@ def _speed(sight: Sight, thing: Thing) -> Value | Absent:
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
+def _virtual(_: Sight, thing: Thing) -> Value | Absent:
+    return thing.directory.startswith("/sys/devices/virtual/")
+
+
 NET = table(
     "net",
     Word("carrier", Kind.BOOL, "has link", "carrier", _carrier),
@@ -69,6 +73,7 @@ NET = table(
     attribute("phys_port", Kind.TEXT, "name of the physical port", "phys_port_name"),
     attribute("mac", Kind.TEXT, "hardware address", "address"),
     Word("link", Kind.TEXT, "ether, infiniband, ...", "type", _link),
-    Word("speed", Kind.INT, "Mbit/s", "speed", _speed),
+    Word("speed", Kind.INT, "Mbit/s; absent without link", "speed", _speed),
+    Word("virtual", Kind.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
     later=frozenset({"altnames"}),
 )

@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from agent.core.value import Absent, Kind, Value
+from agent.scanners.carried import drm_of, netdev_of, rdma_of
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
-
-# phys_port_name of a port itself is empty, or p0, p0s1; of representors pf0vf3, pf0sf1, c1pf0 (switchdev.rst).
-_PORT = re.compile(r"(?:p[0-9]+(?:s[0-9]+)?)?")
-_REPRESENTOR = re.compile(r"(?:c[0-9]+)?pf[0-9]+.*")
-
-
-def _real_netdev(sight: Sight, directory: str) -> str | Absent:
-    """Of the function's network interfaces the one that is itself; virtio's stand one device lower."""
-    places = [directory, *(f"{directory}/{name}" for name in sight.names(directory) if name.startswith("virtio"))]
-    found = [f"{place}/net/{name}" for place in places for name in sight.names(f"{place}/net")]
-    if not found:
-        return Absent("it has no network interface")
-    said = {netdev: sight.text(f"{netdev}/phys_port_name") for netdev in found}
-    texts = {netdev: "" if isinstance(text, Absent) else text for netdev, text in said.items()}
-    own = [netdev for netdev in found if not _REPRESENTOR.fullmatch(texts[netdev])]
-    if not own:
-        return Absent("its network interfaces stand for others")
-    ports = [netdev for netdev in own if _PORT.fullmatch(texts[netdev])]
-    return min(ports or own, key=lambda netdev: _port(sight, netdev))
-
-
-def _port(sight: Sight, netdev: str) -> tuple[int, int]:
-    """Several real ones are several ports of one function: the first port, then the oldest interface."""
-    port = sight.value(Kind.INT, f"{netdev}/dev_port")
-    index = sight.value(Kind.INT, f"{netdev}/ifindex")
-    return port if isinstance(port, int) else 0, index if isinstance(index, int) else 0
 
 
 def _number(_: Sight, thing: Thing) -> Value | Absent:
@@ -111,12 +85,7 @@ def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
     return Thing("pci", physical.rpartition("/")[2], physical, subsystem="pci")
 
 
-def _netdev(sight: Sight, thing: Thing) -> Thing | Absent:
-    found = _real_netdev(sight, thing.directory)
-    return found if isinstance(found, Absent) else Thing("net", found.rpartition("/")[2], found, subsystem="net")
-
-
-def _iommu(sight: Sight, thing: Thing) -> Thing | Absent:
+def iommu_of(sight: Sight, thing: Thing) -> Thing | Absent:
     number = sight.link(f"{thing.directory}/iommu_group")
     if isinstance(number, Absent):
         return Absent("it is in no IOMMU group")
@@ -140,11 +109,13 @@ PCI = table(
     Word("present", Kind.BOOL, "listed, and config space is not all ones", "config", _present),
     Word("is_vf", Kind.BOOL, "is a virtual function", "physfn", _is_vf),
     Word("is_pf", Kind.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
+    attribute("vfs", Kind.INT, "how many virtual functions it has now", "sriov_numvfs"),
     Word("vf_index", Kind.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
     Word("on_vfio", Kind.BOOL, "bound to a vfio driver", "driver, vfio-dev/", lambda s, t: on_vfio(s, t.directory)),
     Word("uio", Kind.PATH, "its /dev/uioN", "uio/uio*", _uio),
     Relation("pf", "pci", "the physical function of a virtual one", "physfn", _pf),
-    Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", _netdev),
-    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", _iommu),
-    later=frozenset({"rdma", "drm"}),
+    Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", netdev_of),
+    Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", rdma_of),
+    Relation("drm", "drm", "its DRM device", "drm/*", drm_of),
+    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", iommu_of),
 )

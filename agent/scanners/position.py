@@ -40,6 +40,18 @@ def position(sight: Sight, directory: str) -> str:
     return "-".join(_walk(sight, directory)[0])
 
 
+def seat(sight: Sight, directory: str) -> str:
+    """The position, and the number of the subfunction if it is on one: many of these sit on one PCI function."""
+    sits = position(sight, directory)
+    here = directory if sits else ""
+    while here.startswith("/sys/devices/"):
+        if sight.link(f"{here}/subsystem") == "auxiliary":
+            number = sight.text(f"{here}/sfnum")
+            return f"{sits}/sf{number}" if isinstance(number, str) and number.isdecimal() else sits
+        here = here.rpartition("/")[0]
+    return sits
+
+
 def stem(name: str) -> str:
     """A device's name without the numbers that the kernel deals as devices come: `ttyUSB`, `renderD`, `mlx_`."""
     return _NUMBER.sub("", name)

@@ -7,16 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.core.value import Kind
+from agent.scanners.auxiliary_words import AUXILIARY
+from agent.scanners.drm_words import DRM
 from agent.scanners.every import EVERY
 from agent.scanners.globs import is_glob, pattern
 from agent.scanners.host_words import HOST
+from agent.scanners.infiniband_words import INFINIBAND, PORT
 from agent.scanners.iommu_words import IOMMU
+from agent.scanners.mdev_words import MDEV
 from agent.scanners.net_words import NET
 from agent.scanners.pci_words import PCI
 from agent.scanners.usb_words import USB
 from agent.scanners.words import Relation, Table, Word
 
-TABLES: Mapping[str, Table] = {item.name: item for item in (EVERY, PCI, USB, NET, IOMMU, HOST)}
+TABLES: Mapping[str, Table] = {
+    item.name: item for item in (EVERY, PCI, USB, NET, INFINIBAND, PORT, DRM, AUXILIARY, MDEV, IOMMU, HOST)
+}
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSOLUTE = ("/sys/", "/proc/", "/dev/")

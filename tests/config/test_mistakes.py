@@ -20,12 +20,8 @@ ONE = [
     (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     (PCI + "replicas = { by = 'x' }", 4, 14, "by", "not-supported-yet", ""),
-    ('source = "usb"', 3, 11, "usb", "not-supported-yet", ""),
-    ('source = { dir = "/sys/x" }', 3, 12, "dir", "not-supported-yet", ""),
-    ('source = { node = "/dev/x", every = "5s" }', 3, 29, "every", "not-supported-yet", ""),
     ('source = { node = "/dev/x{n:int}" }', 3, 26, "{n:int}", "not-supported-yet", ""),
     (PCI + "match.vf_index = { in = '0-3' }", 4, 20, "in", "not-supported-yet", ""),
-    (PCI + "match.rdma = { exists = true }", 4, 7, "rdma", "not-supported-yet", ""),
     (PCI + "match.either.a = { driver = 'x' }", 4, 7, "either", "not-supported-yet", ""),
     (PCI + "match = { './{x}/y' = 'z' }", 4, 11, "'./{x}/y'", "not-supported-yet", ""),
     # Sources.
@@ -45,6 +41,16 @@ ONE = [
     ('source = { node = "/tmp/x" }', 3, 20, "/tmp/x", "path", 'write "/dev/x"'),
     ('source = { node = "/dev//x" }', 3, 20, "/dev//x", "path", 'write "/dev/x"'),
     ("source = { node = [] }", 3, 19, "[]", "type", 'write for example "/dev/kvm"'),
+    ('source = { dir = "/dev/dri" }', 3, 19, "/dev/dri", "path", 'write { node = "/dev/dri" }'),
+    ('source = { dir = "/etc/*" }', 3, 19, "/etc/*", "path", ""),
+    ('source = { dir = ["/sys/a", "/sys/**/b"] }', 3, 35, "**", "glob", None),
+    ("source = { dir = [] }", 3, 18, "[]", "type", 'write for example "/sys/class/npu/npu*"'),
+    ("source = { fixed = [3] }", 3, 21, "3", "type", 'write for example "slot-a"'),
+    ('source = { fixed = ["a", ""] }', 3, 26, '""', "type", 'write for example "slot-a"'),
+    ('source = { node = "/dev/x", every = 5 }', 3, 37, "5", "type", 'write for example "5s"'),
+    ('source = { kind = "pci", every = "10ms" }', 3, 34, '"10ms"', "type", 'write for example "5s"'),
+    ('source = { every = "5s" }', 3, 10, '{ every = "5s" }', "type", ""),
+    ('source = "dir"', 3, 11, "dir", "type", "write { dir = … }"),
     ("source = { node = 3 }", 3, 19, "3", "type", 'write "3"'),
     # Clauses.
     (PCI + "match.vendor = 8086", 4, 16, "8086", "hex-id", 'write "8086"'),
@@ -255,14 +261,14 @@ def test_ten_mistakes_in_one_run_in_file_order(configure):
 def test_what_only_follows_is_not_printed(configure):
     text = (
         '[[resource]]\nname = "example.com/x"\nsorce = "pci"\n'  # no source: because of its key
-        '[[resource]]\nname = "example.com/y"\nsource = "usb"\nid = "{seriall}"\nmatch.seriall = "x"\n'  # usb
+        '[[resource]]\nname = "example.com/y"\nsource = { nod = "x" }\nid = "{a}"\nmatch.a = "x"\n'  # none
         '[[resource]]\nname = "example.com/z"\nsource = "pci"\nlet.a = "./b"\nid = "{a}"\nmatch.a = "x"\n'
         'give.nodes.a = "{a}"\ngive.env.A = "{a}"\n'  # no such word: because of let
     )
     found = configure({"resources.d/a.toml": text}).findings
     assert [(finding.line, finding.code) for finding in found] == [
         (3, "unknown-key"),
-        (6, "not-supported-yet"),
+        (6, "unknown-key"),
         (12, "not-supported-yet"),
     ]
 

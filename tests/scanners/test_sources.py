@@ -10,6 +10,7 @@ import pytest
 
 from agent.core.look import Listing, Oddity
 from agent.core.resource import Source
+from agent.core.text import parse
 from agent.core.touched import EVERYTHING, Touched
 from agent.host.root import Root
 from agent.scanners import catalog, node, pci, subsystem
@@ -292,10 +293,22 @@ def test_functions_wide_domains_and_what_is_none(tree):
 
 
 def test_the_kinds_and_their_ids():
-    assert set(catalog.KINDS) == {"node", "pci", "subsystem"}
-    assert catalog.default_ids("node") == ("{below_dev}",)
-    assert catalog.default_ids("pci") == ("{address}",)
-    assert catalog.default_ids("subsystem") == ()
+    assert {kind: catalog.default_ids(kind) for kind in catalog.KINDS} == {
+        "pci": ("{address}",),
+        "usb": ("{vendor}:{product}-{serial}", "{vendor}:{product}@{port}"),
+        "net": ("{pci.address}-net", "{name}-net"),
+        "infiniband": ("{pci.address}-rdma", "{name}-rdma"),
+        "drm": ("{pci.address}-drm", "{path_id}-drm"),
+        "mdev": ("{uuid}",),
+        "node": ("{below_dev}",),
+        "fixed": ("{name}",),
+        "auxiliary": (),
+        "dir": (),
+        "subsystem": (),
+    }
+    for kind in catalog.KINDS:
+        for text in catalog.default_ids(kind):
+            assert all(not catalog.word(kind, slot.word).many for slot in parse(text).slots)
 
 
 def test_only_concerned_sources_are_listed_again(tree, monkeypatch):

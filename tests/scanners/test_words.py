@@ -437,13 +437,11 @@ def test_types(kind, word, type_):
     [
         ("pci", "vendro", "pci", "vendro", False),
         ("pci", "pf.netdev.nmae", "pf.netdev", "nmae", False),
-        ("pci", "rdma", "pci", "rdma", True),
         ("pci", "netdev.altnames", "netdev", "altnames", True),
         ("node", "vendor", "node", "vendor", False),
         ("pci", "qat/cfg_services", "pci", "qat", False),
         ("pci", "vendor/x", "the relations of pci", "vendor", False),
         ("pci", "vendor.x", "vendor", "x", False),
-        ("pci", "host.rdma_netns", "host", "rdma_netns", True),
         ("pci", "/etc/passwd", "paths", "/etc", False),
         ("pci", "/sys/../etc/passwd", "paths", "..", False),
         ("pci", "udev", "udev", "", False),

@@ -10,10 +10,11 @@ from agent.core.device import Node
 from agent.core.pattern import literal
 from agent.core.value import Absent
 from agent.host.root import Root
-from agent.scanners.pci import DEVICES
+from agent.scanners.listed import places
 
 PTY = "lab.example/pty"
 PTY_ID = "pty"
+_, _FUNCTIONS = places("pci")
 # PCI base classes, the most telling first: one that is there becomes a resource.
 _CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
@@ -68,10 +69,10 @@ def _entry(name: str, *lines: str) -> Entry:
 
 
 def _functions(root: Root) -> tuple[str, ...]:
-    names = root.names(DEVICES)
+    names = root.names(_FUNCTIONS)
     return () if isinstance(names, Absent) else names
 
 
 def _class(root: Root, name: str) -> str:
-    text = root.read(f"{DEVICES}/{name}/class")
+    text = root.read(f"{_FUNCTIONS}/{name}/class")
     return "" if isinstance(text, Absent) else text.removeprefix("0x")

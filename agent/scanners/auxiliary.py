@@ -1,0 +1,26 @@
+"""Source `auxiliary`: every device of the auxiliary bus; the subfunctions of network functions are among them."""
+
+from __future__ import annotations
+
+import re
+
+from agent.scanners.auxiliary_words import AUXILIARY
+from agent.scanners.position import position, seat, stem
+from agent.scanners.subsystem import of
+from agent.scanners.words import Sight
+
+KIND = "auxiliary"
+DEFAULT_IDS: tuple[str, ...] = ()  # what lasts is the subfunction's number, and most have none
+TABLE = AUXILIARY
+
+_DEALT = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
+
+
+def _place(sight: Sight, directory: str, name: str) -> str:
+    sits, above = seat(sight, directory), position(sight, directory)
+    if not sits:
+        return name
+    return sits if sits != above else f"{sits}/{stem(_DEALT.sub('', name))}"
+
+
+scan, concerns, same, directories = of(KIND, "auxiliary", _place)

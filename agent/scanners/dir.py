@@ -1,0 +1,131 @@
+"""Source `dir`: every directory below /sys or /proc that fits a glob.
+
+One real directory is one host device, however many paths lead to it; the first in natural order names it. Below
+/sys/class/X and /sys/bus/X the events of X say when to look again. /proc has no events: `every`, or the sweep.
+"""
+
+from __future__ import annotations
+
+import re
+
+from agent.core.device import HostDevice
+from agent.core.look import Oddity
+from agent.core.resource import Source
+from agent.core.touched import Touched
+from agent.core.value import Absent, natural
+from agent.host.root import Root
+from agent.scanners.globs import expand, fits_path, is_glob, literal
+from agent.scanners.listed import GONE, key_of, same
+from agent.scanners.position import position, stem, told_apart
+from agent.scanners.scanner import Found
+from agent.scanners.words import Sight, table
+
+KIND = "dir"
+DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
+TABLE = table("dir")
+
+_LISTS = re.compile(r"/sys/(?:class|bus)/([^/]+)/")
+_DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):")
+
+__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
+
+
+def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+    """See `Scanner.scan`; all patterns are gone through, whatever was touched."""
+    del touched
+    sight = Sight(root)
+    paths: dict[str, None] = {}
+    blind: list[str] = []
+    oddities: list[Oddity] = []
+    for glob in source.arguments:
+        fits = False
+        for path in expand(root, "", tuple(glob.split("/")[1:])):
+            if isinstance(path, str):
+                fits = True
+                paths[path] = None
+            elif path[1].unread:
+                fits = True
+                blind.append(f"{path[0].rstrip('/')}/")
+                oddities.append(Oddity(path[0], path[1].reason))
+        if not fits and is_glob(glob):
+            oddities.append(Oddity(glob, "nothing fits it"))
+    before = {device.name: device for device in previous.devices}
+    by_key: dict[str, HostDevice] = {}
+    for path in sorted(paths, key=natural):
+        device = _see(sight, source, path, before)
+        if isinstance(device, Oddity):
+            oddities.append(device)
+        elif device is not None:
+            by_key.setdefault(device.key, device)
+    for device in previous.devices:
+        if blind and device.name.startswith(tuple(blind)):
+            by_key.setdefault(device.key, device)
+    now = Found(told_apart(sorted(by_key.values(), key=lambda each: natural(each.name))), tuple(oddities))
+    return previous if now == previous else now
+
+
+def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+    """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
+    if touched.everything:
+        return True
+    if any(_listening(glob, touched) for glob in source.arguments):
+        return True
+    begins = [literal(glob) for glob in source.arguments]
+    if any(path.startswith(begin) or begin.startswith(f"{path}/") for begin in begins for path in touched.paths):
+        return True
+    return any(device.directory in touched.paths for device in previous.devices)
+
+
+def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+    """Of a tree on disk where directories come and go: at each glob of a pattern."""
+    del found
+    if not root.prefix:
+        return frozenset()
+    result: set[str] = set()
+    for glob in source.arguments:
+        parts = tuple(glob.split("/")[1:])
+        for index, part in enumerate(parts):
+            if is_glob(part) or index == len(parts) - 1:
+                result.update(way for way in expand(root, "", parts[:index]) if isinstance(way, str))
+    return frozenset(result)
+
+
+def _listening(glob: str, touched: Touched) -> bool:
+    """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went."""
+    if glob.startswith("/sys/block/"):
+        return "block" in touched.subsystems
+    found = _LISTS.match(glob) or _DRIVERS.match(glob)
+    if not found:
+        return False
+    return bool(touched.subsystems) if is_glob(found[1]) else found[1] in touched.subsystems
+
+
+def _see(sight: Sight, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | Oddity | None:
+    root = sight.root
+    directory = root.device(path) if path.startswith("/sys/") else root.real(path)
+    if isinstance(directory, Absent):
+        # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
+        return Oddity(path, directory.reason) if path in source.arguments or directory.unread else None
+    if not directory.startswith(("/sys/", "/proc/")):
+        return Oddity(path, "leads out of /sys and /proc")
+    if not root.is_directory(directory):
+        return Oddity(path, "is no directory") if path in source.arguments else None
+    stamp = root.stamp(directory)
+    if not stamp:
+        return Oddity(path, GONE)
+    old = before.get(path)
+    if old and (old.stamp, old.directory) == (stamp, directory):
+        return old
+    sits = position(sight, directory)
+    place = f"{sits}/{stem(directory.rpartition('/')[2])}" if sits else _words(source, path)
+    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{place}", directory, "", stamp)
+
+
+def _words(source: Source, path: str) -> str:
+    """The names of a path that a pattern leaves open."""
+    names = path.split("/")[1:]
+    for glob in source.arguments:
+        if fits_path(glob, path):
+            parts = glob.split("/")[1:]
+            return "/".join(name for part, name in zip(parts, names, strict=True) if is_glob(part)) or path
+    return path

@@ -1,0 +1,89 @@
+"""Source `drm`: every GPU that the kernel's DRM drives; its card and its render node are one host device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agent.core.device import HostDevice
+from agent.core.look import Oddity
+from agent.core.resource import Source
+from agent.core.touched import Touched
+from agent.core.value import Absent
+from agent.host.root import Root
+from agent.scanners.drm_words import DRM
+from agent.scanners.listed import concerned, key_of, names_of, same, watched
+from agent.scanners.position import position, told_apart
+from agent.scanners.scanner import Found
+from agent.scanners.words import Sight
+
+KIND = "drm"
+DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-drm", "{path_id}-drm")
+TABLE = DRM
+
+_MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # connectors (card0-DP-1) and control nodes are not meant
+
+__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
+
+
+def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+    """See `Scanner.scan`; the class is listed whole: it is short."""
+    del source, touched
+    listed = names_of(root, KIND, previous)
+    if isinstance(listed, Found):
+        return listed
+    place, names = listed
+    sight = Sight(root)
+    minors: dict[str, list[str]] = {}
+    oddities: list[Oddity] = []
+    for name in names:
+        if _MINOR.fullmatch(name):
+            directory = root.device(f"{place}/{name}")
+            if isinstance(directory, Absent):
+                oddities.append(Oddity(f"{place}/{name}", directory.reason))
+            else:
+                minors.setdefault(_carrier(directory), []).append(directory)
+    before = {device.directory: device for device in previous.devices}
+    devices = [_seen(sight, directories, before) for of_one in minors.values() for directories in _pairs(of_one)]
+    now = Found(told_apart(devices), tuple(oddities))
+    return previous if now == previous else now
+
+
+def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+    """See `Scanner.concerns`."""
+    del source, previous
+    return concerned(KIND, touched)
+
+
+def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+    """See `listed.watched`."""
+    del source, found
+    return watched(root, KIND)
+
+
+def _carrier(directory: str) -> str:
+    """The device that the minor belongs to; itself for one without."""
+    above, middle, _ = directory.rpartition("/drm/")
+    return above if middle and above.startswith("/sys/devices/") and above != "/sys/devices/virtual" else directory
+
+
+def _pairs(directories: list[str]) -> Iterator[tuple[str, ...]]:
+    """The minors of one carrier by device: the first card with the first render node, and so on."""
+    cards, renders = ([each for each in directories if _is_render(each) is render] for render in (False, True))
+    for index in range(max(len(cards), len(renders))):
+        yield (*cards[index : index + 1], *renders[index : index + 1])
+
+
+def _is_render(directory: str) -> bool:
+    return directory.rpartition("/")[2].startswith("renderD")
+
+
+def _seen(sight: Sight, minors: tuple[str, ...], before: dict[str, HostDevice]) -> HostDevice:
+    directory = minors[0]
+    stamp = " ".join(sight.root.stamp(each) for each in minors)
+    old = before.get(directory)
+    if old and old.stamp == stamp:
+        return old
+    name = directory.rpartition("/")[2]
+    place = f"{KIND}:{position(sight, directory) or name}"
+    return HostDevice(KIND, key_of(sight, directory), name, place, directory, "", stamp)

@@ -1,0 +1,63 @@
+"""Words of a GPU as the kernel's DRM lists it (Documentation/gpu/drm-uapi.rst: primary and render nodes)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.every import own_node
+from agent.scanners.words import Sight, Thing, Word, table
+
+
+def _minor(sight: Sight, thing: Thing, begins: str) -> Thing | Absent:
+    """The minor of that kind that goes with this one; `thing` is the card, or the render node where there is none."""
+    above, _, own = thing.directory.rpartition("/")
+    if own.removeprefix(begins).isdecimal():
+        return thing
+    if not above.endswith("/drm") or above == "/sys/devices/virtual/drm":
+        return Absent(f"it has no {begins}N")
+    sight.places.add(above)
+    listed = sight.names(above)
+    mine = _numbered(listed, own.rstrip("0123456789"))
+    others = _numbered(listed, begins)
+    index = mine.index(own) if own in mine else len(others)
+    if index >= len(others):
+        return Absent(f"it has no {begins}N")
+    return Thing("drm", others[index], f"{above}/{others[index]}", subsystem="drm")
+
+
+def _numbered(names: tuple[str, ...], begins: str) -> list[str]:
+    return [name for name in names if name.startswith(begins) and name.removeprefix(begins).isdecimal()]
+
+
+def _node(begins: str) -> Callable[[Sight, Thing], Value | Absent]:
+    def read(sight: Sight, thing: Thing) -> Value | Absent:
+        minor = _minor(sight, thing, begins)
+        return minor if isinstance(minor, Absent) else own_node(sight, minor)
+
+    return read
+
+
+def _nodes(sight: Sight, thing: Thing) -> Value | Absent:
+    found = [_node(begins)(sight, thing) for begins in ("card", "renderD")]
+    return tuple(node for node in found if isinstance(node, str))
+
+
+def _render_minor(sight: Sight, thing: Thing) -> Value | Absent:
+    minor = _minor(sight, thing, "renderD")
+    return minor if isinstance(minor, Absent) else int(minor.name.removeprefix("renderD"))
+
+
+def _device_name(sight: Sight, thing: Thing) -> Value | Absent:
+    name = sight.link(f"{thing.directory}/device")
+    return Absent("no device carries it") if isinstance(name, Absent) and not name.unread else name
+
+
+DRM = table(
+    "drm",
+    Word("card", Kind.PATH, "its /dev/dri/cardN", "card*", _node("card")),
+    Word("render", Kind.PATH, "its /dev/dri/renderDN", "renderD*", _node("renderD")),
+    Word("render_minor", Kind.INT, "number of the render node, dealt anew at each boot", "renderD*", _render_minor),
+    Word("nodes", Kind.PATH, "its card and its render node", "card*, renderD*", _nodes, many=True),
+    Word("device_name", Kind.TEXT, "name of the device that carries it", "device", _device_name),
+)

@@ -1,0 +1,20 @@
+"""Source `infiniband`: every RDMA device, of hardware or of software."""
+
+from __future__ import annotations
+
+from agent.scanners.infiniband_words import INFINIBAND
+from agent.scanners.position import seat
+from agent.scanners.subsystem import of
+from agent.scanners.words import Sight
+
+KIND = "infiniband"
+DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-rdma", "{name}-rdma")
+TABLE = INFINIBAND
+
+
+def _place(sight: Sight, directory: str, name: str) -> str:
+    """Of hardware its place alone: one function has one, and udev may rename it."""
+    return seat(sight, directory) or name
+
+
+scan, concerns, same, directories = of(KIND, "infiniband", _place)

@@ -1,0 +1,138 @@
+"""Words of an RDMA device and of its ports (Documentation/ABI/stable/sysfs-class-infiniband)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.every import own_node
+from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
+
+_VERBS = "/sys/class/infiniband_verbs"
+_MAD = "/sys/class/infiniband_mad"
+
+# A port has up to 256 GIDs, each a file to read; those of interfaces that are there stand first, with few gaps.
+_GIDS = 256
+_GAP = 16
+
+
+def _ports(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+    place = f"{thing.directory}/ports"
+    return tuple(Thing("port", name, f"{place}/{name}") for name in sight.names(place) if name.isdecimal())
+
+
+def _link_layers(sight: Sight, thing: Thing) -> Value | Absent:
+    said = [sight.text(f"{port.directory}/link_layer") for port in _ports(sight, thing)]
+    return tuple(dict.fromkeys(each for each in said if isinstance(each, str)))
+
+
+def _by_device(sight: Sight, place: str) -> Mapping[str, tuple[str, ...]]:
+    """The devices of a class of the RDMA core by the RDMA device they serve, read once in a look."""
+
+    def read() -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for name in sight.names(place):
+            owner = sight.text(f"{place}/{name}/ibdev")
+            if isinstance(owner, str):
+                found[owner] = (*found.get(owner, ()), f"{place}/{name}")
+        return found
+
+    return sight.once("ibdev", place, read)
+
+
+def _served(sight: Sight, thing: Thing, place: str, begins: str) -> list[str]:
+    """The nodes of a class that serve an RDMA device."""
+    sight.places.add(place)
+    nodes: list[str] = []
+    for path in _by_device(sight, place).get(thing.name, ()):
+        if path.rpartition("/")[2].startswith(begins):
+            real = sight.root.device(path)
+            node = real if isinstance(real, Absent) else own_node(sight, Thing("every", "", real))
+            if isinstance(node, str):
+                nodes.append(node)
+    return nodes
+
+
+def _uverbs(sight: Sight, thing: Thing) -> Value | Absent:
+    nodes = _served(sight, thing, _VERBS, "uverbs")
+    return nodes[0] if nodes else Absent("it has no verbs node: is ib_uverbs loaded?")
+
+
+def _management(begins: str) -> Callable[[Sight, Thing], Value | Absent]:
+    return lambda sight, thing: tuple(_served(sight, thing, _MAD, begins))
+
+
+def _netdevs(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+    """The interfaces whose GIDs its ports have; of InfiniBand, where GIDs name none, those of the same function."""
+    names: dict[str, None] = {}
+    for port in _ports(sight, thing):
+        if sight.text(f"{port.directory}/link_layer") != "InfiniBand":
+            names.update(dict.fromkeys(_of_gids(sight, f"{port.directory}/gid_attrs/ndevs")))
+    if not names:
+        names.update(dict.fromkeys(sight.names(f"{thing.directory}/device/net")))
+    sight.places.add("/sys/class/net")
+    found = [(name, sight.root.device(f"/sys/class/net/{name}")) for name in names]
+    return tuple(Thing("net", name, real, subsystem="net") for name, real in found if isinstance(real, str))
+
+
+def _of_gids(sight: Sight, place: str) -> list[str]:
+    """The names in the entries of a port's GID table, up to a gap of empty ones (these answer EINVAL)."""
+    found: list[str] = []
+    gap = 0
+    for index in range(_GIDS):
+        name = sight.text(f"{place}/{index}")
+        if isinstance(name, str) and name:
+            found.append(name)
+            gap = 0
+        else:
+            gap += 1
+            if gap == _GAP:
+                break
+    return found
+
+
+def _state(file: str) -> Callable[[Sight, Thing], Value | Absent]:
+    """`4: ACTIVE` as `active`."""
+
+    def read(sight: Sight, thing: Thing) -> Value | Absent:
+        text = sight.text(f"{thing.directory}/{file}")
+        return text if isinstance(text, Absent) else text.rpartition(":")[2].strip().lower()
+
+    return read
+
+
+def _number(_: Sight, thing: Thing) -> Value | Absent:
+    return int(thing.name)
+
+
+PORT = table(
+    "port",
+    Word("number", Kind.INT, "1, 2, ...", "the directory's name", _number),
+    Word("state", Kind.TEXT, "down, init, armed, active, active_defer", "state", _state("state")),
+    Word(
+        "phys_state",
+        Kind.TEXT,
+        "sleep, polling, disabled, linkup, linkerrorrecovery, ...",
+        "phys_state",
+        _state("phys_state"),
+    ),
+    attribute("link_layer", Kind.TEXT, "InfiniBand or Ethernet"),
+    attribute("rate", Kind.TEXT, "100 Gb/sec (4X EDR)"),
+    attribute("pkey", Kind.TEXT, "its first partition key, 0xffff", "pkeys/0"),
+    device=False,
+)
+
+INFINIBAND = table(
+    "infiniband",
+    attribute("node_guid", Kind.TEXT, "GUID of the device"),
+    attribute("node_type", Kind.TEXT, "1: CA, ..."),
+    attribute("board", Kind.TEXT, "id of the board", "board_id"),
+    attribute("firmware", Kind.TEXT, "version of the firmware", "fw_ver"),
+    Word("link_layers", Kind.TEXT, "InfiniBand, Ethernet, each once", "ports/*/link_layer", _link_layers, many=True),
+    Word("uverbs", Kind.PATH, "its verbs node", _VERBS, _uverbs),
+    Word("umad", Kind.PATH, "management nodes of its ports", _MAD, _management("umad"), many=True),
+    Word("issm", Kind.PATH, "subnet manager nodes of its ports", _MAD, _management("issm"), many=True),
+    Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _netdevs, many=True),
+    Relation("rdma", "infiniband", "itself", "-", lambda _, thing: thing),
+    Relation("ports", "port", "its ports", "ports/*", _ports, many=True),
+)

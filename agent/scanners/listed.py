@@ -1,0 +1,164 @@
+"""What the kernel lists in one directory, of a class or of a bus: how every source does that sees such devices."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from agent.core.device import HostDevice
+from agent.core.look import Oddity
+from agent.core.resource import Source
+from agent.core.touched import Touched
+from agent.core.value import Absent, natural
+from agent.host.root import Root
+from agent.scanners.position import told_apart
+from agent.scanners.scanner import Found
+from agent.scanners.words import PCI_ADDRESS, Sight
+
+GONE = "went while it was looked at"
+
+_FEW = 16  # touched paths up to which their names alone are looked at again; above, everything costs less
+
+_order = lru_cache(maxsize=32768)(natural)
+
+# What stands at a path of the list: a device, an oddity, or nothing that counts. The mapping has those of before by
+# path, for what need not be made anew.
+See = Callable[[Sight, str, Mapping[str, HostDevice]], HostDevice | Oddity | None]
+
+
+class Ways(NamedTuple):
+    """The functions of a `Scanner`."""
+
+    scan: Callable[[Root, Source, Found, Touched], Found]
+    concerns: Callable[[Source, Found, Touched], bool]
+    same: Callable[[Root, HostDevice], bool]
+    directories: Callable[[Root, Source, Found], frozenset[str]]
+
+
+def ways(subsystem_of: Callable[[Source], str], see: Callable[[Source], See]) -> Ways:
+    """How a source is looked at that sees the devices of a subsystem, one by one."""
+
+    def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+        return _scan(root, subsystem_of(source), previous, touched, see(source))
+
+    def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+        del previous
+        return concerned(subsystem_of(source), touched)
+
+    def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+        del found
+        return watched(root, subsystem_of(source))
+
+    return Ways(scan, concerns, same, directories)
+
+
+def places(subsystem: str) -> tuple[str, str]:
+    """Where the kernel lists the devices; a class goes before a bus of the same name."""
+    return f"/sys/class/{subsystem}", f"/sys/bus/{subsystem}/devices"
+
+
+def concerned(subsystem: str, touched: Touched) -> bool:
+    """Whether devices of a subsystem may have come or gone."""
+    return (
+        touched.everything
+        or subsystem in touched.subsystems
+        or any(path.startswith(places(subsystem)) for path in touched.paths)
+    )
+
+
+def watched(root: Root, subsystem: str) -> frozenset[str]:
+    """Of a tree on disk the directories that are listed; the kernel tells by its own events."""
+    return frozenset(places(subsystem) if root.prefix else ())
+
+
+def same(root: Root, device: HostDevice) -> bool:
+    """See `Scanner.same`: its directory in sysfs was not made anew."""
+    return root.stamp(device.directory) == device.stamp.partition(" ")[0]
+
+
+def key_of(sight: Sight, directory: str) -> str:
+    """What a device is known by, whichever source sees it."""
+    name = directory.rpartition("/")[2]
+    if PCI_ADDRESS.fullmatch(name) and sight.link(f"{directory}/subsystem") == "pci":
+        return pci_key(name)
+    return directory
+
+
+def pci_key(address: str) -> str:
+    """What a PCI function is known by."""
+    return f"pci:{address}"
+
+
+def names_of(root: Root, subsystem: str, previous: Found) -> tuple[str, tuple[str, ...]] | Found:
+    """Where the devices of a subsystem are listed, and their names; or what is seen where that cannot be said."""
+    either = places(subsystem)
+    place = next((place for place in either if root.is_directory(place)), either[0])
+    names = root.names(place)
+    if not isinstance(names, Absent):
+        return place, names
+    if names.unread:
+        return Found(previous.devices, (Oddity(place, names.reason),))
+    return Found((), (Oddity(place, "is not there"),))
+
+
+def _scan(root: Root, subsystem: str, previous: Found, touched: Touched, see: See) -> Found:
+    sight = Sight(root)
+    doubtful = _doubtful(subsystem, previous, touched)
+    if doubtful is not None:
+        return _again(sight, subsystem, previous, doubtful, see)
+    listed = names_of(root, subsystem, previous)
+    if isinstance(listed, Found):
+        return listed
+    place, names = listed
+    before = {device.name: device for device in previous.devices}
+    found = [see(sight, f"{place}/{name}", before) for name in names]
+    devices = told_apart([device for device in found if isinstance(device, HostDevice)])
+    now = Found(devices, tuple(oddity for oddity in found if isinstance(oddity, Oddity)))
+    return previous if now == previous else now
+
+
+def _again(sight: Sight, subsystem: str, previous: Found, doubtful: Iterable[str], see: See) -> Found:
+    """What is seen when only some names are looked at again."""
+    before = {device.name: device for device in previous.devices}
+    gone: set[str] = set()
+    fresh: list[HostDevice] = []
+    oddities: list[Oddity] = []
+    either = places(subsystem)
+    for name in doubtful:
+        place = next((place for place in either if not isinstance(sight.root.link(f"{place}/{name}"), Absent)), "")
+        now = see(sight, f"{place}/{name}", before) if place else None
+        if isinstance(now, Oddity):
+            oddities.append(now)
+        if not isinstance(now, HostDevice):
+            gone.add(name)
+        elif now is not before.get(name):
+            gone.add(name)
+            fresh.append(now)
+    named = {f"{place}/{name}" for place in either for name in doubtful}
+    kept = [oddity for oddity in previous.oddities if oddity.path not in named]
+    # That the subsystem is not there at all is known only by listing it.
+    odd = tuple(sorted([*kept, *oddities], key=lambda oddity: _order(oddity.path)))
+    if not fresh and gone.isdisjoint(before):
+        return previous if odd == previous.oddities else Found(previous.devices, odd)
+    devices = [device for device in previous.devices if device.name not in gone]
+    for device in fresh:
+        devices.insert(bisect_left(devices, _order(device.name), key=lambda other: _order(other.name)), device)
+    return Found(told_apart(devices), odd)
+
+
+def _doubtful(subsystem: str, previous: Found, touched: Touched) -> frozenset[str] | None:
+    """The names that may lead elsewhere than before; None: any may."""
+    if touched.everything or not previous.devices or len(touched.paths) > _FEW:
+        return None
+    lists = places(subsystem)
+    names: set[str] = set()
+    for path in touched.paths:
+        if path in lists:
+            return None
+        if path.startswith("/sys/"):
+            names.add(path.rpartition("/")[2])
+            below = f"{path}/"
+            names.update(device.name for device in previous.devices if device.directory.startswith(below))
+    return frozenset(names) or None

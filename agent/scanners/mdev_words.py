@@ -1,0 +1,26 @@
+"""Words of a mediated device (Documentation/driver-api/vfio-mediated-device.rst)."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent, Kind, Value
+from agent.scanners.pci_words import iommu_of
+from agent.scanners.words import Relation, Sight, Thing, Word, table
+
+
+def _type(sight: Sight, thing: Thing) -> Value | Absent:
+    """The type by the name that its driver gives it, blanks as `_`; where it gives none, by its directory's name."""
+    real = sight.root.device(f"{thing.directory}/mdev_type")
+    if isinstance(real, Absent):
+        return real
+    sight.places.add(real)
+    name = sight.text(f"{real}/name")
+    said = name if isinstance(name, str) and name else real.rpartition("/")[2]
+    return "_".join(said.split())
+
+
+MDEV = table(
+    "mdev",
+    Word("uuid", Kind.TEXT, "its UUID", "the directory's name", lambda _, thing: thing.name),
+    Word("type", Kind.TEXT, "its type by name, blanks as _", "mdev_type", _type),
+    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", iommu_of),
+)

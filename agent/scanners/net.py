@@ -1,0 +1,26 @@
+"""Source `net`: every network interface of the host, of hardware or not."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent
+from agent.scanners.net_words import NET
+from agent.scanners.position import seat
+from agent.scanners.subsystem import of
+from agent.scanners.words import Sight
+
+KIND = "net"
+DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-net", "{name}-net")
+TABLE = NET
+
+
+def _place(sight: Sight, directory: str, name: str) -> str:
+    """Of hardware its place and the port there, as udev renames it once or twice; of others the name."""
+    sits = seat(sight, directory)
+    if not sits:
+        return name
+    named = sight.text(f"{directory}/phys_port_name")
+    port = named if isinstance(named, str) and named else sight.text(f"{directory}/dev_port")
+    return sits if isinstance(port, Absent) or port in {"", "0", "p0"} else f"{sits}/{port}"
+
+
+scan, concerns, same, directories = of(KIND, "net", _place)

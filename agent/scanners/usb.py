@@ -1,0 +1,35 @@
+"""Source `usb`: every USB device; no hub, root hub or interface."""
+
+from __future__ import annotations
+
+from agent.core.value import Absent
+from agent.scanners.position import position
+from agent.scanners.subsystem import of
+from agent.scanners.usb_words import USB
+from agent.scanners.words import Sight
+
+KIND = "usb"
+DEFAULT_IDS: tuple[str, ...] = ("{vendor}:{product}-{serial}", "{vendor}:{product}@{port}")
+TABLE = USB
+
+_HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
+
+
+def _wanted(sight: Sight, directory: str, name: str) -> bool:
+    if ":" in name or not name[:1].isdecimal():  # an interface; usbN, the hub that is the host's controller
+        return False
+    return sight.text(f"{directory}/bDeviceClass") != _HUB
+
+
+def _place(sight: Sight, directory: str, name: str) -> str:
+    """The ports on the way from the controller. One controller has two buses, with ports of the same numbers."""
+    sits = position(sight, directory)
+    if not sits:
+        return name
+    bus = next((part for part in directory.split("/") if part.startswith("usb") and part[3:].isdecimal()), "")
+    version = sight.text(f"{directory.partition(f'/{bus}/')[0]}/{bus}/version") if bus else ""
+    fast = not isinstance(version, Absent) and version.startswith("3")
+    return f"{sits}/usb3" if fast else sits
+
+
+scan, concerns, same, directories = of(KIND, "usb", _place, _wanted)

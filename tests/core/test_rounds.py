@@ -1,0 +1,30 @@
+"""When sources are looked at again that say how often."""
+
+from math import inf
+
+from agent.core.resource import Source
+from agent.core.rounds import Rounds
+from tests.core.building import spec
+
+A, B = Source("pci"), Source("usb")
+
+
+def test_each_source_has_its_own_time_and_the_more_frequent_entry_counts():
+    specs = [spec(source=A, every=5.0), spec(source=A, every=2.0), spec(source=A), spec(source=B, every=3.0)]
+    rounds = Rounds()
+    assert rounds.due(specs, 100.0) == frozenset()
+    assert rounds.next_at == 102.0
+    assert rounds.due(specs, 102.0) == {A}
+    assert rounds.due(specs, 102.5) == frozenset()
+    assert rounds.next_at == 103.0
+    assert rounds.due(specs, 104.0) == {A, B}
+    assert rounds.next_at == 106.0
+
+
+def test_other_entries_have_other_times():
+    rounds = Rounds()
+    rounds.due([spec(source=A, every=60.0)], 0.0)
+    assert rounds.due([spec(source=A, every=1.0)], 10.0) == frozenset()
+    assert rounds.next_at == 11.0
+    assert rounds.due([spec(source=B)], 12.0) == frozenset()
+    assert rounds.next_at == inf
