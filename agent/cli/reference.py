@@ -39,7 +39,7 @@ def page() -> str:
         "A relation leads to another thing, whose words follow behind a dot: `pf.netdev.name`. Besides these any udev",
         "property is a word, `udev.ID_MODEL`, and any file is one by its path: `./index` is in the device's own",
         "directory below /sys, `pf/sriov_numvfs` in that of a relation; a glob in a path makes a list.",
-        "Devices of the sources `{ subsystem = … }`, `{ dir = … }` and `{ fixed = … }` have the words of every host device.",
+        "Devices of the sources `{ subsystem = … }`, `{ dir = … }` and `{ fixed = … }` have the words of every device.",
     ]
     for name, table in tables.items():
         lines += [

@@ -22,6 +22,7 @@ _DEALT_WORDS = {
     "devnum": "at each plug",
     "group": "at each boot",
 }
+_DEALT_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
 
@@ -92,7 +93,7 @@ def _warn(one: Phrase, scope: Scope) -> None:
     source = scope.source
     if source is None:
         return
-    numbered = source.kind == "subsystem" or dealt_pattern(source) is not None
+    numbered = source.kind in _DEALT_NAMES or dealt_pattern(source) is not None
     for slot in one.text.slots:
         relation, _, word = slot.word.rpartition(".")
         when = _DEALT_WORDS.get(word)

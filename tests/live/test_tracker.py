@@ -49,6 +49,16 @@ async def tracking(tree, specs=(NICS,), every=3600.0):
         await asyncio.wait([running])
 
 
+async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come(tree):
+    tree.file("/proc/driver/acme/0/state", "1")
+    cards = spec("example.com/nic", source=Source("dir", ("/proc/driver/acme/*",)), id=(parse("{name}"),), every=0.1)
+    async with tracking(tree, [cards]) as tracker:
+        await tracker.looked()
+        assert tracker.ids() == ["0"]
+        tree.file("/proc/driver/acme/1/state", "1")  # and no event says so
+        await tracker.until(lambda: tracker.ids() == ["0", "1"])
+
+
 async def test_the_sweep_comes_however_many_events_there_are(tree):
     tree.pci(ADDRESSES[0])
     async with tracking(tree, every=0.2) as tracker:
