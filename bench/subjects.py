@@ -25,6 +25,7 @@ watcher_dir = "{top}/w"
 pod_resources = "{top}/none.sock"
 [paths]
 state = "{top}/state"
+control = "{top}/control.sock"
 [look]
 every = "{every}"
 """

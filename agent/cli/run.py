@@ -1,7 +1,7 @@
 """Run the agent itself, in the foreground, until SIGTERM or SIGINT. systemd starts this.
 
-SIGHUP reads the configuration again and applies what differs. Files with errors are left out at the start; at a
-reload they keep everything as it was.
+SIGHUP, like `device-agent reload`, reads the configuration again and applies what differs. Files with errors are left
+out at the start; at a reload they keep everything as it was.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import logging
 import os
 import signal
 import sys
-import time
 
 import uvloop
 
+from agent import control
 from agent.app import Agent, AlreadyRunning
-from agent.config.finding import Severity, render
+from agent.commands import commands
+from agent.config.finding import Severity
 from agent.config.load import Configuration, load
-from agent.host import systemd
+from agent.configured import Configured, say
 from agent.host.root import Root
 
 FAILED = 1
@@ -41,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == "agent.toml" for f in configuration.findings):
-        say(configuration)
+        say(configuration.findings)
         return UNUSABLE
-    say(configuration)
+    say(configuration.findings)
     state = arguments.state or configuration.settings.paths.state
     code = 0
     try:
@@ -60,49 +61,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _serve(configuration: Configuration, directory: str, root: Root, state: str, early: list[int]) -> None:
     agent = Agent(configuration, root, state)
+    configured = Configured(agent, directory)
     loop = asyncio.get_running_loop()
-    reloads = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
-    loop.add_signal_handler(signal.SIGHUP, reloads.set)
+    loop.add_signal_handler(signal.SIGHUP, configured.ask)
     if early:  # the files may have been read before it
-        reloads.set()
+        configured.ask()
     async with asyncio.TaskGroup() as tasks:
-        reloading = tasks.create_task(_reload_when(reloads, agent, directory))
+        works = (
+            tasks.create_task(configured.run()),
+            tasks.create_task(control.serve(agent.settings.paths.control, commands(configured))),
+        )
         await agent.run()
-        reloading.cancel()
-
-
-async def _reload_when(asked: asyncio.Event, agent: Agent, directory: str) -> None:
-    """Reload each time it is asked for; what is asked during one is done after it."""
-    while True:
-        await asked.wait()
-        await agent.status.told_ready.wait()  # systemd takes no RELOADING before READY
-        asked.clear()
-        systemd.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
-        configuration = await asyncio.to_thread(load, directory, in_force=agent.settings)
-        errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
-        say(configuration)
-        resources = agent.settings.paths.resources
-        if agent.configuration.resources and not await asyncio.to_thread(os.path.isdir, resources):
-            # A configuration that is being put in place, or lost: nothing is taken from anybody for that.
-            log.error("configuration: refused, %s stays: %s is not there", agent.configuration.digest, resources)
-            agent.status.say(f"reload refused ({resources} is not there), {agent.configuration.digest} in force")
-        elif errors:
-            notice = f"reload refused ({len(errors)} errors), {agent.configuration.digest} in force"
-            log.error("configuration: refused, %s stays: %d errors", agent.configuration.digest, len(errors))
-            agent.status.say(notice)
-        else:
-            await agent.reload(configuration)
-            agent.status.say("")
-        systemd.notify(READY=1)
-
-
-def say(configuration: Configuration) -> None:
-    """Log what is to be said of a configuration; each finding as `check` prints it."""
-    for finding in configuration.findings:
-        level = logging.ERROR if finding.severity is Severity.ERROR else logging.WARNING
-        log.log(level, "%s", render(finding))
+        for work in works:
+            work.cancel()
 
 
 def log_to_stderr(level: str) -> None:

@@ -230,9 +230,7 @@ _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 # What the agent does not do yet: another value than the default is refused, never ignored.
 _LATER = frozenset(
     {
-        ("paths", "control"),
         ("paths", "devinfo"),
-        ("reload", "watch"),
         ("metrics", "listen"),
         ("metrics", "max_devices"),
     }

@@ -56,12 +56,14 @@ class PathWatch:
         changed: called with paths: what came, went, was renamed or got other permissions (under the directory's
             wanted name and its canonical one), or a wanted directory itself when it is another than before; and
             whether events were lost, so that anything may have changed.
+        written: also what was written to; of nodes below /dev that would be every use.
     """
 
-    def __init__(self, root: Root, changed: Callable[[frozenset[str], bool], None]) -> None:
+    def __init__(self, root: Root, changed: Callable[[frozenset[str], bool], None], *, written: bool = False) -> None:
         self.faults: Mapping[str, str] = {}  # wanted directories that cannot be watched, and why
         self._root = root
         self._changed = changed
+        self._mask = _MASK | flags.CLOSE_WRITE if written else _MASK
         self._wanted: frozenset[str] = frozenset()
         self._watched: dict[int, _Watched] = {}
         self._inotify: inotify_simple.INotify | None = None
@@ -144,7 +146,7 @@ class PathWatch:
         while True:
             path = "/" + "/".join(here)
             try:
-                number = inotify.add_watch(f"{self._root.prefix}{path}", _MASK)
+                number = inotify.add_watch(f"{self._root.prefix}{path}", self._mask)
             except (FileNotFoundError, NotADirectoryError):
                 return
             found = watched.setdefault(number, _Watched(path))

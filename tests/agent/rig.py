@@ -59,6 +59,7 @@ class Rig:
         self.top = Path(top)
         self.dp, self.watched, self.pods = (self.top / part for part in ("k/dp", "k/reg", "k/pr"))
         self.etc, self.state = self.top / "etc", self.top / "state"
+        self.control = self.top / "run/control.sock"
         (self.etc / "resources.d").mkdir(parents=True)
         self.tree = Tree(self.top / "m")
         self.settings()
@@ -83,6 +84,7 @@ class Rig:
         (self.etc / "agent.toml").write_text(
             f'[kubelet]\ndir = "{self.dp}"\nwatcher_dir = "{self.watched}"\n'
             f'pod_resources = "{self.pods}/kubelet.sock"\n{kubelet}\n[paths]\nstate = "{self.state}"\n'
+            f'control = "{self.control}"\n'
             f"[look]\n{look}\n{more}"
         )
 

@@ -1,0 +1,58 @@
+"""Apply the configuration by difference: resources that did not change keep their sockets, streams and pods.
+
+Asks the running agent, as root. With an error in the configuration nothing changes. --dry-run says what would happen.
+Exit code 0: done, or would be. 1: refused. 3: no agent is running. 5: no permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from agent.cli.asking import asked
+from agent.cli.terminal import Terminal
+from agent.control import Answer
+from agent.core.printable import escape
+
+_NOTES = {
+    "unchanged": "streams kept",
+    "changed": "for grants from now on",
+    "added": "registered as soon as they are listed",
+    "removed": "what pods hold stays listed, Unhealthy, until they end",
+}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The flags of `reload`."""
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print what came of it."""
+    answer = asked("reload", arguments.config, {"do": "reload", "dry_run": arguments.dry_run})
+    if isinstance(answer, int):
+        return answer
+    if arguments.output == "json":
+        print(json.dumps(answer, indent=1))
+    else:
+        terminal = Terminal.of(sys.stdout, colour=arguments.color)
+        print(terminal.text("\n".join(_lines(answer, dry=arguments.dry_run))))
+    return 1 if answer["refused"] else 0
+
+
+def _lines(answer: Answer, *, dry: bool) -> list[str]:
+    lines = [finding["text"] for finding in answer["findings"]]
+    before, after = answer["before"], answer["after"]
+    if answer["refused"]:
+        would = "would be refused" if dry else "refused"
+        return [*lines, f"{would}: {escape(answer['refused'])}. {before} stays in force, all resources unchanged."]
+    for how, names in answer["resources"].items():
+        if names:
+            lines.append(f"{how:9}  {len(names):3}  {' '.join(names)}   ({_NOTES[how]})")
+    if dry:
+        return [*lines, f"configuration {before} → {after} would be applied; nothing was changed"]
+    milliseconds = answer["seconds"] * 1000
+    if before == after:
+        return [*lines, f"configuration {before} is in force as it was, read again in {milliseconds:.0f} ms"]
+    return [*lines, f"configuration {before} → {after} in {milliseconds:.0f} ms"]

@@ -1,0 +1,237 @@
+"""Asking a running agent over its control socket, and having its configuration follow the files."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent import control
+from tests.agent.process import running
+from tests.agent.rig import BAR, FOO, entry
+from tests.cli.conftest import device_agent
+
+BAZ = "example.com/baz"
+
+
+@pytest.fixture
+async def node(rig):
+    rig.plug("foo0", "bar0", "baz0")
+    rig.serve(FOO, BAR)
+    return rig
+
+
+async def command(node, *words):
+    return await asyncio.to_thread(device_agent, *words, "--config", str(node.etc))
+
+
+async def listening(node, process):
+    await node.until(lambda: process.said("READY"))
+    await node.until(node.control.exists)
+
+
+async def test_reload_applies_the_difference_and_says_it(node):
+    await node.kubelet.start()
+    async with running(node) as process:
+        await listening(node, process)
+        await node.streaming(FOO, BAR)
+        node.serve(FOO, BAZ)
+        rehearsed = await command(node, "reload", "--dry-run")
+        assert (rehearsed.returncode, rehearsed.stderr) == (0, "")
+        assert "would be applied; nothing was changed" in rehearsed.stdout
+        assert node.kubelet.streams(BAR) == 1
+        done = await command(node, "reload")
+        assert done.returncode == 0, done.stderr
+        how = {line.split()[0]: line.split()[1:3] for line in done.stdout.splitlines()}
+        assert how["unchanged"] == ["1", FOO]
+        assert how["added"] == ["1", BAZ]
+        assert how["removed"] == ["1", BAR]
+        await node.streaming(FOO, BAZ)
+        assert node.kubelet.events.count("stream_ended") <= 1
+        again = await command(node, "reload", "-o", "json")
+        said = json.loads(again.stdout)
+        assert said["before"] == said["after"]
+        assert said["resources"] == {"unchanged": [FOO, BAZ], "changed": [], "added": [], "removed": []}
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+    assert not node.control.exists()
+    gone = await command(node, "reload")
+    assert (gone.returncode, gone.stdout) == (3, "")
+    assert "no agent is running" in gone.stderr
+
+
+async def test_reload_with_an_error_changes_nothing_and_shows_it(node):
+    await node.kubelet.start()
+    async with running(node) as process:
+        await listening(node, process)
+        await node.streaming(FOO, BAR)
+        node.serve(entry(FOO, "replicas = 0"))
+        for words in (("--dry-run",), ()):
+            done = await command(node, "reload", *words)
+            assert done.returncode == 1
+            assert "10.toml:4:12: error[type]" in done.stdout
+            assert "stays in force, all resources unchanged" in done.stdout
+        assert node.kubelet.streams(BAR) == 1
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+async def test_many_ask_at_once(node):
+    async with running(node) as process:
+        await listening(node, process)
+        answers = await asyncio.gather(
+            *(asyncio.to_thread(control.ask, str(node.control), {"do": "reload"}, 10.0) for _ in range(8))
+        )
+        assert {answer["refused"] for answer in answers} == {None}
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+async def test_the_files_are_followed_if_that_is_asked_for(node):
+    """However they are put there: written in place, renamed over, a link that is swapped."""
+    node.settings("[reload]\nwatch = true\n")
+    await node.kubelet.start()
+    async with running(node) as process:
+        await listening(node, process)
+        await node.streaming(FOO, BAR)
+        node.serve(FOO, BAR, BAZ)
+        await node.streaming(BAZ)
+        (node.etc / "new").write_text((node.etc / "resources.d/10.toml").read_text().replace(BAZ, "example.com/qux"))
+        os.rename(node.etc / "new", node.etc / "resources.d/10.toml")
+        await node.streaming("example.com/qux")
+        os.rename(node.etc / "resources.d", node.etc / "v1")
+        (node.etc / "v2").mkdir()
+        (node.etc / "v2/10.toml").write_text(entry(FOO) + entry("example.com/swapped", nodes="/dev/baz0"))
+        os.symlink("v2", node.etc / "resources.d")
+        await node.streaming(FOO, "example.com/swapped")
+        node.serve(entry(FOO, "replicas = 0"))
+        await node.until(lambda: "1 error" in process.log)
+        assert node.kubelet.streams(FOO) == 1
+        node.serve(FOO)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+    assert "Traceback" not in process.log
+
+
+async def test_a_touched_file_is_no_news(node):
+    node.settings("[reload]\nwatch = true\n")
+    await node.kubelet.start()
+    async with running(node) as process:
+        await listening(node, process)
+        await node.streaming(FOO, BAR)
+        os.utime(node.etc / "resources.d/10.toml")
+        (node.etc / "resources.d/.10.toml.swp").write_text("x")
+        node.serve(FOO, BAR, BAZ)
+        await node.streaming(BAZ)
+        assert len(process.said("RELOADING")) == 1
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
+@pytest.fixture
+async def served(tmp_path):
+    """A control socket that echoes; its path."""
+    path = str(tmp_path / "run/control.sock")
+
+    async def echo(request):
+        return {"said": request}
+
+    async def slow(request):
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(control.serve(path, {"echo": echo, "slow": slow}))
+    await until(lambda: there(path))
+    yield path
+    task.cancel()
+    await asyncio.wait([task])
+    assert not there(path)
+
+
+def there(path):
+    return Path(path).exists()
+
+
+async def until(holds):
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
+            await asyncio.sleep(0.01)
+
+
+async def asked(path, data, *, close=False):
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(data)
+    if close:
+        writer.write_eof()
+    try:
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+    except ConnectionError:
+        answer = b""
+    writer.close()
+    return json.loads(answer) if answer else None
+
+
+async def test_a_request_is_one_line_of_json(served):
+    assert await asked(served, b'{"do": "echo", "x": 1}\n') == {"said": {"do": "echo", "x": 1}}
+    assert await asked(served, b'{"do": "echo"}', close=True) == {"said": {"do": "echo"}}
+    assert await asked(served, b"{\n") == {"error": "no JSON"}
+    assert await asked(served, b"[1]\n") == {"error": "no JSON object"}
+    assert await asked(served, b"[" * 60000 + b"\n") == {"error": "no JSON"}
+    assert await asked(served, b"", close=True) == {"error": "no JSON"}
+    assert await asked(served, b'{"do": "\\u001b"}\n') == {"error": "this agent cannot \\x1b; it can echo, slow"}
+    assert await asked(served, b"x" * 100_000 + b"\n") is None
+
+
+async def test_the_socket_is_its_owners_alone(served):
+    assert stat.S_IMODE(os.stat(served).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(os.path.dirname(served)).st_mode) == 0o700
+
+
+async def test_clients_that_hang_take_nothing_from_others(served):
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(control.MOST - 2)]
+    hanging[0][1].write(b'{"do": "slow"}\n')
+    assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
+    more = [await asyncio.open_unix_connection(served) for _ in range(2)]
+    assert await asked(served, b'{"do": "echo"}\n') is None  # one too many is sent away at once
+    for _, writer in (*hanging, *more):
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tmp_path, caplog):
+    path = str(tmp_path / "control.sock")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    bound = control._bind(path)
+    bound.listen()
+    await control.serve(path, {})
+    assert "Address already in use" in caplog.text
+    assert there(path)
+    bound.close()
+
+
+async def test_where_no_socket_can_be_the_agent_serves_all_the_same(node):
+    node.control.parent.write_text("a file")
+    await node.kubelet.start()
+    async with running(node) as process:
+        await node.streaming(FOO, BAR)
+        await node.until(lambda: "cannot be used" in process.log)
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+    assert "Traceback" not in process.log
+
+
+async def test_who_may_not_ask_is_told(node):
+    async with running(node) as process:
+        await listening(node, process)
+        if os.getuid():
+            pytest.skip("only root can be somebody else")
+        for directory in (node.top, node.control.parent):
+            directory.chmod(0o711)
+        done = await asyncio.to_thread(device_agent, "reload", "--config", str(node.etc), nobody=True)
+        assert (done.returncode, done.stdout) == (5, "")
+        assert "permission denied" in done.stderr
