@@ -81,7 +81,6 @@ def test_every_kind_of_value():
         ("metrics.max_devices = -1", 23, "-1", "type", ""),
         ("metrics.listen = '127.0.0.1:9460'", 18, "'127.0.0.1:9460'", "not-supported-yet", ""),
         ("metrics.max_devices = 0", 23, "0", "not-supported-yet", ""),
-        ("paths.cdi = []", 13, "[]", "not-supported-yet", ""),
         ("log.level = 'warn'", 13, "'warn'", "type", 'write "debug"'),
     ],
 )
