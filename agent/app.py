@@ -95,7 +95,7 @@ class Agent:
             UDEV_CONTROL,
         )
         self._kubelet, watcher, self._udev = self._sockets.all
-        self._nodes = PathWatch(root, self._paths_changed)
+        self._nodes = PathWatch(root, self._paths_changed, written=True)
         self._claim = Claim(settings.kubelet.dir)
         self._offering = Offering(
             self.registry,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from agent.config import names
+from agent.config.cdi import compile_cdi
 from agent.config.clauses import compile_clause
 from agent.config.finding import Finding
-from agent.config.give import compile_env, compile_nodes
+from agent.config.give import compile_nodes
 from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
+from agent.config.mounts import compile_mounts
 from agent.config.options import compile_options
+from agent.config.sayings import compile_annotations, compile_env
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
 from agent.config.shelf import Sentence
@@ -68,7 +71,10 @@ def _compile(
     match = tree.branch("match")
     give = tree.branch("give")
     nodes = compile_nodes(give, scope)
+    mounts = compile_mounts(give, scope)
     env = compile_env(give, scope, name)
+    annotations = compile_annotations(give, scope)
+    cdi = compile_cdi(give, scope)
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _exclude(tree.branch("exclude"), scope)
     own_registration = _registration(tree.leaf("registration"), scope)
@@ -90,6 +96,9 @@ def _compile(
         registration=own_registration or registration,
         own=own,
         every=every,
+        mounts=mounts,
+        annotations=annotations,
+        cdi=cdi,
     )
 
 

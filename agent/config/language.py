@@ -24,7 +24,7 @@ _COMMON = _keys(
     "adds_to expect let join wait group slots limit moves_into_pod"
     " gate health topology prefer links prepare prestart probe",
 )
-_GIVEN = _keys("nodes env", "mounts annotations cdi vfio rdma")
+_GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
 _VARIABLE = _keys("value name join", "json key when")
 _PROGRAM = _keys("", "run timeout when optional")
 
@@ -51,10 +51,10 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "options": ("an option", _keys("about one_of some_of type default value")),
         "give": ("give", MappingProxyType({**_GIVEN, "devinfo": LATER, "also": LATER})),
         "give.nodes": ("a node", _keys("path to permissions optional", "when")),
-        "give.mounts": ("a mount", _keys("", "path to read_only optional when")),
+        "give.mounts": ("a mount", _keys("path to read_only optional", "when")),
         "give.env": ("a variable", _VARIABLE),
         "give.annotations": ("an annotation", _VARIABLE),
-        "give.cdi": ("a CDI device", _keys("", "name via unchecked when")),
+        "give.cdi": ("a CDI device", _keys("name via unchecked", "when")),
         "give.vfio": ("give.vfio", _keys("", "backend to noiommu permissions when")),
         "give.rdma": ("give.rdma", _keys("", "required optional permissions when")),
         "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": LATER})),

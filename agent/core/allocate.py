@@ -127,10 +127,9 @@ class _Draft:
                 if give.optional:
                     continue
                 raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
-            to = give.to.write_paths(fact) if give.to else None
-            if to is None or not isinstance(to, Absent):
-                for fit in there:
-                    self._add_mount(fit, give, to[0] if to else None)
+            for fit in there:
+                for container in _containers(give, fit, fact):
+                    self._add_mount(fit, give, container)
 
     def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
@@ -209,8 +208,7 @@ class _Draft:
         self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
         return container
 
-    def _add_mount(self, fit: Fit, give: MountGive, to: str | None) -> None:
-        container = fit.path if to is None else to + fit.path.rpartition("/")[2] if to.endswith("/") else to
+    def _add_mount(self, fit: Fit, give: MountGive, container: str) -> None:
         mount = GrantedMount(fit.real, container, give.read_only)
         earlier = self._mounts.get(container)
         if earlier is not None and earlier != mount:
@@ -252,6 +250,16 @@ def _said(give: EnvGive, words: GivingWords) -> Iterator[tuple[str, str]]:
         name, value = give.name.write(fact), give.value.write(fact)
         if not isinstance(name, Absent) and not isinstance(value, Absent):
             yield name, value
+
+
+def _containers(give: MountGive, fit: Fit, fact: Fact) -> Iterator[str]:
+    """Where a mount comes out in the container."""
+    if not give.to:
+        yield fit.path
+    for to in give.to:
+        paths = to.write_paths(fact)
+        for path in () if isinstance(paths, Absent) else paths:
+            yield path + fit.path.rpartition("/")[2] if path.endswith("/") else path
 
 
 def _described(mount: GrantedMount) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.core.cdi import is_name
 from agent.core.device import Device, HostDevice, Member, Node
 from agent.core.gather import Group
 from agent.core.group import Grouping
@@ -164,6 +165,6 @@ def _cdi_faults(gives: Sequence[CdiGive], fact: Fact, standing: Standing) -> Ite
             yield f"cdi {give.key}: {names.reason}"
             continue
         for name in names:
-            spec = name if give.unchecked else standing.cdi(name)
+            spec = name if give.unchecked and is_name(name) else standing.cdi(name)
             if isinstance(spec, Absent):
                 yield f"{name} {spec.reason}"

@@ -47,12 +47,12 @@ class NodeGive:
 @dataclass(frozen=True, slots=True)
 class MountGive:
     """`give.mounts.NAME`: files and directories of the host. `path` may be a glob; a `to` that ends in `/` keeps names,
-    and without a `to` each comes out where it is on the host.
+    and without any each comes out where it is on the host.
     """
 
     name: str
     path: Text
-    to: Text | None
+    to: tuple[Text, ...]
     read_only: bool
     optional: bool
     origin: Origin
@@ -143,7 +143,7 @@ class ResourceSpec:
     def giving_words(self) -> frozenset[str]:
         """The words of the host that what it gives mentions: what is read anew for each grant."""
         texts = [text for node in self.nodes for text in (node.path, *node.to)]
-        texts += [text for mount in self.mounts for text in (mount.path, mount.to) if text is not None]
+        texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
         texts += [text for saying in (*self.env, *self.annotations) for text in (saying.name, saying.value)]
         texts += [item.name for item in self.cdi]
         words = {slot.word for text in texts for slot in text.slots}

@@ -33,7 +33,10 @@ _MASK = (
     | flags.MOVE_SELF
     | flags.ONLYDIR
 )
+# Below /dev that would be every use of a device.
+_WRITTEN = flags.CLOSE_WRITE | flags.ONLYDIR | flags.MASK_ADD
 _GONE = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.IGNORED
+_MOVED = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
 _SYSCTLS = {errno.EMFILE: "fs.inotify.max_user_instances", errno.ENOSPC: "fs.inotify.max_user_watches"}
 
 log = logging.getLogger(__name__)
@@ -56,12 +59,13 @@ class PathWatch:
         changed: called with paths: what came, went, was renamed or got other permissions (under the directory's
             wanted name and its canonical one), or a wanted directory itself when it is another than before; and
             whether events were lost, so that anything may have changed.
-        written: also what was written to; of nodes below /dev that would be every use.
+        written: also what was written to, but below /dev, where that would be every use of a device.
     """
 
     def __init__(self, root: Root, changed: Callable[[frozenset[str], bool], None], *, written: bool = False) -> None:
         self.faults: Mapping[str, str] = {}  # wanted directories that cannot be watched, and why
         self._root = root
+        self._written = written
         self._changed = changed
         self._mask = _MASK | flags.CLOSE_WRITE if written else _MASK
         self._wanted: frozenset[str] = frozenset()
@@ -146,8 +150,7 @@ class PathWatch:
         while True:
             path = "/" + "/".join(here)
             try:
-                number = inotify.add_watch(f"{self._root.prefix}{path}", self._mask)
-            except (FileNotFoundError, NotADirectoryError):
+theirs            except (FileNotFoundError, NotADirectoryError):
                 return
             found = watched.setdefault(number, _Watched(path))
             while parts and parts[-1] in {"", ".", ".."}:
@@ -157,6 +160,8 @@ class PathWatch:
                 continue
             if not parts:
                 found.wanted.add(wanted)
+                if self._written and not f"{path}/".startswith("/dev/"):
+                    inotify.add_watch(f"{self._root.prefix}{path}", _WRITTEN)
                 return
             name = parts.pop()
             found.ways.add(name)
@@ -189,7 +194,7 @@ class PathWatch:
             watched = self._watched.get(event.wd)
             if watched is None:
                 continue
-            walk_again |= bool(event.mask & _GONE) or (event.name in watched.ways and not event.mask & flags.ATTRIB)
+            walk_again |= bool(event.mask & _GONE) or (event.name in watched.ways and bool(event.mask & _MOVED))
             if watched.wanted:
                 changed.update(f"{path}/{event.name}".rstrip("/") for path in (watched.path, *watched.wanted))
         if walk_again:

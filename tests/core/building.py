@@ -31,8 +31,9 @@ def env(name, value, join=None):
     return EnvGive(name, parse(name), parse(value), join, HERE)
 
 
-def mount(name, path, to=None, read_only=False, optional=False):
-    return MountGive(name, parse(path), None if to is None else parse(to), read_only, optional, HERE)
+def mount(name, path, to=(), read_only=False, optional=False):
+    targets = to if isinstance(to, tuple) else (to,)
+    return MountGive(name, parse(path), tuple(map(parse, targets)), read_only, optional, HERE)
 
 
 def cdi(name, via="field", unchecked=False):

@@ -256,8 +256,9 @@ LIBRARIES = {"/lib/x*": [("/lib/x.so", "/lib/x.so.1"), ("/lib/x2.so", "/lib/x2.s
 @pytest.mark.parametrize(
     ("path", "to", "containers"),
     [
-        ("/lib/x*", None, ["/lib/x.so", "/lib/x2.so"]),
+        ("/lib/x*", (), ["/lib/x.so", "/lib/x2.so"]),
         ("/lib/x*", "/opt/", ["/opt/x.so", "/opt/x2.so"]),
+        ("/lib/x*", ("/opt/{id}/", "/opt/{gone}/"), ["/opt/d/x.so", "/opt/d/x2.so"]),
     ],
 )
 def test_mounts_by_their_canonical_paths(path, to, containers):
@@ -266,6 +267,12 @@ def test_mounts_by_their_canonical_paths(path, to, containers):
         ("/lib/x.so.1", containers[0], True),
         ("/lib/x2.so", containers[1], True),
     ]
+
+
+def test_several_places_for_one_mount():
+    entry = spec(mounts=(mount("lib", "/lib/x*", ("/a/", "/b/")),))
+    grant = allocate(entry, ["d"], [holding("d", {}, LIBRARIES)], 1)
+    assert {one.container for one in grant.mounts} == {"/a/x.so", "/a/x2.so", "/b/x.so", "/b/x2.so"}
 
 
 def test_a_mount_of_each_device_and_one_that_all_share():

@@ -324,5 +324,6 @@ def test_a_cdi_name_in_no_spec_is_a_fault_that_says_where_it_was_looked_for():
     assert "/etc/cdi/" in seen.consulted
     assert one_giving(reader, cdi=(cdi("a.com/gpu={serial}", unchecked=True),)).candidate.fault == ""
     assert one_giving(reader, cdi=(cdi("a.com/gpu=8"),)).candidate.fault == ""
+    assert one_giving(reader, cdi=(cdi("a.com/gpu=-{serial}", unchecked=True),)).candidate.fault != ""
     absent = one_giving(reader, cdi=(cdi("a.com/gpu={uuid}", unchecked=True),)).candidate
     assert absent.fault == "cdi a.com/gpu={uuid}: uuid: no such file"

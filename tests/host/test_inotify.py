@@ -17,12 +17,14 @@ class Heard:
 
     def __init__(self):
         self.paths = set()
+        self.told = set()
         self.calls = 0
         self.overflowed = asyncio.Event()
         self._told = asyncio.Event()
 
     def __call__(self, paths, overflow):
         self.paths |= paths
+        self.told |= paths
         self.calls += 1
         if overflow:
             self.overflowed.set()
@@ -59,6 +61,23 @@ def test_what_comes_goes_moves_and_changes_is_told(tree, play):
             tree.at("/dev/b").unlink()
             await heard.of("/dev/b")
             assert not watch.faults
+
+    play(scene())
+
+
+def test_what_is_written_is_told_but_not_below_dev(tree, play):
+    async def scene():
+        heard = Heard()
+        for path in ("/dev/a", "/etc/cdi/a", "/etc/cdi/below/x"):
+            tree.file(path, "1")
+        async with PathWatch(tree.root, heard, written=True) as watch:
+            for wanted in ({"/etc/cdi", "/dev"}, {"/etc/cdi", "/dev", "/etc/cdi/below"}):  # a way, and wanted itself
+                watch.watch(wanted)
+                tree.file("/dev/a", "2")
+                tree.file("/etc/cdi/a", "2")
+                await heard.of("/etc/cdi/a")
+                assert heard.told == {"/etc/cdi/a"}
+                heard.told.clear()
 
     play(scene())
 
