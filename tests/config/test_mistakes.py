@@ -167,7 +167,7 @@ ONE = [
     (
         NODE + "give.mounts.a = '/opt/{name}/**'",
         4,
-        31,
+        30,
         "**",
         "glob",
         'write "/opt/{name}/*", or a list with one pattern for each depth',
