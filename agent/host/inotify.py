@@ -33,7 +33,6 @@ _MASK = (
     | flags.MOVE_SELF
     | flags.ONLYDIR
 )
-# Below /dev that would be every use of a device.
 _WRITTEN = flags.CLOSE_WRITE | flags.ONLYDIR | flags.MASK_ADD
 _GONE = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.IGNORED
 _MOVED = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
@@ -67,7 +66,6 @@ class PathWatch:
         self._root = root
         self._written = written
         self._changed = changed
-        self._mask = _MASK | flags.CLOSE_WRITE if written else _MASK
         self._wanted: frozenset[str] = frozenset()
         self._watched: dict[int, _Watched] = {}
         self._inotify: inotify_simple.INotify | None = None
@@ -150,7 +148,8 @@ class PathWatch:
         while True:
             path = "/" + "/".join(here)
             try:
-theirs            except (FileNotFoundError, NotADirectoryError):
+                number = inotify.add_watch(f"{self._root.prefix}{path}", _MASK | flags.MASK_ADD)
+            except (FileNotFoundError, NotADirectoryError):
                 return
             found = watched.setdefault(number, _Watched(path))
             while parts and parts[-1] in {"", ".", ".."}:

@@ -81,12 +81,8 @@ def test_every_kind_of_value():
         ("metrics.max_devices = -1", 23, "-1", "type", ""),
         ("metrics.listen = '127.0.0.1:9460'", 18, "'127.0.0.1:9460'", "not-supported-yet", ""),
         ("metrics.max_devices = 0", 23, "0", "not-supported-yet", ""),
-<<<<<<< HEAD
-=======
-        ("paths.control = '/run/x.sock'", 17, "'/run/x.sock'", "not-supported-yet", ""),
         ("paths.cdi = '/etc/cdi'", 13, "'/etc/cdi'", "type", 'write ["/etc/cdi"]'),
         ("paths.cdi = ['etc/cdi']", 15, "etc/cdi", "path", 'write "/etc/cdi"'),
->>>>>>> f0e9c30 (Language: give.mounts, give.annotations and give.cdi; paths.cdi)
         ("log.level = 'warn'", 13, "'warn'", "type", 'write "debug"'),
     ],
 )
