@@ -96,8 +96,7 @@ SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  
 
 # Operators of a test; `either` joins clauses and is no word either.
 OPERATORS = _keys(
-    "not like exists has",
-    "matching contains in at_least at_most has_all has_any any every none count",
+    "not like exists has matching contains in at_least at_most above below has_all has_any any every none count",
 )
 EITHER = "either"
 

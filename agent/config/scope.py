@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
@@ -34,12 +34,14 @@ _LATER = frozenset({"matched", "members"})
 class Known:
     """What is known of a word before any host is looked at.
 
-    many: it is a list. varies: it can differ between two devices of one container.
+    many: it is a list. varies: it can differ between two devices of one container. table: it is a many of things with
+    the words of that table.
     """
 
     kind: Kind
     many: bool = False
     varies: bool = True
+    table: str = ""
 
 
 # Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
@@ -54,6 +56,7 @@ class Scope:
     single: the source has one device at most, so that nothing can differ between two.
     given: the words `given.NAME`, filled as nodes are compiled.
     options: the words `options.NAME`.
+    table: the words are those of that table, and not those of the source.
     """
 
     source: Source | None
@@ -64,6 +67,7 @@ class Scope:
     findings: list[Finding]
     given: dict[str, Known] = field(default_factory=dict)
     options: dict[str, Known] = field(default_factory=dict)
+    table: str = ""
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -84,10 +88,11 @@ class Scope:
             return None
         if word.startswith("options."):
             return self._option(spot, word, mark)
-        if self.source is None:
+        kind = self.table or (self.source.kind if self.source else "")
+        if not kind:
             return ANYTHING
         try:
-            found = catalog.word(self.source.kind, word)
+            found = catalog.word(kind, word)
         except catalog.UnknownWord as unknown:
             if not self.words_known:
                 return ANYTHING
@@ -96,7 +101,18 @@ class Scope:
         except PatternError as error:
             self.error(spot.error("glob", error.message, error.write, mark=mark))
             return None
-        return Known(found.kind, found.many, varies=not self.single)
+        return Known(found.kind, found.many, not self.single, found.table)
+
+    def within(self, table: str) -> Scope:
+        """The scope of a clause on things of that table."""
+        return replace(self, table=table)
+
+    def has(self, word: str) -> bool:
+        """Whether there is such a word."""
+        try:
+            return bool(catalog.word(self.table or (self.source.kind if self.source else ""), word))
+        except (catalog.UnknownWord, KeyError):
+            return False
 
     def _giving(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         if word in GIVING:
@@ -129,9 +145,9 @@ class Scope:
             mark = Piece(mark.at + word.rfind(segment), len(segment))
         write = hint(segment, unknown.choices) or hint(segment, OPERATORS)
         if "/" not in word:
-            source = self.source.kind if self.source else ""
+            source = self.source.kind if self.source and not self.table else ""
             where = f"source {source}" if unknown.table == source else unknown.table
-            return spot.error("unknown-word", f"{where} has no word {segment}", write, mark=mark)
+            return spot.error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
         if word.startswith("/"):
             message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"
         else:

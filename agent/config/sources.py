@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from agent.config import durations
-from agent.config.clauses import pattern_of
 from agent.config.language import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
+from agent.config.operands import pattern_of
 from agent.config.paths import path_fault
 from agent.config.scope import Scope
 from agent.config.spot import Piece, Spot

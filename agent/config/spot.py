@@ -104,11 +104,11 @@ class Spot:
         )
 
     def _span(self, mark: Mark) -> Span:
-        """The value's span, or of a text on one line that has no escapes its content or a piece of it."""
+        """The value's span, or of a text on one line without escapes its content or a piece of it."""
         span = self.document.value(self.path)
         written = self.document.written(self.path)
         plain = written[:1] in {'"', "'"} and written[:3] not in {'"""', "'''"}
-        if mark == "value" or not plain or "\\" in written or len(written) < 3:
+        if mark == "value" or not plain or (written[0] == '"' and "\\" in written) or len(written) < 3:
             return span
         piece = mark if isinstance(mark, Piece) else Piece(0, len(written) - 2)
         start = span.column + 1 + piece.at

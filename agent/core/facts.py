@@ -41,10 +41,10 @@ class Facts:
 
     __slots__ = ("_own", "_said", "device", "ends", "reader")
 
-    def __init__(self, spec: ResourceSpec, device: HostDevice, reader: Reader) -> None:
+    def __init__(self, spec: ResourceSpec | None, device: HostDevice, reader: Reader) -> None:
         self.device = device
         self.reader = reader
-        self._own: Mapping[str, Own] = spec.own
+        self._own: Mapping[str, Own] = spec.own if spec else {}
         self._said: dict[str, Value | Absent] = {}
         self.ends: dict[str, HostDevice] = {}
 
@@ -67,6 +67,16 @@ class Facts:
     def captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word; another of its patterns may have fitted."""
         return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
+
+    def each(self, word: str) -> tuple[Facts, ...] | Absent:
+        """What the words of its table say of each thing that a many leads to."""
+        found = self.things(word)
+        if isinstance(found, Absent):
+            return found
+        each = tuple(Facts(None, end, self.reader) for end in found)
+        for facts in each:
+            facts.ends = self.ends
+        return each
 
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""

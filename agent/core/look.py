@@ -10,18 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
-from agent.core.clause import Clause, Line, Origin, holds
+from agent.core.clause import Failing, Origin
 from agent.core.device import HostDevice
 from agent.core.facts import Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
 from agent.core.group import Grouping, ties
+from agent.core.logic import CAREFUL, Knowledge
 from agent.core.members import MemberFacts, alone
 from agent.core.resource import ResourceSpec, Source
 from agent.core.standing import Noted
-from agent.core.text import Fact
 from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
-from agent.core.value import Absent, Value, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,23 +187,24 @@ def _grouped(
     return now, renewed
 
 
-def judge(spec: ResourceSpec, fact: Fact) -> Refusal | None:
-    """The first clause of the entry that turns down the device of which `fact` tells, or none: it takes it."""
+def judge(spec: ResourceSpec, facts: Knowledge) -> Refusal | None:
+    """The first clause of the entry that turns down the device of which `facts` tell, or none: it takes it."""
     for clause in spec.exclude:
-        unread = _unreadable(clause, fact)
-        if unread is not None:
-            line, value = unread
-            if value.pending:
-                return _refusal(spec, line, _shown(value), undecided=True)
-            return _refusal(spec, line, f"could not be read ({value.reason}), so it stays excluded")
-        if clause.lines and clause.failing(fact) is None:
+        if not clause.lines:
+            continue
+        failed = clause.failing(facts, CAREFUL)
+        if failed is None:
             first = clause.lines[0]
-            return _refusal(spec, first, _shown(fact(first.word)))
-    failing = spec.match.failing(fact)
-    if failing is None:
-        return None
-    line, here = failing
-    return _refusal(spec, line, _shown(here), undecided=isinstance(here, Absent) and here.pending)
+            return _refusal(spec, Failing(first, first.here(facts, CAREFUL)))
+        if failed.doubt is None:
+            continue
+        if failed.doubt.pending:
+            return _refusal(spec, failed)
+        return _refusal(
+            spec, Failing(failed.statement, f"could not be read ({failed.doubt.reason}), so it stays excluded")
+        )
+    failed = spec.match.failing(facts)
+    return None if failed is None else _refusal(spec, failed)
 
 
 def _renewed(
@@ -275,33 +275,14 @@ def _part(spec: ResourceSpec, group: Grouping, facts: Facts) -> tuple[str, Refus
         failing = clause.failing(facts)
         if failing is None:
             return name, None
-        line, here = failing
-        undecided = isinstance(here, Absent) and here.pending
-        refusals.append(_refusal(spec, line, _shown(here), undecided=undecided))
-        if undecided:
+        refusals.append(_refusal(spec, failing))
+        if refusals[-1].undecided:
             break
     return "", refusals[-1] if refusals[-1].undecided else refusals[0]
 
 
-def _unreadable(clause: Clause, fact: Fact) -> tuple[Line, Absent] | None:
-    """A line of an exclusion that could not be read, or not yet, while no other line rules it out (rulings G.1)."""
-    doubt = None
-    for line in clause.lines:
-        value = fact(line.word)
-        if isinstance(value, Absent) and (value.unread or value.pending):
-            doubt = doubt or (line, value)
-        elif not holds(line.test, line.kind, value):
-            return None
-    return doubt
-
-
-def _refusal(spec: ResourceSpec, line: Line, here: str, *, undecided: bool = False) -> Refusal:
-    return Refusal(spec.name, line.address, line.written, here, line.origin, undecided)
-
-
-def _shown(value: Value | Absent) -> str:
-    if isinstance(value, Absent):
-        return f"absent ({value.reason})"
-    if isinstance(value, tuple):
-        return ", ".join(text_of(item) for item in value) or "empty"
-    return text_of(value)
+def _refusal(spec: ResourceSpec, failed: Failing) -> Refusal:
+    statement = failed.statement
+    return Refusal(
+        spec.name, statement.address, statement.written, failed.here, statement.origin, failed.doubt is not None
+    )

@@ -120,7 +120,7 @@ class ResourceSpec:
         mounts = [(mount.name, mount.path, mount.to, mount.read_only, mount.optional) for mount in self.mounts]
         said = [[(s.key, s.name, s.value, s.join) for s in sayings] for sayings in (self.env, self.annotations)]
         cdi = [(item.key, item.name, item.via, item.unchecked) for item in self.cdi]
-        clauses = [[(line.word, line.kind, line.test) for line in c.lines] for c in (self.match, *self.exclude)]
+        clauses = [clause.lines for clause in (self.match, *self.exclude)]
         given = (give, mounts, said, cdi)
         return (
             self.name,

@@ -24,10 +24,14 @@ __all__ = ["KINDS", "UnknownWord", "WordType", "default_ids", "listing", "watche
 
 @dataclass(frozen=True, slots=True)
 class WordType:
-    """What a word is before it is read; `many` is a list, for which there are list tests only."""
+    """What a word is before it is read; `many` is a list, for which there are list tests only.
+
+    table: it is several things, and this is the table of their words.
+    """
 
     kind: Kind
     many: bool
+    table: str = ""
 
 
 _READERS = {"catalog", "reading"}  # they read the catalog, so it cannot import them
@@ -43,14 +47,15 @@ KINDS: Mapping[str, Scanner] = _kinds()
 
 
 def word(kind: str, written: str) -> WordType:
-    """The type of a word or path of a source kind.
+    """The type of a word or path of a source kind, or of the things of a table.
 
     Raises:
         UnknownWord: it has none such.
         agent.core.pattern.PatternError: a glob in a path that is none.
     """
-    way = route.route(KINDS[kind].TABLE, written)
-    return WordType(way.kind, way.many)
+    way = route.route(KINDS[kind].TABLE if kind in KINDS else route.TABLES[kind], written)
+    things = way.many and way.word is None and not way.property and not way.path
+    return WordType(way.kind, way.many, way.relations[-1].table if things else "")
 
 
 def words(kind: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.clause import Equals, Exists
+from agent.core.operators import Equals, Exists
 from agent.core.resource import Source
 
 ENTRY = "resources.d/a.toml"

@@ -21,8 +21,6 @@ ONE = [
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     (PCI + "replicas = { by = 'x' }", 4, 14, "by", "not-supported-yet", ""),
     ('source = { node = "/dev/x{n:int}" }', 3, 26, "{n:int}", "not-supported-yet", ""),
-    (PCI + "match.vf_index = { in = '0-3' }", 4, 20, "in", "not-supported-yet", ""),
-    (PCI + "match.either.a = { driver = 'x' }", 4, 7, "either", "not-supported-yet", ""),
     (PCI + "match = { './{x}/y' = 'z' }", 4, 11, "'./{x}/y'", "not-supported-yet", ""),
     # Sources.
     ("source = 5", 3, 10, "5", "type", 'write "pci"'),
@@ -86,7 +84,7 @@ ONE = [
     ),
     (PCI + 'match.driver = { has = "x" }', 4, 18, "has", "type", 'write = "x"'),
     (PCI + "match.driver = { exists = 'yes' }", 4, 27, "'yes'", "type", ""),
-    (PCI + "match.class = { like = '02*' }", 4, 17, "like", "type", ""),
+    (PCI + "match.class = { like = '02*' }", 4, 17, "like", "type", 'write = "02"'),
     (PCI + "match.driver = { like = 3 }", 4, 25, "3", "type", 'write "3"'),
     (PCI + "match.driver = { like = 'a[' }", 4, 27, "[", "glob", None),
     (PCI + "match.driver = 'x{pf.driver}'", 4, 18, "{pf.driver}", "text", "compare two words by a join's on"),

@@ -3,9 +3,10 @@
 from agent.core import facts as core_facts
 from agent.core import look as core_look
 from agent.core.candidate import Candidate
-from agent.core.clause import Clause, Equals, Line, Origin
+from agent.core.clause import Clause, Line, Origin
 from agent.core.device import Device, Health, HostDevice, Node, Snapshot
 from agent.core.look import Listing, Look, Refusal, Sighting
+from agent.core.operators import Equals
 from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
 from agent.core.text import parse
 from agent.core.value import Absent, Kind
@@ -94,6 +95,32 @@ def snapshot(*devices, resource="example.com/a"):
 
 def judge(entry, device, reader):
     return core_look.judge(entry, core_facts.Facts(entry, device, reader))
+
+
+class Known:
+    """What is known of one thing, as a plain mapping; `things WORD` are those that a many leads to."""
+
+    def __init__(self, facts):
+        self.facts = facts
+
+    def __call__(self, word):
+        return self.facts.get(word, Absent("no such file"))
+
+    def __repr__(self):
+        return repr(self.facts)
+
+    def each(self, word):
+        return self(f"things {word}")
+
+    def filled_from(self, other):
+        """The same, what is absent taken from another."""
+        filled = {}
+        for word, value in self.facts.items():
+            if isinstance(value, tuple) and word.startswith("things"):
+                filled[word] = tuple(thing.filled_from(other) for thing in value)
+            else:
+                filled[word] = other(word) if isinstance(value, Absent) else value
+        return Known(filled)
 
 
 class Facts:

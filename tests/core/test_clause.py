@@ -1,67 +1,112 @@
 import pytest
 
-from agent.core.clause import AllOf, AnyOf, Equals, Exists, Has, Like, Not, holds
-from agent.core.pattern import parse
+from agent.core.clause import Either
+from agent.core.logic import CAREFUL, PLAIN, THREE_VALUED
+from agent.core.operators import AllOf, Equals, Exists, Not, Of, Things
 from agent.core.value import Absent, Kind
-from tests.core.building import clause, line
+from tests.core.building import HERE, Known, clause, line
 
 GONE = Absent("no such file")
-TTY = Like((parse("tty*"), parse("cu*")))
-
-
-@pytest.mark.parametrize(
-    ("test", "kind", "value", "expected"),
-    [
-        (Equals("a"), Kind.TEXT, "a", True),
-        (Equals("10de"), Kind.HEX, "010de", True),
-        (Equals("a"), Kind.TEXT, GONE, False),
-        (Equals("a"), Kind.TEXT, ("a",), False),
-        (Equals("a"), Kind.TEXT, (), False),
-        (TTY, Kind.TEXT, "cuau0", True),
-        (TTY, Kind.TEXT, "x", False),
-        (TTY, Kind.TEXT, GONE, False),
-        (Like((parse("4?"),)), Kind.INT, 42, True),
-        (Exists(True), Kind.TEXT, "", True),
-        (Exists(True), Kind.TEXT, GONE, False),
-        (Exists(True), Kind.TEXT, (), False),
-        (Exists(True), Kind.BOOL, False, True),
-        (Exists(False), Kind.TEXT, GONE, True),
-        (Exists(False), Kind.TEXT, (), True),
-        (Exists(False), Kind.TEXT, "x", False),
-        (Has("b"), Kind.TEXT, ("a", "b"), True),
-        (Has("c"), Kind.TEXT, ("a", "b"), False),
-        (Has("a"), Kind.TEXT, "a", False),
-        (Has("a"), Kind.TEXT, GONE, False),
-        (Not(Equals("a")), Kind.TEXT, "b", True),
-        (Not(Equals("a")), Kind.TEXT, "a", False),
-        (Not(Equals("a")), Kind.TEXT, GONE, True),
-        (Not(Has("a")), Kind.TEXT, GONE, True),
-        (Not(Exists(True)), Kind.TEXT, GONE, True),
-        (AnyOf((Equals("a"), TTY)), Kind.TEXT, "tty0", True),
-        (AnyOf((Equals("a"), TTY)), Kind.TEXT, "b", False),
-        (AnyOf((Equals("a"), TTY)), Kind.TEXT, GONE, False),
-        (AnyOf((Equals("a"), Not(TTY))), Kind.TEXT, GONE, True),
-        (AllOf((TTY, Not(Equals("tty0")))), Kind.TEXT, "tty1", True),
-        (AllOf((TTY, Not(Equals("tty0")))), Kind.TEXT, "tty0", False),
-        (AllOf((Not(TTY), Exists(True))), Kind.TEXT, GONE, False),
-    ],
-)
-def test_what_holds_of_what(test, kind, value, expected):
-    assert holds(test, kind, value) is expected
+PENDING = Absent("udev is not done", pending=True)
 
 
 def test_all_lines_of_a_clause_hold_or_the_first_that_does_not_is_told():
     both = clause(line("vendor", "10de", Kind.HEX), line("driver", "nvidia"))
-    facts = {"vendor": "10DE".lower(), "driver": "vfio-pci"}
-    assert both.failing(facts.__getitem__) == (both.lines[1], "vfio-pci")
+    facts = {"vendor": "10de", "driver": "vfio-pci"}
+    assert both.failing(Known(facts)) == (both.lines[1], "vfio-pci", None)
     facts["driver"] = "nvidia"
-    assert both.failing(facts.__getitem__) is None
-    assert both.failing(lambda word: GONE) == (both.lines[0], GONE)
+    assert both.failing(Known(facts)) is None
+    assert both.failing(Known({})) == (both.lines[0], "absent (no such file)", None)
 
 
 def test_an_empty_clause_holds():
-    assert clause().failing(lambda word: GONE) is None
+    assert clause().failing(Known({})) is None
+    assert clause().verdict(Known({}), THREE_VALUED) is True
+
+
+def test_a_line_that_fails_is_told_before_one_that_is_undecided():
+    both = clause(line("a", "x"), line("b", "y"))
+    assert both.failing(Known({"a": PENDING, "b": "y"})) == (both.lines[0], "absent (udev is not done)", PENDING)
+    assert both.failing(Known({"a": PENDING, "b": "z"})) == (both.lines[1], "z", None)
+    assert both.failing(Known({"a": GONE, "b": "y"}), THREE_VALUED) == (both.lines[0], "absent (no such file)", GONE)
 
 
 def test_an_origin_is_quoted_as_people_do():
     assert str(clause().origin) == "10-test.toml:1"
+
+
+CARD = clause(line("driver", "ice"), line("serial", None, test=Exists(True)), name="match.either.card")
+CABLE = clause(line("link", "ether"), name="match.either.cable")
+EITHER = Either("match.either", (CARD, CABLE), "{ … }", HERE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "here"),
+    [
+        ({"driver": "ice", "serial": "1"}, True, None),
+        ({"link": "ether"}, True, None),
+        ({"driver": "ixgbe", "link": "loopback"}, False, "card: driver is ixgbe; cable: link is loopback"),
+        ({"driver": "ice"}, False, "card: serial is absent (no such file); cable: link is absent (no such file)"),
+        ({"driver": PENDING, "serial": "1"}, None, None),
+    ],
+)
+def test_either_holds_if_an_alternative_does_and_tells_why_each_fails(facts, verdict, here):
+    known = Known(facts)
+    assert EITHER.verdict(known, PLAIN) is verdict
+    failed = clause(EITHER).failing(known)
+    if verdict is None:
+        assert failed.doubt is PENDING
+    elif not verdict:
+        assert failed == (EITHER, here, None)
+
+
+def ports(*states):
+    things = tuple(Known({} if state is None else {"state": state}) for state in states)
+    return Known({"ports": tuple(str(number) for number in range(1, len(states) + 1)), "things ports": things})
+
+
+@pytest.mark.parametrize(
+    ("of", "states", "here"),
+    [
+        (Of.ANY, ("down", "init"), "1: state is down; 2: state is init"),
+        (Of.EVERY, ("active", "init"), "2: state is init"),
+        (Of.EVERY, ("a", "b", "c", "d", "e"), "1: state is a; 2: state is b; 3: state is c; and 2 more"),
+        (Of.NONE, ("down", "active", "active"), "2; 3"),
+        (Of.ANY, (), "empty"),
+    ],
+)
+def test_of_several_things_those_are_told_that_speak_against_it(of, states, here):
+    inner = clause(line("state", "active"), name="match.ports.any")
+    test = AllOf((Exists(True), Things(of, "ports", inner)))
+    failed = clause(line("ports", None, test=test)).failing(ports(*states))
+    assert failed.here == here
+
+
+@pytest.mark.parametrize(
+    ("of", "states", "here"),
+    [
+        (Of.ANY, ("down", "active"), "2"),
+        (Of.EVERY, ("active", "active"), "1; 2"),
+        (Of.NONE, ("down", "init"), "1: state is down; 2: state is init"),
+        (Of.NONE, (), "empty"),
+    ],
+)
+def test_of_several_things_those_are_told_that_speak_for_it(of, states, here):
+    asked = line("ports", None, test=Things(of, "ports", clause(line("state", "active"))))
+    assert asked.verdict(ports(*states), PLAIN)
+    assert asked.here(ports(*states), PLAIN) == here
+
+
+def test_of_an_either_that_holds_those_are_told_that_do():
+    assert EITHER.here(Known({"link": "ether"}), PLAIN) == "cable"
+
+
+def test_what_could_not_be_read_inside_is_the_doubt():
+    unread = Absent("EIO", unread=True)
+    inner = clause(line("driver", "nvme"))
+    asked = clause(line("ports", None, test=Things(Of.ANY, "ports", inner)))
+    known = Known({"ports": ("1",), "things ports": (Known({"driver": unread}),)})
+    assert asked.failing(known, CAREFUL).doubt is unread
+    assert asked.failing(known).doubt is None
+    other = clause(line("ports", None, test=Not(Equals("x"))), line("a", "b"))
+    assert other.failing(Known({"ports": unread, "a": "b"}), CAREFUL).doubt is unread

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.clause import Equals, Exists, Not
 from agent.core.device import Fit, HostDevice
 from agent.core.look import Listing, look
+from agent.core.operators import Equals, Exists, Not
 from agent.core.resource import Source
 from agent.core.text import parse
 from agent.core.touched import EVERYTHING, Places, Touched

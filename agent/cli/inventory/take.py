@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from agent.core.assemble import assemble
 from agent.core.cdi import DIRECTORIES
-from agent.core.clause import holds
 from agent.core.device import Device, HostDevice
 from agent.core.facts import Facts
+from agent.core.logic import PLAIN
 from agent.core.look import Listing, Oddity, Refusal, judge, look
 from agent.core.pattern import literal
 from agent.core.resource import ResourceSpec, Source
@@ -146,7 +146,7 @@ def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, reader: H
 
 def _nearly(spec: ResourceSpec, found: _Found, key: str, reader: HostReader) -> bool:
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
-    holding = Facts(spec, found[spec.source][key], reader)
-    failing = sum(not holds(line.test, line.kind, holding(line.word)) for line in spec.match.lines)
-    excluding = sum(clause.failing(holding) is None for clause in spec.exclude)
+    facts = Facts(spec, found[spec.source][key], reader)
+    failing = sum(not line.verdict(facts, PLAIN) for line in spec.match.lines)
+    excluding = sum(clause.failing(facts) is None for clause in spec.exclude)
     return failing + excluding == 1 and len(spec.match.lines) > failing

@@ -1,0 +1,46 @@
+"""Ranges of numbers as text: `0-3,5,0x10-`."""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER = r"(?:0[xX])?[0-9a-fA-F]+"
+_RANGE = re.compile(rf"\s*(?P<low>{_NUMBER})\s*(?:(?P<dash>-)\s*(?P<high>{_NUMBER})?\s*)?")
+_DECIMAL = re.compile(r"[0-9]+|0[xX][0-9a-fA-F]+")
+
+
+class RangeError(ValueError):
+    """What is no range. `at` and `length` mark the piece, `write` says what to write instead."""
+
+    def __init__(self, message: str, at: int, length: int, write: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.length = length
+        self.write = write
+
+
+def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None], ...]:
+    """The ranges, ends included; None: open above. `hexadecimal`: digits are so without a prefix too.
+
+    Raises:
+        RangeError: a piece between commas is no number and no range, or is empty.
+    """
+    ranges: list[tuple[int, int | None]] = []
+    at = 0
+    for piece in text.split(","):
+        found = _RANGE.fullmatch(piece)
+        ends = [end for end in found.group("low", "high") if end] if found else []
+        if not ends or not (hexadecimal or all(_DECIMAL.fullmatch(end) for end in ends)) or len(piece) > 40:
+            raise RangeError(f'"{piece}" is no range of numbers', at, len(piece), _example(hexadecimal=hexadecimal))
+        low, *rest = (int(end, 16 if hexadecimal or end[:2] in {"0x", "0X"} else 10) for end in ends)
+        high = rest[0] if rest else None if found and found["dash"] else low
+        if high is not None and high < low:
+            raise RangeError(f'the range "{piece}" is empty', at, len(piece), f'write "{ends[1]}-{ends[0]}"')
+        ranges.append((low, high))
+        at += len(piece) + 1
+    return tuple(ranges)
+
+
+def _example(*, hexadecimal: bool) -> str:
+    return 'write for example "1572-158b"' if hexadecimal else 'write for example "0-3,5,8-"'
