@@ -1,0 +1,88 @@
+"""Trees from the device dumps that umockdev-record writes, and that people attach to bug reports.
+
+One paragraph for each device: `P:` its path below /sys, `N:` its node, `S:` a link below /dev, `E:` a property, `A:`
+and `H:` an attribute as text (with \\n) and in hexadecimal, `L:` an attribute that is a link.
+"""
+
+import os
+import re
+
+from tests.tree import Tree
+
+# Of these the kernel lists devices under /sys/bus; of the others under /sys/class.
+BUSES = {"acpi", "auxiliary", "cxl", "dax", "dsa", "hid", "i2c", "mdev", "mei", "pci", "platform", "scsi", "serio"}
+BUSES |= {"spi", "usb", "usb-serial", "vdpa", "virtio", "vmbus", "wmi"}
+OF_UDEV = re.compile(r"ID_|DEVLINKS$|TAGS$|CURRENT_TAGS$|USEC_INITIALIZED$|SYSTEMD_")
+
+
+def plug(tree: Tree, text: str) -> list[tuple[str, str]]:
+    """Put the devices of a dump into a tree; their directories, with the subsystems that list them."""
+    return [_device(tree, part.splitlines()) for part in re.split(r"\n\s*\n", text.strip())]
+
+
+def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
+    """Take a device out, everything below it first, with its nodes and links; directories and subsystems."""
+    top = f"/sys{path}" if path.startswith("/devices/") else path
+    gone: list[tuple[str, str]] = []
+    for here, _, files in os.walk(tree.at(top), topdown=False):
+        directory = f"/{os.path.relpath(here, tree.top)}"
+        subsystem = os.path.join(here, "subsystem")
+        if os.path.islink(subsystem):
+            gone.append((directory, os.path.basename(os.readlink(subsystem))))
+        if "uevent" in files:
+            _forget_node(tree, directory)
+        for name in os.listdir(here):
+            entry = os.path.join(here, name)
+            if os.path.islink(entry) or not os.path.isdir(entry):
+                os.unlink(entry)
+        os.rmdir(here)
+    for listed in ("/sys/bus", "/sys/class", "/sys/dev", "/dev", "/sys/kernel/iommu_groups"):
+        _drop_dangling(tree, listed)
+    return gone
+
+
+def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
+    values: dict[str, list[str]] = {}
+    for line in filter(None, map(str.strip, lines)):
+        kind, _, value = line.partition(": ")
+        values.setdefault(kind, []).append(value)
+    assert set(values) <= set("PNSEAHL"), f"no such lines in a dump: {set(values) - set('PNSEAHL')}"
+    (path,) = values["P"]
+    directory = f"/sys{path}"
+    properties = dict(value.split("=", 1) for value in values.get("E", ()))
+    subsystem = properties.pop("SUBSYSTEM")
+    tree.device(directory, subsystem, bus=subsystem in BUSES)
+    if values.get("N"):
+        properties.setdefault("DEVNAME", values["N"][0])
+        number = f"{properties['MAJOR']}:{properties['MINOR']}"
+        kind = "b" if subsystem == "block" else "c"
+        tree.file(f"{directory}/dev", f"{number}\n")
+        tree.link(f"/sys/dev/{'char' if kind == 'c' else 'block'}/{number}", directory)
+        tree.node(f"/dev/{values['N'][0]}", f"{kind} {number}")
+        if any(OF_UDEV.match(name) for name in properties):
+            tree.file(f"/run/udev/data/{kind}{number}", "".join(f"E:{k}={v}\n" for k, v in properties.items()))
+    tree.file(f"{directory}/uevent", "".join(f"{k}={v}\n" for k, v in properties.items() if not OF_UDEV.match(k)))
+    for link in values.get("S", ()):
+        tree.link(f"/dev/{link}", f"/dev/{values['N'][0]}")
+    for name, value in (each.split("=", 1) for each in values.get("A", ())):
+        tree.file(f"{directory}/{name}", value.replace("\\n", "\n"))
+    for name, value in (each.split("=", 1) for each in values.get("H", ())):
+        tree.file(f"{directory}/{name}", bytes.fromhex(value))
+    for name, target in (each.split("=", 1) for each in values.get("L", ())):
+        tree.link(f"{directory}/{name}", target)
+        tree.at(os.path.normpath(f"{directory}/{target}")).mkdir(parents=True, exist_ok=True)
+    return directory, subsystem
+
+
+def _forget_node(tree: Tree, directory: str) -> None:
+    name = re.search(r"^DEVNAME=(?:/dev/)?(.+)$", tree.at(f"{directory}/uevent").read_text(), re.MULTILINE)
+    if name:
+        tree.at(f"/dev/{name[1]}").unlink(missing_ok=True)
+
+
+def _drop_dangling(tree: Tree, top: str) -> None:
+    for here, directories, files in os.walk(tree.at(top)):
+        for name in (*directories, *files):
+            entry = os.path.join(here, name)
+            if os.path.islink(entry) and not os.path.exists(entry):
+                os.unlink(entry)

@@ -1,0 +1,173 @@
+"""Scenarios: a machine, a configuration, what happens, and what the kubelet is told; one TOML file each.
+
+    about = "in a sentence"
+    tree = '''dump''' · recording = "FILE"     the machine at first: see dump.py, and `device-agent record`
+    files = { "/proc/x" = "text" }             beside it
+    resources = '''[[resource]] …'''           the configuration; classes = { NAME = '''…''' } are those of one's own
+    [[step]]                                   in order; all keys may be left out
+    about = "…"
+    plug = '''dump''' · unplug = ["/devices/…"]        with the kernel's event
+    write = { "/sys/…" = "text" } · remove = ["/…"]    without one, so everything is looked at
+    later = "10m"                              time that passes first
+    release = ["id"]                           pods that were granted these end; until then they hold them
+    lists."RESOURCE" = ["ID Healthy", "ID Unhealthy: reason"]      whole, in order; a reason may be left out
+    grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
+
+Lists that are not named stay as they were: a step that changes another list fails. After each step everything is looked
+at anew, which must change nothing: what an event brings is what a sweep would see.
+"""
+
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agent.config.durations import seconds
+from agent.core.device import Health
+from agent.core.grant import Grant, Refused
+from agent.core.touched import EVERYTHING, Touched
+from agent.host.recording import unpacked
+from tests.agent.rig import Rig
+from tests.scenarios import dump
+
+STEP = {"about", "plug", "unplug", "write", "remove", "later", "release", "lists", "grant"}
+TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
+GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "refused"}
+
+
+class Clock:
+    """Monotonic time that a scenario may put forward."""
+
+    def __init__(self, real) -> None:
+        self.ahead = 0.0
+        self._real = real
+
+    def monotonic(self) -> float:
+        return self._real() + self.ahead
+
+
+def read(path: Path) -> dict:
+    """A scenario's file."""
+    said = tomllib.loads(path.read_text())
+    for name in {"recording"} & said.keys():
+        said[name] = path.parent / said[name]
+    assert set(said) <= TOP, set(said) - TOP
+    assert said["about"], "a scenario says what it is about"
+    return said
+
+
+async def play(said: dict, rig: Rig, clock: Clock) -> None:
+    """Play a scenario; an assertion says which step was not as it says."""
+    if "recording" in said:
+        unpack(said["recording"], rig)
+    if "tree" in said:
+        dump.plug(rig.tree, said["tree"])
+    for file, text in said.get("files", {}).items():
+        rig.tree.file(file, text)
+    for name, text in said.get("classes", {}).items():
+        (rig.etc / "classes").mkdir(exist_ok=True)
+        (rig.etc / "classes" / f"{name}.toml").write_text(text)
+    (rig.etc / "resources.d/10.toml").write_text(said["resources"])
+    held: set[str] = set()
+    async with rig.agent() as agent:
+        agent.tracker._held = lambda: frozenset(held)
+        await agent.tracker.looked()
+        before = told(agent)
+        for number, step in enumerate(said["step"], 1):
+            where = f"step {number}: {step.get('about', '')}"
+            assert set(step) <= STEP, f"{where}: no such keys: {set(step) - STEP}"
+            await happen(rig, agent, clock, held, step)
+            now = told(agent)
+            expected = step.get("lists", {})
+            for resource in sorted({*expected, *now, *before}):
+                lines = expected.get(resource, before.get(resource, []))
+                assert same(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
+            for resource, wanted in step.get("grant", {}).items():
+                await granted(agent, held, resource, wanted, where)
+            agent.tracker.nudge(EVERYTHING)
+            await agent.tracker.looked()
+            assert told(agent) == now, f"{where}: looking at everything sees something else"
+            before = now
+
+
+def unpack(recording: Path, rig: Rig) -> None:
+    """Put a recording's tree in the place of the machine's."""
+    with unpacked(str(recording)) as directory:
+        shutil.copytree(directory, rig.tree.top, symlinks=True, dirs_exist_ok=True)
+
+
+async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> None:
+    """What a step says happens."""
+    clock.ahead += seconds(step["later"]) if "later" in step else 0.0
+    moved: list[tuple[str, str]] = []
+    for path in step.get("unplug", ()):
+        moved += dump.unplug(rig.tree, path)
+    if "plug" in step:
+        moved += dump.plug(rig.tree, step["plug"])
+    for file, text in step.get("write", {}).items():
+        rig.tree.file(file, text)
+    for file in step.get("remove", ()):
+        rig.tree.at(file).unlink()
+    if "release" in step:
+        held.difference_update(step["release"])
+    if "write" in step or "remove" in step:
+        agent.tracker.nudge(EVERYTHING)
+    elif moved:
+        paths, subsystems = zip(*moved, strict=True)
+        agent.tracker.nudge(Touched(frozenset(paths), frozenset(subsystems)))
+    agent.tracker.reassemble()
+    await agent.tracker.looked()
+
+
+def told(agent) -> dict[str, list[str]]:
+    """Every list as lines; empty ones are as good as none."""
+    lists = {}
+    for name, snapshot in agent.tracker.assembly.snapshots.items():
+        lines = [
+            f"{id_} {device.health.value}" + (f": {device.reason}" if device.health is Health.UNHEALTHY else "")
+            for device in snapshot.devices
+            for id_ in device.ids()
+        ]
+        if lines:
+            lists[name] = lines
+    return lists
+
+
+def same(now: list[str], expected: list[str]) -> bool:
+    """Whether a list is as expected; one that says no reason allows any."""
+    if len(now) != len(expected):
+        return False
+    pairs = zip(now, expected, strict=True)
+    return all(
+        line == wanted or (wanted.endswith(" Unhealthy") and line.startswith(f"{wanted}: ")) for line, wanted in pairs
+    )
+
+
+async def granted(agent, held: set[str], resource: str, wanted: dict, where: str) -> None:
+    assert set(wanted) <= GRANT, f"{where}: no such keys: {set(wanted) - GRANT}"
+    if "refused" in wanted:
+        with pytest.raises(Refused) as refused:
+            await agent.allocation.allocate(resource, wanted["ids"])
+        assert wanted["refused"] in refused.value.text, f"{where}: {refused.value.text}"
+        return
+    grant = await agent.allocation.allocate(resource, wanted["ids"])
+    held.update(wanted["ids"])
+    said = shown(grant)
+    for part in wanted.keys() - {"ids"}:
+        assert said[part] == wanted[part], f"{where}: {part}: {said[part]}"
+
+
+def shown(grant: Grant) -> dict[str, object]:
+    """A grant as scenarios write it."""
+
+    def way(host: str, container: str, how: str) -> str:
+        return " ".join((host if host == container else f"{host} as {container}", how)).strip()
+
+    return {
+        "nodes": [way(node.host, node.container, node.permissions) for node in grant.nodes],
+        "mounts": [way(mount.host, mount.container, "ro" * mount.read_only) for mount in grant.mounts],
+        "env": dict(grant.env),
+        "annotations": dict(grant.annotations),
+        "cdi": list(grant.cdi),
+    }

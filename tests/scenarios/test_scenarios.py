@@ -1,0 +1,57 @@
+"""Every scenario in this directory."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from agent import tracker
+from agent.host.recorder import Recorder
+from agent.host.recording import write
+from tests.scenarios.scenario import Clock, play, read
+
+HERE = Path(__file__).parent
+KVM = {"a.example/kvm": ["kvm Healthy"]}
+
+
+@pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
+async def test_scenario(path, rig, monkeypatch):
+    clock = Clock(time.monotonic)
+    monkeypatch.setattr(tracker, "time", clock)
+    await play(read(path), rig, clock)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"lists": {"a.example/kvm": ["kvm Unhealthy"]}}, "step 1: : a.example/kvm: ['kvm Healthy']"),
+        ({}, "a.example/kvm"),
+        (
+            {"lists": {"a.example/kvm": ["kvm Healthy"]}, "grant": {"a.example/kvm": {"ids": ["kvm"], "nodes": []}}},
+            "nodes",
+        ),
+        ({"plugs": ""}, "no such keys: {'plugs'}"),
+    ],
+)
+async def test_a_scenario_that_is_not_true_fails(rig, change, said):
+    """A test that cannot fail proves nothing."""
+    tree = "P: /devices/virtual/misc/kvm\nN: kvm\nE: SUBSYSTEM=misc\nE: MAJOR=10\nE: MINOR=232"
+    resources = '[[resource]]\nname = "a.example/kvm"\nclass = "kvm"\nreplicas = 1\n'
+    scenario = {"about": "x", "tree": tree, "resources": resources, "step": [change]}
+    if not change:
+        scenario["step"] = [{"lists": KVM}, {"unplug": ["/devices/virtual/misc/kvm"]}]
+    with pytest.raises(AssertionError) as failure:
+        await play(scenario, rig, Clock(time.monotonic))
+    assert said in str(failure.value)
+
+
+async def test_a_recording_is_a_machine(rig, tmp_path):
+    recorder = Recorder("/")
+    recorder.entry("/dev/null")
+    write(recorder.recording(), str(tmp_path / "a.rec"))
+    (tmp_path / "a.toml").write_text(
+        'about = "x"\nrecording = "a.rec"\nresources = """\n[[resource]]\nname = "a.example/null"\n'
+        'source = { node = "/dev/null" }\nid = "null"\ngive = { nodes = { it = "{node}" } }\n"""\n'
+        '[[step]]\nlists."a.example/null" = ["null Healthy"]\n'
+    )
+    await play(read(tmp_path / "a.toml"), rig, Clock(time.monotonic))
