@@ -24,6 +24,7 @@ from agent.host import systemd
 from agent.host.cdi import SpecDirectories
 from agent.host.claim import Claim, Taken
 from agent.host.inotify import PathWatch
+from agent.host.links import link_events
 from agent.host.monitor import group, uevents
 from agent.host.presence import Presences
 from agent.host.root import Root
@@ -216,6 +217,12 @@ class Agent:
         if self._root.prefix:
             listening.set()
             return
+        async with link_events(self._root, self.tracker.nudge) as deaf:
+            if deaf is not None:
+                log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
+            await self._listen_to_udev(listening)
+
+    async def _listen_to_udev(self, listening: asyncio.Event) -> None:
         while True:
             async with uevents(self.tracker.nudge) as source:
                 if isinstance(source, Absent):

@@ -138,7 +138,7 @@ class Scope:
         return None
 
     def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:
-        if unknown.later or word.partition(".")[0] in _LATER:
+        if word.partition(".")[0] in _LATER:
             return not_yet(spot, word, mark=mark)
         segment = unknown.segment
         if isinstance(mark, Piece) and segment and segment in word:

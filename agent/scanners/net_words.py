@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.core.value import Absent, Kind, Value
+from agent.host import rtnetlink
 from agent.scanners.words import Sight, Thing, Word, attribute, table
 
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
@@ -61,6 +62,13 @@ def _speed(sight: Sight, thing: Thing) -> Value | Absent:
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
+def _altnames(sight: Sight, thing: Thing) -> Value | Absent:
+    if sight.root.prefix:
+        return Absent("only a running kernel says it, by netlink")
+    found = sight.once("altnames", "", rtnetlink.alternative_names)
+    return found if isinstance(found, Absent) else found.get(thing.name, ())
+
+
 def _virtual(_: Sight, thing: Thing) -> Value | Absent:
     return thing.directory.startswith("/sys/devices/virtual/")
 
@@ -74,6 +82,6 @@ NET = table(
     attribute("mac", Kind.TEXT, "hardware address", "address"),
     Word("link", Kind.TEXT, "ether, infiniband, ...", "type", _link),
     Word("speed", Kind.INT, "Mbit/s; absent without link", "speed", _speed),
+    Word("altnames", Kind.TEXT, "its alternative names", "netlink", _altnames, many=True),
     Word("virtual", Kind.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
-    later=frozenset({"altnames"}),
 )

@@ -36,16 +36,14 @@ class UnknownWord(ValueError):  # noqa: N818  it is what it says, not an acciden
         table: what lacks it, as a person says it: the source's kind, or the relations so far (`pf.netdev`).
         choices: what may stand there.
         segment: the piece that is unknown.
-        later: it is a word of the language that this version does not have.
     """
 
-    def __init__(self, word: str, table: str, choices: Iterable[str], segment: str, *, later: bool = False) -> None:
+    def __init__(self, word: str, table: str, choices: Iterable[str], segment: str) -> None:
         self.word = word
         self.table = table
         self.choices = tuple(choices)
         self.segment = segment
-        self.later = later
-        super().__init__(f"{segment!r} of {table}: not supported yet" if later else f"no word {segment!r} of {table}")
+        super().__init__(f"no word {segment!r} of {table}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def _entry(table: Table, said: str, written: str, segment: str) -> Word | Relati
         found = each.words.get(segment) or each.relations.get(segment)
         if found is not None:
             return found
-    raise UnknownWord(written, said, choices(table), segment, later=segment in table.later)
+    raise UnknownWord(written, said, choices(table), segment)
 
 
 def _path(start: Table, written: str) -> Route:

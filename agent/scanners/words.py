@@ -65,24 +65,20 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The words of one kind of thing. `device`: it also has those of every device. `later`: in the language, not yet
-    here.
-    """
+    """The words of one kind of thing. `device`: it also has those of every device."""
 
     name: str
     words: Mapping[str, Word]
     relations: Mapping[str, Relation]
-    later: frozenset[str] = frozenset()
     device: bool = True
 
 
-def table(name: str, *entries: Word | Relation, later: frozenset[str] = frozenset(), device: bool = True) -> Table:
+def table(name: str, *entries: Word | Relation, device: bool = True) -> Table:
     """A table of these words and relations."""
     return Table(
         name,
         {entry.name: entry for entry in entries if isinstance(entry, Word)},
         {entry.name: entry for entry in entries if isinstance(entry, Relation)},
-        later,
         device,
     )
 

@@ -433,26 +433,25 @@ def test_types(kind, word, type_):
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "table", "segment", "later"),
+    ("kind", "word", "table", "segment"),
     [
-        ("pci", "vendro", "pci", "vendro", False),
-        ("pci", "pf.netdev.nmae", "pf.netdev", "nmae", False),
-        ("pci", "netdev.altnames", "netdev", "altnames", True),
-        ("node", "vendor", "node", "vendor", False),
-        ("pci", "qat/cfg_services", "pci", "qat", False),
-        ("pci", "vendor/x", "the relations of pci", "vendor", False),
-        ("pci", "vendor.x", "vendor", "x", False),
-        ("pci", "/etc/passwd", "paths", "/etc", False),
-        ("pci", "/sys/../etc/passwd", "paths", "..", False),
-        ("pci", "udev", "udev", "", False),
-        ("pci", "", "pci", "", False),
+        ("pci", "vendro", "pci", "vendro"),
+        ("pci", "pf.netdev.nmae", "pf.netdev", "nmae"),
+        ("node", "vendor", "node", "vendor"),
+        ("pci", "qat/cfg_services", "pci", "qat"),
+        ("pci", "vendor/x", "the relations of pci", "vendor"),
+        ("pci", "vendor.x", "vendor", "x"),
+        ("pci", "/etc/passwd", "paths", "/etc"),
+        ("pci", "/sys/../etc/passwd", "paths", ".."),
+        ("pci", "udev", "udev", ""),
+        ("pci", "", "pci", ""),
     ],
 )
-def test_unknown_words(kind, word, table, segment, later):
+def test_unknown_words(kind, word, table, segment):
     with pytest.raises(UnknownWord) as caught:
         catalog.word(kind, word)
     error = caught.value
-    assert (error.word, error.table, error.segment, error.later) == (word, table, segment, later)
+    assert (error.word, error.table, error.segment) == (word, table, segment)
     if table in {"pci", "pf.netdev"} and segment:
         assert "driver" in error.choices
 
@@ -469,7 +468,6 @@ def test_every_word_says_what_it_is():
         for entry in (*table.words.values(), *table.relations.values()):
             assert entry.about
             assert entry.kernel
-            assert entry.name not in table.later
 
 
 def test_a_thousand_functions_are_read_quickly(tree):

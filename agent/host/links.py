@@ -1,0 +1,152 @@
+"""Events of network interfaces that are none of udev's: link, address, alternative names, default routes.
+
+Like udev's they say no more than where to look (`Touched`); when the socket overran, everything may have changed.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import errno
+import logging
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from agent.core.touched import EVERYTHING, Touched
+from agent.core.value import Absent
+from agent.host import rtnetlink
+from agent.host.root import Root
+
+ROUTES = "/proc/net"  # what reads routes rests on this
+
+EVENTS = 64  # taken in one go, before others on the event loop have their turn
+_DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
+_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net.core.rmem_max
+_ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
+
+# Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
+_RESTLESS = frozenset({7, 11, 23, 26})
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def link_events(root: Root, changed: Callable[[Touched], None]) -> AsyncIterator[Absent | None]:
+    """Call `changed` for every event, from the event loop, until left; gives why it cannot listen, if it cannot."""
+    try:
+        listener = _Listener(_socket(), root, changed)
+    except OSError as error:
+        yield Absent(f"no events of network links: {error}")
+        return
+    try:
+        yield None
+    finally:
+        listener.close()
+
+
+def _socket() -> socket.socket:
+    made = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+    )
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)
+        _only_default_routes(made)
+        made.bind((0, _GROUPS))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _only_default_routes(made: socket.socket) -> None:
+    """Let the kernel throw away what tells of other routes: a router has hundreds of thousands (BPF, socket(7))."""
+    kinds = [socket.htons(kind) for kind in (rtnetlink.NEWROUTE, rtnetlink.DELROUTE)]  # BPF loads in network order
+    steps = (
+        (0x28, 0, 0, 4),  # load the message's type
+        (0x15, 1, 0, kinds[0]),
+        (0x15, 0, 2, kinds[1]),
+        (0x30, 0, 0, rtnetlink.HEADER.size + 1),  # of a route: load the length of the prefix
+        (0x15, 0, 1, 0),
+        (0x06, 0, 0, 0xFFFFFFFF),  # take it
+        (0x06, 0, 0, 0),  # drop it
+    )
+    program = array.array("B", b"".join(struct.pack("=HBBI", *step) for step in steps))
+    made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(steps), program.buffer_info()[0]))
+
+
+class _Listener:
+    """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
+
+    def __init__(self, bound: socket.socket, root: Root, changed: Callable[[Touched], None]) -> None:
+        self._socket = bound
+        self._root = root
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._known: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
+        self._loop.add_reader(self._socket, self._readable)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def _readable(self) -> None:
+        touched = Touched()
+        try:
+            for _ in range(EVENTS):
+                for kind, _flags, payload in rtnetlink.messages(self._socket.recv(rtnetlink.BUFFER)):
+                    touched |= self._touched_by(kind, payload)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._overrun()
+            touched = EVERYTHING
+        if touched:
+            self._changed(touched)
+
+    def _overrun(self) -> None:
+        """Make the socket usable again after it lost messages; see `host.monitor`: uvloop has dropped the reader."""
+        log.warning("events of network links were lost; looking at everything")
+        self._loop.remove_reader(self._socket)
+        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self._known.clear()
+        for _ in range(_DRAINED):
+            try:
+                self._socket.recv(1, socket.MSG_DONTWAIT)
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    break
+        self._loop.add_reader(self._socket, self._readable)
+
+    def _touched_by(self, kind: int, payload: bytes) -> Touched:
+        """What a message says to look at: nothing, if it says what was said before."""
+        if kind in {rtnetlink.NEWROUTE, rtnetlink.DELROUTE} and len(payload) >= rtnetlink.ROUTE.size:
+            is_default = rtnetlink.ROUTE.unpack_from(payload)[1] == 0
+            return Touched(frozenset({ROUTES})) if is_default else Touched()
+        if kind not in {rtnetlink.NEWLINK, rtnetlink.DELLINK} or len(payload) < rtnetlink.LINK.size:
+            return Touched()
+        family, hardware, index, flags, _ = rtnetlink.LINK.unpack_from(payload)
+        if family != socket.AF_UNSPEC:  # a bridge tells of its ports
+            return Touched()
+        said = [pair for pair in rtnetlink.attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
+        before = self._known.pop(index, (0, ""))
+        directory = self._directory(dict(said).get(rtnetlink.IFNAME, b""))
+        now = (hash((hardware, flags, *said)), directory)
+        if kind == rtnetlink.NEWLINK:
+            self._known[index] = now
+            if now == before:
+                return Touched()
+        # An interface that goes down takes its routes along, and no message says so.
+        return Touched(frozenset({path for path in (before[1], directory) if path} | {ROUTES}))
+
+    def _directory(self, name: bytes) -> str:
+        """The canonical directory of an interface; empty if it has none any more."""
+        path = f"/sys/class/net/{rtnetlink.text(name)}"
+        if not name or not os.path.islink(path):
+            return ""
+        directory = self._root.device(path)
+        return "" if isinstance(directory, Absent) else directory

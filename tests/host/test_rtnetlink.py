@@ -1,0 +1,76 @@
+"""Messages of rtnetlink, from the kernel and from nobody."""
+
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.host import rtnetlink
+from agent.host.root import Root
+from agent.scanners.net_words import NET
+from agent.scanners.words import Sight, Thing
+
+
+@given(st.binary(max_size=200))
+def test_junk_is_read_to_its_end(data):
+    assert sum(len(payload) for _, _, payload in rtnetlink.messages(data)) <= len(data)
+    assert sum(len(value) for _, value in rtnetlink.attributes(data)) <= len(data)
+    rtnetlink.text(data)
+
+
+@given(st.lists(st.tuples(st.integers(0, 0x3FFF), st.binary(max_size=20)), max_size=6))
+def test_what_is_packed_is_read(pairs):
+    packed = b"".join(
+        struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4) for kind, value in pairs
+    )
+    assert list(rtnetlink.attributes(packed)) == pairs
+    message = rtnetlink.HEADER.pack(16 + len(packed), rtnetlink.NEWLINK, 0, 1, 0) + packed
+    assert list(rtnetlink.messages(message * 2)) == [(rtnetlink.NEWLINK, 0, packed)] * 2
+
+
+def test_alternative_names_on_a_tree_are_absent(tmp_path):
+    said = NET.words["altnames"].read(Sight(Root(str(tmp_path))), Thing("net", "eth0", "/sys/x/net/eth0"))
+    assert said.reason == "only a running kernel says it, by netlink"
+
+
+def test_this_machine_tells_its_interfaces():
+    assert isinstance(rtnetlink.alternative_names(), dict)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], check=False).returncode != 0,
+    reason="needs a network namespace of its own",
+)
+def test_alternative_names_of_a_real_interface():
+    script = """
+set -e
+mount -t sysfs sysfs /sys
+ip link add va type veth peer name vb
+ip link property add dev va altname enp1s0f0np0 altname pf-of-rack-7
+exec "$0" -c '
+from agent.core.resource import Source
+from agent.core.touched import EVERYTHING
+from agent.host import rtnetlink
+from agent.host.root import Root
+from agent.scanners import catalog
+from agent.scanners.reading import HostReader
+asked = []
+real = rtnetlink.alternative_names
+rtnetlink.alternative_names = lambda: asked.append(1) or real()
+root = Root()
+reader = HostReader(root)
+source = Source("net")
+for device in catalog.listing(root, [source], None, EVERYTHING).found[source]:
+    print(device.name, *reader.fact(device, "altnames"))
+print(len(asked))
+'
+"""
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "sh", "-c", script, sys.executable], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == ["lo", "va enp1s0f0np0 pf-of-rack-7", "vb", "1", ""]

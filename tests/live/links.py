@@ -1,0 +1,131 @@
+"""Run in a network namespace of its own: a pair of real interfaces, and what is heard and seen of them.
+
+Arguments: `asyncio` or `uvloop`, and `seen`, `overrun` or `routes`. Prints nothing; a failure is an exception.
+"""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import uvloop
+
+from agent.core.resource import Source
+from agent.core.text import parse
+from agent.core.touched import Touched
+from agent.core.value import Kind
+from agent.host import links
+from agent.host.links import ROUTES, link_events
+from agent.host.root import Root
+from agent.registry import Registry
+from agent.tracker import Tracker
+from tests.core.building import clause, line, spec
+
+DIRECTORY = "/sys/devices/virtual/net"
+
+
+def ip(command, lines=None):
+    subprocess.run(["ip", *command.split()], input=lines, text=True, check=True)
+
+
+def until_linked():
+    """The kernel says so a little later than it is asked to, and with an event of its own."""
+    while not all("up" in Path(f"{DIRECTORY}/{name}/operstate").read_text() for name in ("va", "vb")):
+        pass
+
+
+class Heard:
+    """Events as they come; `until` returns what was touched once that meets the condition, and forgets it."""
+
+    def __init__(self):
+        self.touched = Touched()
+        self._came = asyncio.Event()
+
+    def __call__(self, touched):
+        self.touched |= touched
+        self._came.set()
+
+    async def until(self, condition):
+        async with asyncio.timeout(20):
+            while not condition(self.touched):
+                self._came.clear()
+                await self._came.wait()
+        touched, self.touched = self.touched, Touched()
+        return touched
+
+
+async def seen():
+    """A resource of interfaces with link: its list follows the other end of the pair."""
+    linked = spec(
+        "example.com/net", source=Source("net"), id=(parse("{name}"),), match=clause(line("carrier", True, Kind.BOOL))
+    )
+    published = asyncio.Event()
+    tracker = Tracker(
+        Root(), Registry(), [linked], {}, settle=0.0, every=3600.0, held=frozenset,
+        published=lambda *_: published.set(),
+    )  # fmt: skip
+
+    def healthy():
+        devices = tracker.assembly.snapshots["example.com/net"].devices
+        return [device.id for device in devices if device.health.value == "Healthy"]
+
+    async def until(ids):
+        async with asyncio.timeout(20):
+            while healthy() != ids:
+                published.clear()
+                await published.wait()
+
+    async with link_events(Root(), tracker.nudge) as deaf:
+        assert deaf is None
+        running = asyncio.create_task(tracker.run())
+        await tracker.looked()
+        assert healthy() == []
+        ip("link set va up")
+        ip("link set vb up")
+        await until(["va", "vb"])
+        ip("link set vb down")
+        await until([])
+        ip("link set vb up")
+        await until(["va", "vb"])
+        running.cancel()
+
+
+async def routes():
+    """Default routes are heard, of both families, and others are not; so is another name of an interface."""
+    heard = Heard()
+    ip("link set va up")
+    ip("link set vb up")
+    ip("addr add 10.9.0.1/24 dev va")
+    ip("-6 addr add fd00:9::1/64 dev va nodad")
+    until_linked()
+    async with link_events(Root(), heard):
+        for family, prefix, gateway in (("-4", "10.1.0.0/16", "10.9.0.2"), ("-6", "fd00:1::/64", "fd00:9::2")):
+            ip(f"{family} route add {prefix} via {gateway}")
+            ip("link set vb txqueuelen 77")  # heard behind the route, which was not
+            await heard.until(lambda touched: f"{DIRECTORY}/vb" in touched.paths)
+            ip(f"{family} route add default via {gateway}")
+            assert (await heard.until(bool)).paths == {ROUTES}
+            ip("link set vb txqueuelen 78")
+            await heard.until(lambda touched: f"{DIRECTORY}/vb" in touched.paths)
+        ip("link set va name vz")
+        await heard.until(lambda touched: f"{DIRECTORY}/vz" in touched.paths)
+        ip("link del vz")
+        await heard.until(lambda touched: f"{DIRECTORY}/vz" in touched.paths)
+
+
+async def overrun():
+    """When messages were lost everything is looked at, once, and it hears on."""
+    heard = Heard()
+    links._RECEIVE = 4096
+    async with link_events(Root(), heard):
+        batch = "\n".join(f"link set vb txqueuelen {100 + n % 50}" for n in range(500))
+        ip("-batch -", batch)  # and we do not read meanwhile
+        await heard.until(lambda touched: touched.everything)
+        ip("link set va up")
+        await heard.until(lambda touched: f"{DIRECTORY}/va" in touched.paths)
+
+
+if __name__ == "__main__":
+    loop, what = sys.argv[1:]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
+        runner.run({"seen": seen, "routes": routes, "overrun": overrun}[what]())
