@@ -21,6 +21,7 @@ from agent.core.printable import escape
 
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
+    "explain": ("Look", "why a device or a resource is as it is; without a name, all that is off"),
     "check": ("Configure", "judge the configuration exactly as run would"),
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
     "run": ("Operate", "the agent itself (systemd starts this)"),

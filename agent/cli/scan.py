@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print."""
     configuration = load(arguments.config)
-    _warn(configuration, arguments.config)
+    warn(configuration, arguments.config)
     root = Root(arguments.root)
     started = time.monotonic()
     inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
@@ -85,7 +85,7 @@ def _oddities(inventory: Inventory) -> list[str]:
     ]
 
 
-def _warn(configuration: Configuration, directory: str) -> None:
+def warn(configuration: Configuration, directory: str) -> None:
     """Say on standard error what of the configuration was left out."""
     errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
     if errors:

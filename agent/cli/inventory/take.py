@@ -9,6 +9,7 @@ from agent.core.assemble import assemble
 from agent.core.cdi import DIRECTORIES
 from agent.core.device import Device, HostDevice
 from agent.core.facts import Facts
+from agent.core.join import Unlisted
 from agent.core.logic import PLAIN
 from agent.core.look import Listing, Oddity, Refusal, judge, look
 from agent.core.pattern import literal
@@ -58,11 +59,21 @@ class Inventory:
     """Everything seen, in order: as the entries name their sources, then PCI, USB, net, the nodes below /dev.
 
     oddities: what a configured source came across and did not take for a device.
+    totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
     """
 
-    def __init__(self, root: Root, items: tuple[Item, ...], oddities: Mapping[Source, Sequence[Oddity]]) -> None:
+    def __init__(
+        self,
+        root: Root,
+        items: tuple[Item, ...],
+        oddities: Mapping[Source, Sequence[Oddity]],
+        totals: Mapping[Source, int],
+        unlisted: Sequence[Unlisted],
+    ) -> None:
         self.items = items
         self.oddities = oddities
+        self.totals = totals
+        self.unlisted = unlisted
         self.root = root
         self._reader = HostReader(root)
 
@@ -97,11 +108,8 @@ def take(
     listing = catalog.listing(root, wanted, None, EVERYTHING)
     reader = HostReader(root, SpecDirectories(cdi))
     now = look(specs, Listing({source: listing.found[source] for source in wanted}), reader)
-    offered = {
-        device.key: device
-        for snapshot in assemble(now, specs, frozenset(), {}, 0.0).snapshots.values()
-        for device in snapshot.devices
-    }
+    assembly = assemble(now, specs, frozenset(), {}, 0.0)
+    offered = {device.key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices}
     by_name = {spec.name: spec for spec in specs}
     found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
     items: dict[str, Item] = {}
@@ -117,7 +125,9 @@ def take(
             )
             fits = () if spec else tuple(_fitting(classes, found, key, reader))
             items[key] = Item(source, host, spec, offered.get(key) if spec else None, turned, fits)
-    return Inventory(root, tuple(items.values()), {source: listing.oddities[source] for source in configured})
+    oddities = {source: listing.oddities[source] for source in configured}
+    totals = {source: len(hosts) for source, hosts in listing.found.items()}
+    return Inventory(root, tuple(items.values()), oddities, totals, assembly.unlisted)
 
 
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:

@@ -1,0 +1,130 @@
+"""Why a resource has the devices it has: how many host devices are left after each clause, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.cli.inventory.take import Inventory, Item, TurnedDown
+from agent.cli.table import Column, Row, render
+from agent.cli.terminal import Terminal
+from agent.core.clause import Origin
+from agent.core.printable import escape, printable
+from agent.core.resource import ResourceSpec
+from agent.core.value import Absent
+
+_SHOWN = 3  # devices that are named where some fell
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One clause: how many host devices are left after it, and those that fell by it."""
+
+    said: str
+    origin: Origin | None
+    left: int
+    fell: tuple[tuple[Item, TurnedDown], ...] = ()
+
+
+def steps(inventory: Inventory, spec: ResourceSpec) -> list[Step]:
+    """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
+    down: dict[str, list[tuple[Item, TurnedDown]]] = {}
+    for item in inventory.items:
+        for turned in item.turned_down:
+            if turned.refusal.resource == spec.name:
+                down.setdefault(turned.refusal.address, []).append((item, turned))
+    left = inventory.totals.get(spec.source, 0)
+    made = [Step(f"source {spec.source}", spec.origin, left)]
+    taken = sum(item.taken_by is spec for item in inventory.items)
+    before = left - taken - sum(map(len, down.values()))
+    if before:
+        left -= before
+        made.append(Step("taken by an earlier entry", None, left))
+    for clause in (*spec.exclude, spec.match):
+        for line in clause.lines:
+            fell = tuple(down.pop(line.address, ()))
+            left -= len(fell)
+            made.append(Step(f"{line.address} = {escape(line.written)}", line.origin, left, fell))
+    for address, others in down.items():
+        left -= len(others)
+        made.append(Step(address, others[0][1].refusal.origin, left, tuple(others)))
+    return made
+
+
+def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+    """Where the candidates fell, what is listed, what is not and why, and a next step where nothing is."""
+    fall = steps(inventory, spec)
+    rows = [
+        Row((step.said, str(step.origin or ""), str(step.left), _fell(step)), "dim" if not step.left else "")
+        for step in fall
+    ]
+    columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", leaves=1))
+    lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
+    listed = [item.device for item in inventory.items if item.taken_by is spec and item.device]
+    unhealthy = [device for device in listed if device.reason]
+    count = sum(map(len, listed))
+    lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")
+    lines += [f"    {device.id}  Unhealthy: {escape(device.reason)}" for device in unhealthy]
+    for left in inventory.unlisted:
+        if left.resource == spec.name:
+            lines.append(f"    {printable(left.place, None)}  not listed: {escape(left.reason)}")
+    if not count:
+        lines += [f"  next         {line}" for line in next_steps(inventory, spec, fall)]
+    return [terminal.text(line) for line in lines]
+
+
+def next_steps(inventory: Inventory, spec: ResourceSpec, fall: Sequence[Step]) -> Iterator[str]:
+    """What a person may look at where a resource has no device."""
+    if not fall[0].left:
+        yield _nothing_there(inventory, spec)
+        for oddity in inventory.oddities.get(spec.source, ())[:_SHOWN]:
+            yield f"{printable(oddity.path, None)}: {escape(oddity.reason)}"
+        return
+    near = [(item, turned) for step in fall for item, turned in step.fell if turned.nearly]
+    for item, turned in near[:_SHOWN]:
+        refusal = turned.refusal
+        yield (
+            f"{item.label} {printable(item.host.name, None)} is one clause short: {refusal.address} = "
+            f"{escape(refusal.written)}, here {printable(refusal.here)} ({refusal.origin})"
+        )
+    if not near:
+        last = next((step for step in reversed(fall) if step.fell), None)
+        if last is not None:
+            item, turned = last.fell[0]
+            yield f"the last to fall: device-agent scan {printable(item.host.name, None)} shows what is there to match"
+
+
+def _fell(step: Step) -> str:
+    """How many fell, the first of them by name, and what was read."""
+    if not step.fell:
+        return ""
+    heres = dict.fromkeys(turned.refusal.here for _, turned in step.fell)
+    names = ", ".join(printable(item.host.name, None) for item, _ in step.fell[:_SHOWN])
+    more = "" if len(step.fell) <= _SHOWN else ", …"
+    here = f": here {printable(next(iter(heres)))}" if len(heres) == 1 else ""
+    return f"{len(step.fell)}  {names}{more}{here}"
+
+
+def _nothing_there(inventory: Inventory, spec: ResourceSpec) -> str:
+    """Why a source shows nothing at all."""
+    root = inventory.root
+    if spec.source.kind == "subsystem":
+        (name,) = spec.source.arguments
+        places = [place for place in (f"/sys/class/{name}", f"/sys/bus/{name}") if root.is_directory(place)]
+        if not places:
+            return (
+                f"neither /sys/class/{name} nor /sys/bus/{name} is there: no loaded driver makes such devices (lsmod)"
+            )
+        return f"{places[0]} is there, and empty: no device of it is on this host"
+    if spec.source.kind in {"node", "dir"}:
+        pattern = spec.source.arguments[0]
+        parts = pattern.split("/")
+        index = next((at for at, part in enumerate(parts) if set("*?[{") & set(part)), len(parts) - 1)
+        directory = "/".join(parts[:index]) or "/"
+        while not root.is_directory(directory):
+            directory = directory.rpartition("/")[0] or "/"
+        names = root.names(directory)
+        count = 0 if isinstance(names, Absent) else len(names)
+        missing = "/".join(parts[: directory.rstrip("/").count("/") + 2])
+        return f"{directory} has {count} names, and none fits {missing}; a device that comes is served at once"
+    return f"the kernel shows no device of source {spec.source} on this host"

@@ -1,0 +1,147 @@
+"""explain: a device, a resource, all that is off."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import device_agent
+
+NICS = """
+[[resource]]
+name = "a.example/held-back"
+source = "pci"
+match = { address = "3b:00.1" }
+
+[[resource]]
+name = "a.example/nic"
+source = "pci"
+match = { vendor = "15b3", driver = "vfio-pci" }
+[resource.exclude.root]
+numa = 1
+
+[[resource]]
+name = "a.example/camera"
+source = { node = "/dev/video*" }
+id = "{path_id}"
+
+[[resource]]
+name = "a.example/npu"
+source = { subsystem = "npu" }
+id = "{name}"
+
+[[resource]]
+name = "a.example/kvm"
+class = "kvm"
+replicas = 3
+"""
+
+
+@pytest.fixture
+def asked(tree, config):
+    tree.pci("0000:3b:00.0", driver="vfio-pci", numa_node="1\n")
+    tree.pci("0000:3b:00.1", driver="vfio-pci")
+    tree.pci("0000:5e:00.0", driver="mlx5_core")
+    tree.pci("0000:00:00.0", **{"class": "0x060000\n", "vendor": "0x8086\n"})
+    tree.class_device("/sys/devices/virtual/misc/kvm", "misc", "kvm", 10, 232)
+
+    def ask(*words, text=NICS):
+        done = device_agent("--root", str(tree.top), "--config", str(config(text)), "explain", *words)
+        return done.returncode, done.stdout, done.stderr
+
+    return ask
+
+
+def table(text):
+    """The lines between `candidates` and `devices`, cells apart."""
+    lines = text.splitlines()
+    start = next(index for index, line in enumerate(lines) if "candidates" in line)
+    end = next(index for index, line in enumerate(lines) if line.startswith("  devices"))
+    return [" ".join(line.split()) for line in lines[start + 1 : end]]
+
+
+def test_a_resource_says_where_its_candidates_fell(asked):
+    code, out, err = asked("a.example/nic")
+    assert (code, err) == (0, "")
+    assert out.startswith("a.example/nic      resources.d/a.toml:7\n")
+    assert table(out) == [
+        "source pci resources.d/a.toml:7 4",
+        "taken by an earlier entry 3",
+        "exclude.root.numa = 1 resources.d/a.toml:12 2 1 0000:3b:00.0: here 1",
+        'match.vendor = "15b3" resources.d/a.toml:10 1 1 0000:00:00.0: here 8086',
+        'match.driver = "vfio-pci" resources.d/a.toml:10 0 1 0000:5e:00.0: here mlx5_core',
+    ]
+    assert "0 listed, 0 Healthy" in out
+    assert '0000:5e:00.0 is one clause short: match.driver = "vfio-pci", here mlx5_core (resources.d/a.toml:10)' in out
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a.example/camera", "/dev has 1 names, and none fits /dev/video*; a device that comes is served at once"),
+        ("a.example/npu", "neither /sys/class/npu nor /sys/bus/npu is there: no loaded driver makes such devices"),
+    ],
+)
+def test_nothing_matched_has_a_next_step(asked, name, said):
+    code, out, _ = asked(name)
+    assert code == 0
+    assert f"  next         {said}" in out
+
+
+def test_a_device_says_who_takes_it_and_what_to_do_for_those_who_do_not(asked):
+    code, out, _ = asked("5e:00.0")
+    assert code == 0
+    assert "taken by     nothing (nearest: a.example/nic)" in out
+    assert "to give it to a.example/nic: let match.driver at resources.d/a.toml:10 allow mlx5_core" in out
+    assert "to give it to a.example/nic: driverctl set-override 0000:5e:00.0 vfio-pci" in out
+    _, out, _ = asked("/dev/kvm")
+    assert "taken by     a.example/kvm ×3 as kvm" in out
+    assert "health       Healthy" in out
+
+
+def test_without_a_name_all_that_is_off(asked):
+    code, out, _ = asked()
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line.startswith("a.example")] == [
+        "a.example/nic",
+        "a.example/camera",
+        "a.example/npu",
+    ]
+    assert out.endswith("2 resources have all devices Healthy, 3 not.\n")
+
+
+def test_what_is_taken_and_not_listed_says_why(asked):
+    one = '[[resource]]\nname = "a.example/{0}"\nsource = "pci"\nmatch = {{ address = "{1}" }}\nid = "{{vendor}}"\n'
+    text = one.format("a", "3b:00.0") + one.format("b", "3b:00.1")
+    code, out, err = asked("3b:00.1", text=text)
+    assert (code, err) == (0, "")
+    assert "taken by     a.example/b" in out
+    assert "health       not listed: id 15b3 is in use by a.example/a" in out
+    assert "0000:3b:00.1  not listed: id 15b3 is in use by a.example/a" in asked("a.example/b", text=text)[1]
+
+
+def test_what_errors_leave_out_is_said(asked):
+    code, _, err = asked("3b:00.1", text="[[resource]]\nnme = 1\n")
+    assert code == 0
+    assert "left out here: device-agent check" in err
+
+
+def test_json(asked):
+    code, out, _ = asked("a.example/nic", "-o", "json")
+    said = json.loads(out)
+    assert code == 0
+    assert [step["left"] for step in said["candidates"]] == [4, 3, 2, 1, 0]
+    assert said["candidates"][2]["fell"] == [{"name": "0000:3b:00.0", "here": "1"}]
+    assert [each["resource"] for each in json.loads(asked("-o", "json")[1])] == [
+        "a.example/nic",
+        "a.example/camera",
+        "a.example/npu",
+    ]
+    assert json.loads(asked("5e:00.0", "-o", "json")[1])["taken_by"] is None
+
+
+def test_what_is_not_there(asked):
+    code, out, err = asked("a.example/nick")
+    assert (code, out) == (4, "")
+    assert "no such resource; nearest: a.example/nic" in err
+    assert asked("no\x1bsuch")[0] == 4
+    assert "\x1b" not in asked("no\x1bsuch")[2]
