@@ -1,31 +1,65 @@
 """Judge the configuration exactly as run would; all errors at once.
 
-Exit code 0: nothing to change. 1: errors, or with --strict also warnings.
+With --aloud each class and entry is read back as one sentence first, every clause with its file and line.
+Exit code 0: nothing to change. 1: errors, or with --strict also warnings. 4: nothing has the NAME.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 
+from agent.cli.terminal import Terminal
+from agent.config.aloud.book import NoReadingError, Reading, pick
+from agent.config.aloud.book import as_json as reading_as_json
+from agent.config.aloud.page import render as read
 from agent.config.finding import Severity, as_json, render, summary
-from agent.config.load import load
+from agent.config.load import study
+from agent.core.printable import escape
+
+NO_SUCH_NAME = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags of `check`."""
     parser.add_argument("--strict", action="store_true", help="take warnings for errors")
+    parser.add_argument(
+        "--aloud", nargs="*", metavar="NAME", help="read back what resources, classes and entries (file:line) say"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings and the verdict."""
-    configuration = load(arguments.config)
+    studied = study(arguments.config)
+    configuration = studied.configuration
     findings = configuration.findings
+    readings: list[Reading] = []
+    if arguments.aloud is not None:
+        try:
+            readings = pick(studied, arguments.aloud)
+        except NoReadingError as error:
+            near = f"; nearest: {escape(error.nearest)}" if error.nearest else ""
+            said = f"{escape(error.name)}: no resource, entry or class has this name{near}"
+            print(f"device-agent check: {said}", file=sys.stderr)
+            return NO_SUCH_NAME
     if arguments.output == "json":
-        print(json.dumps([as_json(finding) for finding in findings], indent=1))
+        whole = [reading_as_json(one) for one in readings] if arguments.aloud is not None else [*map(as_json, findings)]
+        print(json.dumps(whole, indent=1))
     else:
+        aloud(readings, Terminal.of(sys.stdout, colour=arguments.color))
         for finding in findings:
             print(render(finding))
         print(summary(findings, len(configuration.files), f"{len(configuration.resources)} resources"))
     bad = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
     return 1 if bad else 0
+
+
+def aloud(readings: Sequence[Reading], terminal: Terminal) -> None:
+    """Print readings, an empty line behind each."""
+    for reading in readings:
+        title, *lines = read(reading, terminal.width)
+        print(terminal.style(terminal.text(title), "bold"))
+        for line in (*lines, ""):
+            print(terminal.text(line))

@@ -23,6 +23,7 @@ COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
     "explain": ("Look", "why a device or a resource is as it is; without a name, all that is off"),
     "check": ("Configure", "judge the configuration exactly as run would"),
+    "class": ("Configure", "what can be served, with documentation and an example: list, show NAME"),
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
     "reload": ("Operate", "apply the configuration by difference (asks the running agent)"),
@@ -30,10 +31,10 @@ COMMANDS = {
     "lab": ("Try", "a simulated kubelet with this host's devices"),
     "version": ("Try", "which device-agent this is"),
 }
-MODULES = {"import": "importing"}  # where a command's name cannot be a module's
+MODULES = {"import": "importing", "class": "device_class"}  # where a command's name cannot be a module's
 OPENING = """Serves this node's hardware to Kubernetes pods, from TOML.   Try it without a cluster: device-agent lab"""
 CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: errors, a step that failed
-       2  wrong command line      3  no agent is running       4  no such device, or several
+       2  wrong command line      3  no agent is running       4  no such device or name, or several
        5  no permission
       70  defect in device-agent  78  run: agent.toml unusable       130  Ctrl-C
 device-agent COMMAND --help says what a command takes. None but run needs root; what could not be read is said."""

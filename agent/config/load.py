@@ -41,12 +41,22 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """One `[[resource]]`, merged, with its spec if it has one."""
 
     sentence: Sentence
     spot: Spot
     spec: ResourceSpec | None
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A configuration with all that it was made from. `own`: the names of classes that do not come with the program."""
+
+    configuration: Configuration
+    shelf: Shelf
+    entries: tuple[Entry, ...]
+    own: tuple[str, ...]
 
 
 def load(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Settings | None = None) -> Configuration:
@@ -57,6 +67,11 @@ def load(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Setti
         classes: directories of classes that are looked in after those of agent.toml.
         in_force: the settings of an agent that runs: its entries are read by these, whatever agent.toml says by now.
     """
+    return study(directory, classes=classes, in_force=in_force).configuration
+
+
+def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Settings | None = None) -> Study:
+    """As `load`, with the sentences that the resources were compiled from."""
     directory = os.path.abspath(directory)
     files = Files(directory)
     findings: list[Finding] = []
@@ -70,14 +85,15 @@ def load(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Setti
         if (document := files.document(os.path.join(known.paths.resources, name))) is not None
         for entry in _entries(document, shelf, known.kubelet.registration, findings)
     ]
-    for name in sorted(shelf.names()):
-        if shelf.folder(name) in own:
-            _check(shelf.sentence(name), findings)
+    own_names = tuple(name for name in sorted(shelf.names()) if shelf.folder(name) in own)
+    for name in own_names:
+        _check(shelf.sentence(name), findings)
     findings += _duplicates(entries)
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
     resources = tuple(entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad)
-    return Configuration(said, resources, found, tuple(files.names), files.digest)
+    configuration = Configuration(said, resources, found, tuple(files.names), files.digest)
+    return Study(configuration, shelf, tuple(entries), own_names)
 
 
 def _settings(files: Files, findings: list[Finding]) -> Settings:
@@ -105,9 +121,9 @@ def _beside(directory: str, path: str) -> str:
     return path if below == path else os.path.join(directory, below)
 
 
-def _entries(document: Document, shelf: Shelf, registration: str, findings: list[Finding]) -> list[_Entry]:
+def _entries(document: Document, shelf: Shelf, registration: str, findings: list[Finding]) -> list[Entry]:
     """The entries of one file, in its order."""
-    entries: list[_Entry] = []
+    entries: list[Entry] = []
     root = Spot(document, ())
     for key, value in document.data.items():
         spot = root.below(key)
@@ -122,7 +138,7 @@ def _entries(document: Document, shelf: Shelf, registration: str, findings: list
         for index, table in enumerate(tables):
             here = spot.below(index)
             sentence = shelf.say(here, table, "entry")
-            entries.append(_Entry(sentence, here, compile_entry(sentence, here, registration, findings)))
+            entries.append(Entry(sentence, here, compile_entry(sentence, here, registration, findings)))
     return entries
 
 
@@ -130,7 +146,7 @@ def _check(sentence: Sentence, findings: list[Finding]) -> None:
     check_class(sentence, sentence.tree.spot, findings)
 
 
-def _duplicates(entries: Sequence[_Entry]) -> list[Finding]:
+def _duplicates(entries: Sequence[Entry]) -> list[Finding]:
     """A finding for each name that an earlier entry has."""
     first: dict[object, Spot] = {}
     findings: list[Finding] = []

@@ -70,6 +70,10 @@ class Shelf:
         """The directory in which a class was found."""
         return os.path.dirname(self._paths[name][0])
 
+    def path(self, name: str) -> str:
+        """The file in which a class was found."""
+        return self._paths[name][0]
+
     def sentence(self, name: str) -> Sentence:
         """A class on the shelf, merged. One that cannot be read says nothing, and its file has the finding."""
         if name not in self._sentences:
@@ -141,7 +145,7 @@ class Shelf:
             return None
         near = hint(name, self._paths)
         write = f'nearest: "{near.removeprefix("nearest: ")}"' if near else ""
-        message = f"no device class has this name ({len(self._paths)} have)"
+        message = f"no device class has this name ({len(self._paths)} have: device-agent class list)"
         return spot.error("unknown-class", message, write, mark="text")
 
 

@@ -1,4 +1,4 @@
-"""Whatever stands in the files, loading ends with findings, never with an exception; and findings can be shown."""
+"""Whatever stands in the files, loading ends with findings, never with an exception; all can be shown and read back."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.config.aloud.book import as_json as reading_as_json
+from agent.config.aloud.book import readings
+from agent.config.aloud.manual import lines_of, manual
+from agent.config.aloud.page import render as read
 from agent.config.finding import as_json, render
 from agent.config.forms import form_of
 from agent.config.language import OPERATORS, PLACES
-from agent.config.load import SHIPPED, Configuration, load
+from agent.config.load import SHIPPED, Configuration, study
 
 DATA = Path(__file__).parent / "language"
 SAMPLES = [
@@ -27,7 +31,14 @@ def loaded(files: dict[str, bytes]) -> Configuration:
             path = Path(directory, name)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
-        found = load(directory)
+        studied = study(directory)
+        found = studied.configuration
+        for reading in readings(studied):
+            for width in (None, 80):
+                assert read(reading, width)[0].startswith(reading.kind)
+            assert reading_as_json(reading)
+        for name in studied.own:
+            assert lines_of(manual(studied, name), 80)
     for finding in found.findings:
         assert render(finding)
         assert as_json(finding)["line"]

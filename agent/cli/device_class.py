@@ -1,0 +1,101 @@
+"""Device classes: what can be served, each with documentation and an example to paste.
+
+list: all of them, yours and shipped. show NAME: what one takes and gives, what it asks, how it is used; --aloud as one
+sentence with file and line, --toml the file itself.
+Exit code 0: answered. 4: no class has this name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from agent.cli.check import aloud
+from agent.cli.table import Column, Row, render
+from agent.cli.terminal import Terminal
+from agent.config.aloud.book import as_json, of_class
+from agent.config.aloud.manual import Manual, lines_of, manual
+from agent.config.finding import nearest
+from agent.config.load import Study, study
+from agent.core.printable import escape
+
+NO_SUCH_CLASS = 4
+
+_COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20), Column("", leaves=1))
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `class`."""
+    parser.add_argument("what", choices=("list", "show"), help="all of them, or one")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--aloud", action="store_true", help="show: as one sentence, each clause with its file and line")
+    how.add_argument("--toml", action="store_true", help="show: the file itself")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a list or one class."""
+    if (arguments.what == "show") != (arguments.name is not None):
+        print("device-agent class: it is class list, or class show NAME", file=sys.stderr)
+        return 2
+    studied = study(arguments.config)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    if arguments.what == "list":
+        _list(studied, terminal, in_json=arguments.output == "json")
+        return 0
+    names = studied.shelf.names()
+    if arguments.name not in names:
+        near = nearest(arguments.name, names)
+        hint = f"; nearest: {escape(near)}" if near else "; device-agent class list shows them"
+        print(f"device-agent class: {escape(arguments.name)}: no class has this name{hint}", file=sys.stderr)
+        return NO_SUCH_CLASS
+    _show(studied, arguments, terminal)
+    return 0
+
+
+def _list(studied: Study, terminal: Terminal, *, in_json: bool) -> None:
+    manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
+    if in_json:
+        print(json.dumps([_facts(one) for one in manuals], indent=1))
+        return
+    rows = [Row(tuple(map(escape, (one.name, one.takes, one.about, "yours" if one.own else "")))) for one in manuals]
+    print("\n".join(render(_COLUMNS, rows, terminal)))
+    own = sum(one.own for one in manuals)
+    yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
+    last = f"{len(manuals)} classes{yours}. One in full, with an example: device-agent class show NAME"
+    print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+
+
+def _show(studied: Study, arguments: argparse.Namespace, terminal: Terminal) -> None:
+    sentence = studied.shelf.sentence(arguments.name)
+    in_json = arguments.output == "json"
+    if arguments.toml:
+        print(sentence.tree.spot.document.text, end="")
+    elif arguments.aloud:
+        reading = of_class(arguments.name, sentence)
+        if in_json:
+            print(json.dumps(as_json(reading), indent=1))
+        else:
+            aloud([reading], terminal)
+    elif in_json:
+        print(json.dumps(_facts(manual(studied, arguments.name)), indent=1))
+    else:
+        title, *lines = lines_of(manual(studied, arguments.name), terminal.width)
+        print(terminal.style(terminal.text(title), "bold"))
+        for line in lines:
+            print(terminal.text(line))
+
+
+def _facts(one: Manual) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "about": one.about or None,
+        "file": one.file,
+        "own": one.own,
+        "part": one.part,
+        "takes": one.takes,
+        "uses": list(one.uses),
+        "says": [{"of": section, "text": said} for section, said in one.says],
+        "example": one.example,
+    }
