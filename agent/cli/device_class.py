@@ -1,8 +1,8 @@
 """Device classes: what can be served, each with documentation and an example to paste.
 
-list: all of them, yours and shipped. show NAME: what one takes and gives, what it asks, how it is used; --aloud as one
-sentence with file and line, --toml the file itself.
-Exit code 0: answered. 4: no class has this name.
+list: all of them, yours and shipped; with --here those that find something on this host, how much, and who has it.
+show NAME: what one takes and gives, what it asks, how it is used; --aloud as one sentence with file and line, --toml
+the file itself. Exit code 0: answered. 4: no class has this name.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from agent.cli.check import aloud
+from agent.cli.inventory.classes import of_shelf
+from agent.cli.inventory.take import take
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.aloud.book import as_json, of_class
@@ -19,16 +23,18 @@ from agent.config.aloud.manual import Manual, lines_of, manual
 from agent.config.finding import nearest
 from agent.config.load import Study, study
 from agent.core.printable import escape
+from agent.host.root import Root
 
 NO_SUCH_CLASS = 4
 
-_COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20), Column("", leaves=1))
+_COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `class`."""
     parser.add_argument("what", choices=("list", "show"), help="all of them, or one")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
+    parser.add_argument("--here", action="store_true", help="list: those that find something here, and who has it")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--aloud", action="store_true", help="show: as one sentence, each clause with its file and line")
     how.add_argument("--toml", action="store_true", help="show: the file itself")
@@ -42,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     studied = study(arguments.config)
     terminal = Terminal.of(sys.stdout, colour=arguments.color)
     if arguments.what == "list":
-        _list(studied, terminal, in_json=arguments.output == "json")
+        manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
+        here = _here(studied, Root(arguments.root)) if arguments.here else None
+        _list(manuals, here, terminal, in_json=arguments.output == "json")
         return 0
     names = studied.shelf.names()
     if arguments.name not in names:
@@ -54,17 +62,52 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _list(studied: Study, terminal: Terminal, *, in_json: bool) -> None:
-    manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """How many host devices a class finds, and which resources have some of them."""
+
+    count: int
+    takers: tuple[str, ...]
+
+
+def _here(studied: Study, root: Root) -> dict[str, _Here]:
+    """What each class that can serve as it is finds on this host."""
+    classes = of_shelf(studied.shelf, studied.shelf.names())
+    found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
+    for item in take(root, (), classes).items:
+        for name in item.fits:
+            found[name].append(item.host.key)
+    taken = take(root, studied.configuration.resources)
+    takers = {item.host.key: item.taken_by.name for item in taken.items if item.taken_by}
+    return {
+        name: _Here(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))
+        for name, keys in found.items()
+    }
+
+
+def _list(manuals: Sequence[Manual], here: Mapping[str, _Here] | None, terminal: Terminal, *, in_json: bool) -> None:
+    shown = manuals if here is None else [one for one in manuals if one.name in here and here[one.name].count]
     if in_json:
-        print(json.dumps([_facts(one) for one in manuals], indent=1))
+        found = [{**_facts(one), **({} if here is None else asdict(here[one.name]))} for one in shown]
+        print(json.dumps(found, indent=1))
         return
-    rows = [Row(tuple(map(escape, (one.name, one.takes, one.about, "yours" if one.own else "")))) for one in manuals]
-    print("\n".join(render(_COLUMNS, rows, terminal)))
+    rows = [Row(tuple(map(escape, (one.name, one.takes, one.about, *_last(one, here))))) for one in shown]
+    last = [Column("")] if here is None else [Column("HERE", right=True), Column("")]
+    print("\n".join(render([*_COLUMNS, *last], rows, terminal)))
     own = sum(one.own for one in manuals)
     yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
-    last = f"{len(manuals)} classes{yours}. One in full, with an example: device-agent class show NAME"
-    print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+    all_of = (
+        f"{len(manuals)} classes" if here is None else f"{len(shown)} of {len(manuals)} classes find something here"
+    )
+    summary = f"{all_of}{yours}. One in full, with an example: device-agent class show NAME"
+    print(terminal.text(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
+
+
+def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
+    """The last columns: whose it is, or what it finds."""
+    if here is None:
+        return ("yours" if one.own else "",)
+    return (str(here[one.name].count), " ".join(here[one.name].takers))
 
 
 def _show(studied: Study, arguments: argparse.Namespace, terminal: Terminal) -> None:

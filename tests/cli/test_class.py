@@ -33,6 +33,21 @@ def test_the_list_has_every_class(cli, directory):
     assert {one["own"] for one in told if one["name"] == "npu"} == {True}
 
 
+def test_the_list_of_what_is_here_says_who_has_it(cli, directory, tree):
+    tree.node("/dev/net/tun", "c 10:200")
+    tree.node("/dev/kvm", "c 10:232")
+    code, out, err = cli("class", "list", "--here", "--config", directory, "--root", tree.top)
+    assert code == 0
+    _, *rows = (line.split() for line in out.splitlines())
+    assert [(row[0], row[-1]) for row in rows] == [("kvm", "1"), ("tun", "a.example/tun")]
+    assert err.startswith("2 of ")
+    told = json.loads(cli("class", "list", "--here", "--config", directory, "--root", tree.top, "-o", "json")[1])
+    assert [(one["name"], one["count"], one["takers"]) for one in told] == [
+        ("kvm", 1, []),
+        ("tun", 1, ["a.example/tun"]),
+    ]
+
+
 def test_a_class_in_full_ends_in_an_entry_that_serves(cli, directory):
     code, out, _ = cli("class", "show", "npu", "--config", directory)
     assert code == 0

@@ -1,11 +1,13 @@
-"""The shipped device classes as entries that nobody made, to see which of them would take something here."""
+"""Device classes as entries that nobody made, to see which of them would take something here."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from agent.config.compile import compile_entry
 from agent.config.document import parse
 from agent.config.files import Files
-from agent.config.finding import Finding
+from agent.config.finding import Finding, Severity
 from agent.config.load import SHIPPED
 from agent.config.shelf import Folder, Shelf
 from agent.config.spot import Spot
@@ -13,16 +15,20 @@ from agent.core.resource import ResourceSpec
 
 
 def shipped() -> tuple[ResourceSpec, ...]:
-    """One entry for each class that takes particular devices; one that takes all of a source says nothing here."""
-    findings: list[Finding] = []
-    shelf = Shelf([Folder(SHIPPED, "classes")], Files(SHIPPED), findings)
-    names = sorted(shelf.names())
-    text = "".join(f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n' for name in names)
-    document = parse("classes", text)
+    """One entry for each shipped class that takes particular devices; one that takes all of a source says nothing."""
+    shelf = Shelf([Folder(SHIPPED, "classes")], Files(SHIPPED), [])
+    found = of_shelf(shelf, shelf.names())
+    return tuple(spec for spec in found if spec.match.lines or spec.exclude or spec.source.kind == "node")
+
+
+def of_shelf(shelf: Shelf, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
+    """One entry for each of these classes that can serve as it is, by name."""
     found: list[ResourceSpec] = []
-    for index, entry in enumerate(document.data["resource"]):
-        spot = Spot(document, ("resource", index))
-        spec = compile_entry(shelf.say(spot, entry, "entry"), spot, "socket", findings)
-        if spec is not None and (spec.match.lines or spec.exclude or spec.source.kind == "node"):
+    for name in sorted(names):
+        document = parse("classes", f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n')
+        spot = Spot(document, ("resource", 0))
+        findings: list[Finding] = []
+        spec = compile_entry(shelf.say(spot, document.data["resource"][0], "entry"), spot, "socket", findings)
+        if spec is not None and not any(finding.severity is Severity.ERROR for finding in findings):
             found.append(spec)
     return tuple(found)
