@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.config import lines as forms
-from agent.config.language import not_yet
 from agent.config.operators import Tests
 from agent.config.scope import Scope
 from agent.config.spot import Spot
@@ -42,9 +41,6 @@ def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
 
 def _line(name: str, word: str, leaf: Leaf, scope: Scope) -> Line | None:
     spot = leaf.spot
-    if "{" in word:
-        scope.error(not_yet(spot, "a {word} in a path", mark="key"))
-        return None
     known = scope.word(spot, word, "key")
     if known is None:
         return None

@@ -12,6 +12,7 @@ from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
 from agent.config.mounts import compile_mounts
 from agent.config.options import compile_options
+from agent.config.own import OwnWords
 from agent.config.sayings import compile_annotations, compile_env
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
@@ -64,7 +65,9 @@ def _compile(
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
     every = compile_every(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
-    own = compile_options(tree, scope, spot, demanded=entry)
+    constants = compile_options(tree, scope, spot, demanded=entry)
+    own = OwnWords(tree, scope)
+    scope.own = own
     name = _name(tree.leaf("name"), scope)
     ids = compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
@@ -78,6 +81,7 @@ def _compile(
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _exclude(tree.branch("exclude"), scope)
     own_registration = _registration(tree.leaf("registration"), scope)
+    words = own.all()
     findings += [not_yet(part.spot, part.address, mark="key") for part in later]
     if name is None or scope.source is None or not ids:
         return None
@@ -94,7 +98,7 @@ def _compile(
         nodes=nodes,
         env=env,
         registration=own_registration or registration,
-        own=own,
+        own={**constants, **words},
         every=every,
         mounts=mounts,
         annotations=annotations,

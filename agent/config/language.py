@@ -20,8 +20,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 
 _COMMON = _keys(
-    "about name uses source match exclude id replicas give registration accept part options",
-    "adds_to expect let join wait group slots limit moves_into_pod"
+    "about name uses source match exclude id replicas give registration accept part let options",
+    "adds_to expect join wait group slots limit moves_into_pod"
     " gate health topology prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
@@ -38,9 +38,9 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "let": (
             "a word of one's own",
             _keys(
-                "",
-                "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url probe"
+                "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url"
                 " of map type else if_absent",
+                "probe",
             ),
         ),
         "join": ("a join", _keys("", "source dir class resource on match let optional")),
@@ -90,7 +90,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
 
 # Keys that bring words with them: while one is not there yet, nobody knows which words are none.
-BRING_WORDS = frozenset({"let", "join", "group", "also", "vfio", "rdma"})
+BRING_WORDS = frozenset({"join", "group", "also", "vfio", "rdma"})
 
 SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
 

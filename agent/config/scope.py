@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol
 
 from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
 from agent.config.spot import Mark, Piece, Spot
+from agent.core.own import Own
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -27,7 +29,7 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
 }
 
 # First parts of words that the language has and this version has not.
-_LATER = frozenset({"matched", "members"})
+_LATER = frozenset({"matched", "members", "major_minor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,26 @@ class Known:
 ANYTHING = Known(Kind.TEXT, varies=False)
 
 
+class Made(NamedTuple):
+    """A word of an entry's own, and what is known of it."""
+
+    known: Known
+    own: Own
+
+
+class OwnWords(Protocol):
+    """The words that an entry brings with it."""
+
+    def known(self, word: str) -> Known | None:
+        """What is known of an own word; none if there is no such."""
+
+    def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
+        """What is known of a path with words in it; none, with a finding, if something is wrong with it."""
+
+    def names(self) -> Iterable[str]:
+        """All of them, as they are written."""
+
+
 @dataclass(slots=True)
 class Scope:
     """What may be said in one entry. `source` is None if it is not known; then every word passes.
@@ -57,6 +79,7 @@ class Scope:
     given: the words `given.NAME`, filled as nodes are compiled.
     options: the words `options.NAME`.
     table: the words are those of that table, and not those of the source.
+    own: the words that the entry brings with it, once its source is known.
     """
 
     source: Source | None
@@ -68,6 +91,7 @@ class Scope:
     given: dict[str, Known] = field(default_factory=dict)
     options: dict[str, Known] = field(default_factory=dict)
     table: str = ""
+    own: OwnWords | None = None
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -86,8 +110,16 @@ class Scope:
             message = f"{word} is known only while a container gets its devices, and this is asked before"
             self.error(spot.error("unknown-word", message, mark=mark))
             return None
-        if word.startswith("options."):
+        if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)
+        if self.own is not None and not self.table:
+            if (known := self.own.known(word)) is not None:
+                return known
+            if "/" in word and "{" in word:
+                return self.own.path(spot, word, mark)
+        if "/" in word and "{" in word:
+            self.error(spot.error("path", "a path of one of several things has no words in it", mark=mark))
+            return None
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
             return ANYTHING
@@ -101,7 +133,8 @@ class Scope:
         except PatternError as error:
             self.error(spot.error("glob", error.message, error.write, mark=mark))
             return None
-        return Known(found.kind, found.many, not self.single, found.table)
+        whole = word.startswith(("host.", "/"))
+        return Known(found.kind, found.many, not whole and not self.single, found.table)
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
@@ -140,10 +173,14 @@ class Scope:
     def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:
         if word.partition(".")[0] in _LATER:
             return not_yet(spot, word, mark=mark)
+        own = tuple(self.own.names()) if self.own else ()
+        head, _, rest = word.partition(".")
+        if rest and self.own and (known := self.own.known(head)) is not None:
+            return spot.error("unknown-word", f"{head} is {known.kind.value}, so no word stands behind it", mark=mark)
         segment = unknown.segment
         if isinstance(mark, Piece) and segment and segment in word:
             mark = Piece(mark.at + word.rfind(segment), len(segment))
-        write = hint(segment, unknown.choices) or hint(segment, OPERATORS)
+        write = hint(segment, (*unknown.choices, *own)) or hint(segment, OPERATORS)
         if "/" not in word:
             source = self.source.kind if self.source and not self.table else ""
             where = f"source {source}" if unknown.table == source else unknown.table

@@ -1,13 +1,18 @@
-"""Own words: what `options` and `let` define, each a small value that says what it is of a host device."""
+"""Own words: what `options`, a source's pattern and `let` define, each a value that says what it is of a device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from agent.core.own import Asked
-from agent.core.pattern import literal
-from agent.core.text import Slot, Text, filtered, is_name
-from agent.core.value import Absent, Kind, Value, from_kernel, text_of
+from agent.core.clause import Clause
+from agent.core.logic import CAREFUL
+from agent.core.own import Asked, Own
+from agent.core.pattern import Pattern
+from agent.core.reads import parsed
+from agent.core.text import Text
+from agent.core.value import Absent, Kind, Scalar, Value, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,74 +39,206 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """A path as written. A word in it is a piece of a name, never a pattern and never a way (rulings 28)."""
-
-    text: Text
-    glob: bool
-
-    def write(self, facts: Asked) -> str | Absent:
-        """The path with its words filled in."""
-        if not self.text.slots:
-            return self.text.source
-        written = ""
-        for piece in self.text.pieces:
-            said = piece if isinstance(piece, str) else _piece(piece, facts)
-            if isinstance(said, Absent):
-                return said
-            if isinstance(piece, Slot) and written.endswith("/") and said.startswith("."):
-                return Absent(f"{piece.word}: {said[:64]!r} begins with a dot, which no name in a path may")
-            written += said
-        return written
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """`read = "PATH"`: what the one file that fits says."""
-
-    path: Path
-    kind: Kind
-
-    def say(self, facts: Asked) -> Value | Absent:
-        """See `Own`."""
-        path = self.path.write(facts)
-        texts = path if isinstance(path, Absent) else facts.texts(path)
-        if isinstance(texts, Absent):
-            return texts
-        if not texts:
-            return Absent(f"nothing fits {path}")
-        if len(texts) > 1:
-            return Absent(f"ambiguous: {len(texts)} fit {path}", unread=True)
-        return parsed(self.kind, texts[0])
-
-
-@dataclass(frozen=True, slots=True)
 class Same:
-    """`read = "word"`: what another word says."""
+    """`read = "word"`: what another word says. `kind`: what its text is to be parsed as, if not simply taken over."""
 
     word: str
+    kind: Kind | None = None
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        return facts(self.word)
+        value = facts(self.word)
+        if self.kind is None or isinstance(value, Absent):
+            return value
+        if isinstance(value, tuple):
+            made = [parsed(self.kind, text_of(item)) for item in value]
+            return next((item for item in made if isinstance(item, Absent)), None) or tuple(
+                item for item in made if not isinstance(item, Absent)
+            )
+        return parsed(self.kind, text_of(value))
 
 
-def parsed(kind: Kind, text: str | Absent) -> Value | Absent:
-    """What a text says as that kind. What is there and says nothing of the kind is not simply missing."""
-    if isinstance(text, Absent):
-        return text
-    if not text:
-        return Absent("the file is empty")
-    value = from_kernel(kind, text)
-    return replace(value, unread=True) if isinstance(value, Absent) else value
+@dataclass(frozen=True, slots=True)
+class FirstOf:
+    """`first_of = [..]`: the first that is there. What is there and cannot be read, or is still to come, ends it."""
+
+    alternatives: tuple[Own, ...]
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        reasons: list[str] = []
+        for alternative in self.alternatives:
+            value = alternative.say(facts)
+            if not missing(value):
+                return value
+            reasons.append(value.reason if isinstance(value, Absent) else "")
+        return Absent("; ".join(dict.fromkeys(reasons)))
 
 
-def _piece(slot: Slot, facts: Asked) -> str | Absent:
-    """What a word puts into a path: one name or a part of one, in which no character means more than itself."""
-    value = facts(slot.word)
-    if isinstance(value, Absent):
-        return Absent(f"{slot.word}: {value.reason}", value.unread, value.pending)
-    if isinstance(value, tuple):
-        return Absent(f"{slot.word} is a list")
-    text = filtered(text_of(value), slot.filters)
-    return literal(text) if is_name(text) else Absent(f"{slot.word}: {text[:64]!r} cannot be in a path")
+@dataclass(frozen=True, slots=True)
+class OrElse:
+    """`else`: what stands where there is nothing; not where something is that could not be read (rulings 36)."""
+
+    own: Own
+    value: Value
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value = self.own.say(facts)
+        return self.value if missing(value) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """`take = "PATTERN", of = …`: what stands at the brace of the pattern."""
+
+    pattern: Pattern
+    of: Own
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        text = text_of(value)
+        taken = self.pattern.take(text)
+        return taken[0][1] if taken else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """`by = "word", map = { … }`: what the map says of the word: the exact key first, else the longest that fits.
+
+    exact: by the key in its canonical form (`canonical`). fitting: patterns, longest first. other: `else`, what the map
+    says of all the rest. absent: `if_absent`, what stands where the word is not there.
+    """
+
+    of: Own
+    kind: Kind
+    exact: Mapping[str, Scalar]
+    fitting: tuple[tuple[Pattern, Scalar], ...]
+    other: Scalar | None = None
+    absent: Scalar | None = None
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if missing(value) and self.absent is not None:
+            return self.absent
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        key = canonical(self.kind, value)
+        found = self.exact.get(key)
+        if found is None:
+            found = next((says for pattern, says in self.fitting if pattern.matches(key)), self.other)
+        return Absent(f"the map has no {key[:64]!r}") if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`text = "{a}-{b}"`: that text; of one with a list word, one for each of its elements."""
+
+    text: Text
+    kind: Kind
+    many: bool = False
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        written = self.text.write_all(facts)
+        if isinstance(written, Absent):
+            return written
+        values = [parsed(self.kind, text) for text in written]
+        absent = next((value for value in values if isinstance(value, Absent)), None)
+        if absent is not None:
+            return absent
+        return tuple(value for value in values if not isinstance(value, Absent)) if self.many else values[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """`holds = { … }`: whether the clause holds; unknown while a word that decides it could not be read."""
+
+    clause: Clause
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        failing = self.clause.failing(facts, CAREFUL)
+        if failing is None or failing.doubt is None:
+            return failing is None
+        return Absent(f"{failing.statement.address}: {failing.here}", failing.doubt.unread, failing.doubt.pending)
+
+
+@dataclass(frozen=True, slots=True)
+class KfdAddress:
+    """`kfd_address = ["domain", "location_id"]`: the PCI address of a node of KFD's topology.
+
+    Bus, device and function are the lower 16 bits of the location; above them newer kernels number the partitions.
+    """
+
+    domain: Own
+    location: Own
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        domain, location = self.domain.say(facts), self.location.say(facts)
+        if not isinstance(domain, int) or not isinstance(location, int):
+            return next((value for value in (domain, location) if isinstance(value, Absent)), Absent("is no number"))
+        if domain < 0 or location <= 0:
+            return Absent("says that it is no PCI function")  # CPUs have nodes too, at location 0
+        return f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """`bits = ["28-31", "0-2"], of = …`: those bits of a number side by side, the first range in front.
+
+    ranges: lowest and highest bit of each.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    of: Own
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if not isinstance(value, int) or value < 0:
+            return value if isinstance(value, Absent) else Absent("is a negative number", unread=True)
+        found = 0
+        for low, high in self.ranges:
+            width = high - low + 1
+            found = found << width | value >> low & (1 << width) - 1
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Base64Url:
+    """`base64url = ["a", "b"]`: the bytes of these hexadecimal texts, one after the other, without padding."""
+
+    parts: tuple[Own, ...]
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        data = b""
+        for part in self.parts:
+            value = part.say(facts)
+            if isinstance(value, Absent):
+                return value
+            text = str(value)
+            digits = text.removeprefix("0x").removeprefix("0X")
+            if not digits.isascii() or not digits.isalnum() or len(digits) % 2:
+                return Absent(f"{text[:64]!r} is no row of bytes", unread=True)
+            try:
+                data += bytes.fromhex(digits)
+            except ValueError:
+                return Absent(f"{text[:64]!r} is no row of bytes", unread=True)
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def missing(value: Value | Absent) -> bool:
+    """Whether something is simply not there: neither unreadable nor still to come."""
+    return isinstance(value, Absent) and not value.unread and not value.pending
+
+
+def canonical(kind: Kind, value: Scalar) -> str:
+    """A value as a key: equal for values of the kind that are equal."""
+    return f"{int(str(value), 16):x}" if kind is Kind.HEX else text_of(value)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from agent.core.logic import Knowledge
 from agent.core.value import Absent, Value
 
 
-class Asked(Protocol):
+class Asked(Knowledge, Protocol):
     """The facts of one host device within one entry."""
-
-    def __call__(self, word: str) -> Value | Absent:
-        """What a word or path says, own words included."""
 
     def captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word."""

@@ -192,7 +192,10 @@ class HostReader:
         return self._sight.properties(thing.directory).get(name)
 
     def _file(self, path: str) -> str | Absent:
-        """Of a link the name of what it leads to, of a file its text; of /dev only names, of what leads out nothing."""
+        """Of a link the name of what it leads to, of a directory its name, of a file its text, if it has any.
+
+        Of /dev only names are told, of what leads out nothing.
+        """
         if path.startswith("/dev/"):
             self._sight.places.add(path)
             node = self.node(path)
@@ -206,7 +209,15 @@ class HostReader:
             return Absent("leads out of /sys and /proc")
         self._sight.places.add(real)
         target = self._sight.link(f"{real}/{name}")
-        return target if isinstance(target, str) else self._sight.text(f"{real}/{name}")
+        if isinstance(target, str):
+            return target
+        text = self._sight.text(f"{real}/{name}")
+        if not text:
+            return Absent("is empty")
+        if isinstance(text, Absent) and not text.unread and self._root.is_directory(f"{real}/{name}"):
+            directory = self._root.real(f"{real}/{name}")
+            return directory if isinstance(directory, Absent) else directory.rpartition("/")[2]
+        return text
 
     def _where_new(self, base: str, components: Sequence[str]) -> Iterator[str]:
         """Where something can come that fits a path; of a directory below /dev also what to watch it by."""

@@ -21,7 +21,7 @@ ONE = [
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     (PCI + "replicas = { by = 'x' }", 4, 14, "by", "not-supported-yet", ""),
     ('source = { node = "/dev/x{n:int}" }', 3, 26, "{n:int}", "not-supported-yet", ""),
-    (PCI + "match = { './{x}/y' = 'z' }", 4, 11, "'./{x}/y'", "not-supported-yet", ""),
+    (PCI + "match = { './{xyz}/y' = 'z' }", 4, 11, "'./{xyz}/y'", "unknown-word", ""),
     # Sources.
     ("source = 5", 3, 10, "5", "type", 'write "pci"'),
     ('source = "pcie"', 3, 11, "pcie", "type", "nearest: pci"),
@@ -326,8 +326,8 @@ def test_what_only_follows_is_not_printed(configure):
     text = (
         '[[resource]]\nname = "example.com/x"\nsorce = "pci"\n'  # no source: because of its key
         '[[resource]]\nname = "example.com/y"\nsource = { nod = "x" }\nid = "{a}"\nmatch.a = "x"\n'  # none
-        '[[resource]]\nname = "example.com/z"\nsource = "pci"\nlet.a = "./b"\nid = "{a}"\nmatch.a = "x"\n'
-        'give.nodes.a = "{a}"\ngive.env.A = "{a}"\n'  # no such word: because of let
+        '[[resource]]\nname = "example.com/z"\nsource = "pci"\njoin.a.class = "b"\nid = "{a.b}"\n'
+        'match.a.b = "x"\ngive.nodes.a = "{a.b}"\ngive.env.A = "{a.b}"\n'  # no such word: because of join
     )
     found = configure({"resources.d/a.toml": text}).findings
     assert [(finding.line, finding.code) for finding in found] == [

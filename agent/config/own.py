@@ -1,0 +1,118 @@
+"""The own words of one entry: what its source's pattern takes and its `let`, each compiled once it is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from agent.config.language import EITHER, OPERATORS
+from agent.config.lets import compile_let
+from agent.config.reading import compile_path
+from agent.config.scope import ANYTHING, GIVING, Known, Made, Scope
+from agent.config.spot import Mark, Spot
+from agent.config.tree import Branch
+from agent.core.let import Captured
+from agent.core.own import Own
+from agent.core.pattern import parse
+from agent.core.reads import Read, ReadAll
+from agent.core.resource import Source
+from agent.core.value import Kind
+from agent.scanners import catalog
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset({*GIVING, *OPERATORS, EITHER, "given", "host", "udev", "options", "matched", "members"})
+
+
+class _Declared(NamedTuple):
+    spot: Spot
+    make: Callable[[], Made | None]
+
+
+class OwnWords:
+    """See `agent.config.scope.OwnWords`."""
+
+    def __init__(self, tree: Branch, scope: Scope) -> None:
+        self._scope = scope
+        self._made: dict[str, Made | None] = {}
+        self._open: list[str] = []
+        self._declared: dict[str, _Declared] = {}
+        for name, kind in captures(scope.source).items() if scope.source else ():
+            source = tree.leaf("source")
+            spot = source.spot if source else tree.spot
+            if self._free(name, spot):
+                self._declared[name] = _Declared(spot, partial(_captured, name, kind, scope))
+        let = tree.branch("let")
+        for name, branch in let.branches() if let else ():
+            if self._free(name, branch.spot):
+                self._declared[name] = _Declared(branch.spot, partial(compile_let, name, branch, scope))
+
+    def known(self, word: str) -> Known | None:
+        """What is known of an own word; none if there is no such."""
+        declared = self._declared.get(word)
+        if declared is None:
+            return None
+        if word in self._open:
+            way = " → ".join((*self._open[self._open.index(word) :], word))
+            self._scope.error(declared.spot.error("cycle", f"{way}: each needs the other", mark="key"))
+            return ANYTHING
+        if word not in self._made:
+            self._open.append(word)
+            self._made[word] = declared.make()
+            self._open.pop()
+        made = self._made[word]
+        return ANYTHING if made is None else made.known
+
+    def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
+        """What is known of a path with words in it, which is an own word by its text."""
+        if written not in self._made:
+            made = compile_path(spot, written, self._scope, mark)
+            if made is None:
+                return None
+            own = ReadAll(made.path, Kind.TEXT) if made.many else Read(made.path, Kind.TEXT)
+            self._made[written] = Made(Known(Kind.TEXT, made.many, made.varies), own)
+        found = self._made[written]
+        return found.known if found else None
+
+    def names(self) -> tuple[str, ...]:
+        """All of them, as they are written."""
+        return tuple(self._declared)
+
+    def all(self) -> dict[str, Own]:
+        """All that could be compiled, used or not, with whatever is wrong with them reported."""
+        for word in self._declared:
+            self.known(word)
+        return {word: made.own for word, made in self._made.items() if made is not None}
+
+    def _free(self, name: str, spot: Spot) -> bool:
+        """Whether a word may have that name."""
+        if not _WORD.fullmatch(name):
+            write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
+            self._scope.error(spot.error("type", "a word is letters, digits and _", write, mark="key"))
+            return False
+        if name in _RESERVED or name in self._declared or _of_source(self._scope.source, name):
+            message = f"{name} is a word already, and an own word takes no other's name"
+            self._scope.error(spot.error("taken", message, "take another name", mark="key"))
+            return False
+        return True
+
+
+def captures(source: Source) -> dict[str, Kind]:
+    """The words that the patterns of a source take."""
+    patterns = source.arguments if source.kind in {"node", "dir"} else ()
+    return {capture.word: capture.kind for text in patterns for capture in parse(text, taking=True).captures}
+
+
+def _captured(name: str, kind: Kind, scope: Scope) -> Made:
+    return Made(Known(kind, varies=not scope.single), Captured(name))
+
+
+def _of_source(source: Source | None, name: str) -> bool:
+    if source is None:
+        return False
+    try:
+        catalog.word(source.kind, name)
+    except catalog.UnknownWord:
+        return False
+    return True

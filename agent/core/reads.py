@@ -1,0 +1,181 @@
+"""Own words that read: what files below a path say, and what fits it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agent.core.own import Asked
+from agent.core.pattern import literal
+from agent.core.text import Slot, filtered, is_name
+from agent.core.value import Absent, Kind, Scalar, Value, from_kernel, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path in its shortest form. `whole`: all of it, if it has no word in it.
+
+    A word is one name or a part of one, never a pattern and never a way elsewhere (rulings 28).
+    """
+
+    whole: str
+    pieces: tuple[str | Slot, ...] = ()
+
+    def write(self, facts: Asked) -> str | Absent:
+        """The path with its words filled in."""
+        if not self.pieces:
+            return self.whole
+        written = ""
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                written += piece
+                continue
+            said = _piece(piece, facts, begins=written.endswith("/"))
+            if isinstance(said, Absent):
+                return said
+            written += said
+        return written
+
+    def one(self, facts: Asked) -> str | Absent:
+        """What the one file that fits says; what is there several times is no more there than it can be read."""
+        path = self.write(facts)
+        texts = path if isinstance(path, Absent) else facts.texts(path)
+        return _only(texts, str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """`read = "PATH"`."""
+
+    path: Path
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        return parsed(self.kind, self.path.one(facts))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAll:
+    """`read_all = "PATH"`: what all that fit say; what is not there and what is empty is left out."""
+
+    path: Path
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        path = self.path.write(facts)
+        texts = path if isinstance(path, Absent) else facts.texts(path)
+        if isinstance(texts, Absent):
+            return texts
+        return _all(parsed(self.kind, text) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class NamesOf:
+    """`names_of = "PATH"`: what all that fits is called."""
+
+    path: Path
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        path = self.path.write(facts)
+        names = path if isinstance(path, Absent) else facts.names(path)
+        if isinstance(names, Absent):
+            return names
+        return _all(parsed(self.kind, name) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class NameOf:
+    """`name_of = "PATH"`: what the one that fits is called."""
+
+    path: Path
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        path = self.path.write(facts)
+        names = path if isinstance(path, Absent) else facts.names(path)
+        return parsed(self.kind, _only(names, str(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """`field = "NAME", of = "PATH"`: that field of the one file that fits, from its first line that has it."""
+
+    name: str
+    path: Path
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        text = self.path.one(facts)
+        if isinstance(text, Absent):
+            return text
+        for line in text.splitlines():
+            value = _after(self.name, line.strip())
+            if value is not None:
+                return parsed(self.kind, value)
+        return Absent(f"no line of it is {self.name!r} with a value")
+
+
+ReadsPath: TypeAlias = Read | ReadAll | NamesOf | NameOf | Field
+
+
+def parsed(kind: Kind, text: str | Absent) -> Scalar | Absent:
+    """What a text says as that kind; what is there and says nothing of the kind is not simply missing."""
+    if isinstance(text, Absent):
+        return text
+    if not text:
+        return Absent("is empty")
+    value = from_kernel(kind, text)
+    return replace(value, unread=True) if isinstance(value, Absent) else value
+
+
+def _only(found: Sequence[str | Absent] | Absent, path: str) -> str | Absent:
+    """The one of what fits a path."""
+    if isinstance(found, Absent):
+        return found
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        return Absent(f"nothing fits {path}")
+    return Absent(f"ambiguous: {len(found)} fit {path}", unread=True)
+
+
+def _all(values: Iterator[Scalar | Absent]) -> Value | Absent:
+    """The values that are there; absent if one of them could not be read."""
+    said: list[Scalar] = []
+    for value in values:
+        if not isinstance(value, Absent):
+            said.append(value)
+        elif value.unread or value.pending:
+            return value
+    return tuple(said)
+
+
+def _after(name: str, line: str) -> str | None:
+    """What a line says of a field: after `:` or `=`, or after blanks if the field's name is one word."""
+    if not line.startswith(name):
+        return None
+    rest = line[len(name) :]
+    value = rest.lstrip()
+    if value[:1] in {":", "="}:
+        return value[1:].strip()
+    return value if value and len(value) < len(rest) and len(name.split()) == 1 else None
+
+
+def _piece(slot: Slot, facts: Asked, *, begins: bool) -> str | Absent:
+    """What a word puts into a path; `begins`: a name begins with it."""
+    value = facts(slot.word)
+    if isinstance(value, Absent):
+        return Absent(f"{slot.word}: {value.reason}", value.unread, value.pending)
+    if isinstance(value, tuple):
+        return Absent(f"{slot.word} is a list")
+    text = filtered(text_of(value), slot.filters)
+    if not is_name(text) or (begins and text.startswith(".")):
+        return Absent(f"{slot.word}: {text[:64]!r} cannot be in a path")
+    return literal(text)
