@@ -27,7 +27,7 @@ test: .venv/.ready
 
 # A tier of its own: what it runs on is compiled first, for minutes where nothing is cached.
 test-kubelet: .venv/.ready
-	@tests/kubelet/build manager-1.34 manager-1.37 $(if $(wildcard tests/node),kubelet-1.37 control-1.37)
+	@tests/kubelet/build manager-1.34 manager-1.37 $(if $(wildcard tests/node),kubelet-1.37 control-1.37 containerd-2.3 shim-2.3)
 	$(bin)/python -m pytest -m kubelet --tb=native $(wildcard tests/real tests/node) $(ARGS)
 
 # All of them, even if the first has something to say.

@@ -10,12 +10,24 @@ from pathlib import Path
 import pytest
 
 from tests.node.machine import Machine, unfit
-from tests.node.node import Node
+from tests.node.node import DISTRIBUTION, Node, Runtime
 
 BUILD = Path(__file__).parent.parent / "kubelet" / "build"
 NO_GO = 3  # exit code of BUILD
 MEASURED: list[str] = []
 TAIL = 60  # lines of a log that are shown of a test that failed
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "runtimes(*names): the containerds that a scenario is for; None is Debian's")
+
+
+def pytest_generate_tests(metafunc):
+    if "runtime" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("runtimes")
+        names = mark.args if mark else (None,)
+        ids = [f"containerd-{name}" if name else pytest.HIDDEN_PARAM for name in names]
+        metafunc.parametrize("runtime", names, ids=ids, scope="session")
 
 
 def pytest_collection_modifyitems(items):
@@ -72,10 +84,13 @@ def new_machine() -> Machine:
 
 
 @pytest.fixture(scope="session")
-def running_node(kubelet_program):
+def running_node(kubelet_program, runtime):
+    containers = (
+        Runtime(*(str(built(f"{name}-{runtime}")) for name in ("containerd", "shim"))) if runtime else DISTRIBUTION
+    )
     machine = new_machine()
     try:
-        made = Node(machine, kubelet_program)
+        made = Node(machine, kubelet_program, containers)
         made.start_containerd()
         made.import_image()
         made.start_kubelet()

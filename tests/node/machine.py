@@ -13,6 +13,7 @@ from pathlib import Path
 KEEPER = Path(__file__).with_name("keeper.py")
 # Debian's packages for what is needed on the host.
 PROGRAMS = {"containerd": "containerd", "ctr": "containerd", "runc": "runc", "busybox": "busybox-static"}
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 CAP_SYS_ADMIN = 21
 END_SECONDS = 30
 
@@ -116,7 +117,7 @@ class Machine:
         log = self.path(f"/run/log/{name}")
         log.parent.mkdir(exist_ok=True)
         log.touch()
-        plain = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/run", "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}
+        plain = {"PATH": PATH, "HOME": "/run", "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}
         before = log.stat().st_size
         pid = self.ask("start", argv=list(argv), log=f"/run/log/{name}", env={**plain, **(env or {})})
         return Process(self, pid, log, before)

@@ -10,6 +10,7 @@ import signal
 import socket
 import stat
 import sys
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from agent.kubelet.messages.v1 import AllocatableResourcesRequest, PodResourcesL
 from agent.kubelet.pod_resources import Holder, holders
 from tests.node import image
 from tests.node.keeper import gone
-from tests.node.machine import Machine, Process, until
+from tests.node.machine import PATH, Machine, Process, until
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 PLUGINS = "/var/lib/kubelet/device-plugins"
@@ -27,6 +28,8 @@ POD_RESOURCES = "/var/lib/kubelet/pod-resources/kubelet.sock"
 MANIFESTS, STAGED = "/var/lib/kubelet/manifests", "/var/lib/kubelet/staged"
 ETC, STATE = "/run/device-agent/etc", "/var/lib/device-agent"
 PROGRAM = "/run/program"
+SHIMS = "/run/shims"
+CDI = "/var/run/cdi"
 READ_ONLY_PORT = 10255
 NAME = "node"
 OK = 200
@@ -55,6 +58,7 @@ conf_dir = "/var/lib/cni/conf"
 bin_dir = "/var/lib/cni/bin"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
+container_annotations = ["node.test/*", "cdi.k8s.io/*"]
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 SystemdCgroup = false
 """
@@ -116,14 +120,37 @@ def manifest(pod: str, limits: dict[str, str], security: dict[str, int] | None =
     }
 
 
+@dataclass(frozen=True)
+class Runtime:
+    """A containerd, and the shim it starts containers by, which it finds by name; if none is said, those in PATH."""
+
+    containerd: str = "containerd"
+    shim: str = ""
+
+    def env(self, node: "Node") -> dict[str, str]:
+        """What containerd has to be told."""
+        if not self.shim:
+            return {}
+        link = node.machine.path(f"{SHIMS}/containerd-shim-runc-v2")
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(self.shim)
+        return {"PATH": f"{SHIMS}:{PATH}"}
+
+
+DISTRIBUTION = Runtime()
+CONTAINERD_2 = "2.3"  # built by tests/kubelet/build; knows CDI
+
+
 class Node:
     """Its pods are static ones. Attributes: containerd, kubelet, agent: the processes that run, or ran last."""
 
     kubelet_flags: tuple[str, ...] = ("--register-node=false",)
     hands_over = False  # whether containerd gives nodes to the user of the container
 
-    def __init__(self, machine: Machine, kubelet: Path) -> None:
+    def __init__(self, machine: Machine, kubelet: Path, runtime: Runtime = DISTRIBUTION) -> None:
         self.machine = machine
+        self._runtime = runtime
         self._kubelet_program = kubelet
         self.containerd: Process
         self.kubelet: Process
@@ -141,7 +168,9 @@ class Node:
         self.machine.path("/run/etc/containerd.toml").write_text(
             CONTAINERD.format(hands_over=str(self.hands_over).lower())
         )
-        self.containerd = self.machine.start("containerd", "containerd", "--config", "/run/etc/containerd.toml")
+        self.containerd = self.machine.start(
+            "containerd", self._runtime.containerd, "--config", "/run/etc/containerd.toml", env=self._runtime.env(self)
+        )
         self.containerd.says("Start streaming server", 30)  # the CRI is the last to be there
 
     def import_image(self) -> None:

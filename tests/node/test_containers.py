@@ -5,9 +5,10 @@ import os
 import pytest
 
 from tests.node.loop import Loop
-from tests.node.node import NO_DRIVER, entry
+from tests.node.node import CONTAINERD_2, NO_DRIVER, entry
 
 DENIED = "Operation not permitted"
+BOTH = pytest.mark.runtimes(None, CONTAINERD_2)
 EXPERIMENTAL = 240  # a major number for local use
 
 
@@ -18,6 +19,7 @@ def loop():
         yield made
 
 
+@BOTH
 def test_a_container_sees_exactly_the_nodes_of_its_devices(node):
     for n in range(3):
         node.plug(f"lab/card{n}", "c", EXPERIMENTAL, 10 + n)
@@ -41,6 +43,7 @@ def test_a_container_sees_exactly_the_nodes_of_its_devices(node):
     assert number == f"b {EXPERIMENTAL}:2{disk.removeprefix('/dev/lab/disk')}"
 
 
+@BOTH
 def test_env_arrives(node):
     for n in range(2):
         node.plug(f"lab/env{n}", "c", EXPERIMENTAL, 30 + n)
@@ -53,6 +56,7 @@ def test_env_arrives(node):
     assert node.inside("has-env", "echo $IDS $PATHS") == "lab_env0,lab_env1 /dev/e0:/dev/e1"
 
 
+@BOTH
 def test_a_container_uses_its_device_and_no_other(node, loop):
     node.plug("lab/loop", "b", 7, loop.number)
     node.serve(entry("used", "/dev/lab/loop", to="/dev/disk"))
@@ -71,6 +75,7 @@ def test_a_container_uses_its_device_and_no_other(node, loop):
     assert DENIED in node.inside("uses-none", opened("b", 7, loop.number))
 
 
+@BOTH
 def test_permission_r_is_read_only(node, loop):
     node.plug("lab/ro", "b", 7, loop.number)
     node.serve(entry("readable", "/dev/lab/ro", to="/dev/disk", permissions="r"))

@@ -2,10 +2,7 @@ module kubelet.test/containerd2
 
 go 1.26.8
 
-tool (
-	github.com/containerd/containerd/v2/cmd/containerd
-	github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2
-)
+require github.com/containerd/containerd/v2 v2.3.7
 
 require (
 	cyphar.com/go-pathrs v0.2.1 // indirect
@@ -23,7 +20,6 @@ require (
 	github.com/containerd/cgroups/v3 v3.1.3 // indirect
 	github.com/containerd/console v1.0.5 // indirect
 	github.com/containerd/containerd/api v1.11.1 // indirect
-	github.com/containerd/containerd/v2 v2.3.7 // indirect
 	github.com/containerd/continuity v0.5.0 // indirect
 	github.com/containerd/errdefs v1.0.0 // indirect
 	github.com/containerd/errdefs/pkg v0.3.0 // indirect
