@@ -52,6 +52,9 @@ def checks(health: Branch | None) -> Iterator[Said]:
         for leaf, said in own:
             say = _looked if leaf.spot.path[-1] in {"trip", "recover"} else value
             yield Said(said, leaf.spot, level=1, note=instead(leaf, say=say))
+        reason = check.leaf("reason")
+        if reason is not None and (_differs(reason) or reason.spot.document.name not in files):
+            yield Said(f"saying {value(reason.value)}", reason.spot, level=1, note=instead(reason))
 
 
 _COURSE = ("every", "trip", "recover", "on_unknown")
