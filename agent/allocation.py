@@ -17,6 +17,7 @@ from agent.core.facts import Facts
 from agent.core.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.let import Constant
 from agent.core.look import Look
+from agent.core.partners import Found, Remembered
 from agent.core.prefer import prefer
 from agent.core.resource import ResourceSpec
 from agent.core.text import clean_id
@@ -81,7 +82,7 @@ class Allocation:
         hosts = self._host_devices(spec, devices)
         try:
             if self._at_hand(spec, hosts):
-                chosen = read_anew(self._root, spec, devices, hosts, self._cdi)
+                chosen = read_anew(self._root, spec, devices, hosts, self._cdi, self._partners(hosts))
             else:
                 chosen = await self._read_aside(spec, devices, hosts)
             return allocate(spec, ids, chosen, snapshot.offered)
@@ -112,7 +113,7 @@ class Allocation:
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, spec, devices, hosts, self._cdi)
+            read = begin(read_anew, self._root, spec, devices, hosts, self._cdi, self._partners(hosts))
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
@@ -136,6 +137,11 @@ class Allocation:
                 raise Refused(Cause.UNHEALTHY, f"{spec.name} {device.id}: it is not offered any more")
             hosts[device.key] = candidate.device
         return hosts
+
+    def _partners(self, hosts: Iterable[str]) -> Found:
+        """The partners of these host devices, as the last look found them."""
+        made = filter(None, map(self._truth.look.candidate, hosts))
+        return {who: partner for candidate in made for who, partner in candidate.partners.items()}
 
     async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
@@ -167,23 +173,28 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
 
 
-def read_anew(
+def read_anew(  # noqa: PLR0917  it is called through `begin`, which knows no keywords
     root: Root,
     spec: ResourceSpec,
     devices: Mapping[Device, tuple[int, ...]],
     hosts: Mapping[str, HostDevice],
     cdi: SpecDirectories,
+    partners: Found,
 ) -> list[Chosen]:
-    """What the host says now of the devices asked for."""
+    """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi)
+    finder = Remembered(reader, partners)
+    same_partners = all(catalog.same(root, partner) for partner in partners.values())
     words = spec.giving_words()
     chosen: list[Chosen] = []
     for device, shares in devices.items():
         host = hosts[device.key]
-        fact = Facts(spec, host, reader)
+        fact = Facts(spec, host, reader, finder)
         texts = [text.write(fact) for text in spec.id]
         ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-        same = catalog.same(root, host) and device.id in ids  # what is listed Healthy had its id from these words
+        same = (
+            same_partners and catalog.same(root, host) and device.id in ids
+        )  # what is listed Healthy had its id from these words
         chosen.append(
             Chosen(
                 device,

@@ -201,7 +201,7 @@ class Tracker:
 
 def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
     """The directories below /dev where devices come and go, as far as that is known before the first look."""
-    return catalog.watched(root, Listing({spec.source: () for spec in specs}))
+    return catalog.watched(root, Listing({source: () for spec in specs for source in spec.sources}))
 
 
 def take_look(
@@ -211,7 +211,7 @@ def take_look(
 
     What `touched` does not concern is taken from `previous`.
     """
-    sources = tuple(dict.fromkeys(spec.source for spec in specs))
+    sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = catalog.listing(root, sources, previous.listing, touched)
     now = look(specs, listing, HostReader(root, cdi), previous, touched)
     return now, catalog.watched(root, listing) | now.places.directories

@@ -9,6 +9,7 @@ from agent.core.cdi import is_name
 from agent.core.device import Device, HostDevice, Member, Node
 from agent.core.gather import Group
 from agent.core.group import Grouping
+from agent.core.own import Join
 from agent.core.pattern import Pattern, literal, parse
 from agent.core.resource import CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.standing import Standing
@@ -40,6 +41,7 @@ class Candidate:
     entry: which of the entries takes it.
     grouping: how that puts host devices together; None if it does not, and what follows is empty.
     group, members: the host devices.
+    partners: the devices that its joins mean, by the key of the host device that has one.
     leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
     """
 
@@ -56,6 +58,7 @@ class Candidate:
     grouping: Grouping | None = None
     group: Group | None = None
     members: tuple[Member, ...] = ()
+    partners: Mapping[tuple[str, Join], HostDevice] = field(default_factory=dict)
     leads: Mapping[str, Lead] = field(default_factory=dict)
     orphan: tuple[Pattern, ...] = ()
 

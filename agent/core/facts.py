@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from agent.core.device import HostDevice
-from agent.core.own import Own
+from agent.core.own import Join, Own, Pool
+from agent.core.partner import Joined
 from agent.core.resource import ResourceSpec
 from agent.core.standing import Standing
 from agent.core.value import Absent, Value
@@ -33,16 +34,41 @@ class Reader(Standing, Protocol):
         """The directories and nodes whose content this device's facts came from, for `Touched`."""
 
 
+class Finder(Protocol):
+    """Who knows which device is whose partner."""
+
+    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+        """The facts of the partner that a join means for the device of which `facts` tell."""
+
+
+class _Nobody:
+    """Who knows of no partners."""
+
+    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+        """See `Finder`."""
+        del facts
+        return Absent(f"no {join.name}: it was not looked for", pending=True)
+
+
+NOBODY = _Nobody()
+
+
 class Facts:
     """What any word or path says of one host device within one entry; each own word is evaluated at most once.
 
     ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
     """
 
-    __slots__ = ("_own", "_said", "device", "ends", "reader")
+    __slots__ = ("_finder", "_own", "_partners", "_said", "device", "ends", "pool", "reader")
 
-    def __init__(self, spec: ResourceSpec | None, device: HostDevice, reader: Reader) -> None:
+    def __init__(
+        self, spec: ResourceSpec | Pool | None, device: HostDevice, reader: Reader, finder: Finder = NOBODY
+    ) -> None:
+        """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
         self.device = device
+        self.pool = spec if isinstance(spec, Pool) else None
+        self._finder = finder
+        self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
         self.reader = reader
         self._own: Mapping[str, Own] = spec.own if spec else {}
         self._said: dict[str, Value | Absent] = {}
@@ -57,6 +83,22 @@ class Facts:
             self._said[word] = own.say(self)
         return self._said[word]
 
+    def partner(self, join: Join) -> Facts | Absent:
+        """The facts of the device that a join means."""
+        known = self._partners.get(id(join))
+        if known is None:
+            known = self._partners[id(join)] = self._finder.find(join, self)
+        return known
+
+    def rests_on(self) -> dict[str, HostDevice]:
+        """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
+        found = dict(self.ends)
+        for partner in self._partners.values():
+            if isinstance(partner, Facts):
+                found[partner.device.key] = partner.device
+                found.update(partner.rests_on())
+        return found
+
     def things(self, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
         found = self.reader.things(self.device, word)
@@ -70,6 +112,10 @@ class Facts:
 
     def each(self, word: str) -> tuple[Facts, ...] | Absent:
         """What the words of its table say of each thing that a many leads to."""
+        own = self._own.get(word)
+        if isinstance(own, Joined):
+            partner = self.partner(own.join)
+            return partner if isinstance(partner, Absent) else partner.each(own.word)
         found = self.things(word)
         if isinstance(found, Absent):
             return found

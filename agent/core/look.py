@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from agent.core.candidate import Candidate, candidate
 from agent.core.clause import Failing, Origin
 from agent.core.device import HostDevice
-from agent.core.facts import Facts, Reader
+from agent.core.facts import NOBODY, Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
 from agent.core.group import Grouping, ties
 from agent.core.logic import CAREFUL, Knowledge
 from agent.core.members import MemberFacts, alone
+from agent.core.partners import Partners, joined
 from agent.core.resource import ResourceSpec, Source
 from agent.core.standing import Noted
 from agent.core.together import together
@@ -88,6 +89,7 @@ class Look:
     places: Places = field(default_factory=Places, repr=False, compare=False)
     grouped: Mapping[str, Candidate] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
+    partners: Partners | None = field(default=None, repr=False, compare=False)
 
     _offers: dict[str, Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -126,6 +128,7 @@ def look(
         doubtful: set[str] | None = None
         sightings: dict[str, Sighting] = {}
         places = Places()
+        partners = Partners(listing.found, reader, places, None)
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
         doubtful.update(device.key for source in touched.sources for device in listing.found.get(source, ()))
@@ -133,6 +136,8 @@ def look(
             return previous
         sightings = {**previous.sightings}
         places = previous.places
+        partners = Partners(listing.found, reader, places, previous.partners)
+        doubtful |= partners.renew(doubtful)
         for key in doubtful:
             sightings.pop(key, None)
     seen: dict[str, dict[Source, HostDevice]] = {}
@@ -141,9 +146,9 @@ def look(
             if doubtful is None or device.key in doubtful:
                 seen.setdefault(device.key, {})[source] = device
     for key, by_source in seen.items():
-        sighting = sightings[key] = _sight(specs, by_source, reader)
+        sighting = sightings[key] = _sight(specs, by_source, reader, partners)
         places.add(key, sighting.consulted)
-    now = Look(listing, sightings, places)
+    now = Look(listing, sightings, places, partners=partners)
     again: set[str] = set(seen) if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
@@ -154,7 +159,11 @@ def look(
 
 
 def _grouped(
-    specs: Sequence[ResourceSpec], now: Look, reader: Reader, previous: Look, doubtful: set[str]
+    specs: Sequence[ResourceSpec],
+    now: Look,
+    reader: Reader,
+    previous: Look,
+    doubtful: set[str],
 ) -> tuple[Look, set[str]]:
     """The look with what goes together in it, and the keys of all whose group was looked at again."""
     groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group}
@@ -164,7 +173,7 @@ def _grouped(
     fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
     for group in sorted(fresh.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
-        facts = {device.key: Facts(spec, device, reader) for device in group.members}
+        facts = {device.key: Facts(spec, device, reader, now.partners or NOBODY) for device in group.members}
         noted = Noted(reader)
 
         def make(device: HostDevice, words: MemberFacts, spec: ResourceSpec = spec, noted: Noted = noted) -> Candidate:
@@ -177,10 +186,10 @@ def _grouped(
             stopped = now.sightings[device.key].stopped
             return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
 
-        made = together(spec, group, facts, make, owner)
+        made = joined(together(spec, group, facts, make, owner), spec, facts.values())
         consulted = noted.places.union(
             *(now.sightings[key].consulted for key in facts),
-            *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.ends.values())),
+            *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.rests_on().values())),
         )
         now.places.add(made.device.key, consulted)
         grouped.update(dict.fromkeys(facts, made))
@@ -236,7 +245,9 @@ def _different(before: Listing, now: Listing) -> set[str]:
     return keys
 
 
-def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader) -> Sighting:
+def _sight(
+    specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader, partners: Partners
+) -> Sighting:
     refusals: list[Refusal] = []
     noted = Noted(reader)
     ends: dict[str, HostDevice] = {}
@@ -248,7 +259,7 @@ def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice]
         claims = spec.group is not None and spec.group.claims
         if device is None or (stopped is not None and not claims):
             continue
-        facts = Facts(spec, device, reader)
+        facts = Facts(spec, device, reader, partners)
         part = ""
         if stopped is None:
             refusal = judge(spec, facts)
@@ -257,12 +268,12 @@ def _sight(specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice]
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
-                taken = candidate(spec, device, alone(facts), noted)
+                taken = joined(candidate(spec, device, alone(facts), noted), spec, (facts,))
             if refusal is None or refusal.undecided:
                 stopped = entry
         if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
             tied[entry] = Tied(device, ties(spec.group, facts), part)
-        ends.update(facts.ends)
+        ends.update(facts.rests_on())
     devices = tuple(by_source.values())
     consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
     return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied)

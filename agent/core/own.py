@@ -1,12 +1,15 @@
-"""Own words: those that an entry brings with it, and what they may ask when they say what they are of a device."""
+"""Own words and joins: what an entry brings with it to say of a device, and what it may ask for that."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
+from agent.core.clause import Clause
 from agent.core.logic import Knowledge
-from agent.core.value import Absent, Value
+from agent.core.source import Source
+from agent.core.value import Absent, Kind, Value
 
 
 class Asked(Knowledge, Protocol):
@@ -14,6 +17,9 @@ class Asked(Knowledge, Protocol):
 
     def captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word."""
+
+    def partner(self, join: Join) -> Asked | Absent:
+        """The device that a join means."""
 
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path, in natural order; of a path without a glob always one."""
@@ -27,3 +33,47 @@ class Own(Protocol):
 
     def say(self, facts: Asked) -> Value | Absent:
         """What it says of a host device of which `facts` tells."""
+
+
+class Theirs(NamedTuple):
+    """A word by which a partner is known."""
+
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The devices among which a partner is looked for: equal pools share one index.
+
+    match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
+    """
+
+    source: Source
+    theirs: tuple[Theirs, ...]
+    match: Clause
+    own: Mapping[str, Own] = field(default_factory=dict)
+    joins: tuple[Join, ...] = ()
+
+    def __hash__(self) -> int:
+        """Of what nearly always differs: the rest is long."""
+        return hash((self.source, self.theirs))
+
+    def sources(self) -> Iterator[Source]:
+        """Where to look for all of that."""
+        yield self.source
+        for join in self.joins:
+            yield from join.pool.sources()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`join.NAME`. `ours`: the words of the device that are equal to `theirs` of the pool, in that order.
+
+    optional: a device may be without; else it waits for its partner.
+    """
+
+    name: str
+    pool: Pool
+    ours: tuple[str, ...]
+    optional: bool = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from agent.core.clause import Clause, Origin
 from agent.core.group import Grouping
-from agent.core.own import Own
+from agent.core.own import Join, Own
+from agent.core.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share
@@ -16,20 +16,6 @@ GRANT_WORDS = frozenset(
     ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
 )  # words of the giving itself, beside given.NAME; no source has them
 SHARE_SUFFIX = 8  # characters of the mark and the largest number
-
-
-class Source(NamedTuple):
-    """A place to look: its kind and what the kind needs (node, dir: patterns; subsystem: one name; fixed: names).
-
-    A tuple, for it is the key of all that is listed.
-    """
-
-    kind: str
-    arguments: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """As people say it."""
-        return " ".join((self.kind, *self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +99,7 @@ class ResourceSpec:
     annotations: tuple[EnvGive, ...] = ()
     cdi: tuple[CdiGive, ...] = ()
     every: float | None = None
+    joins: tuple[Join, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -133,7 +120,13 @@ class ResourceSpec:
             self.own,
             self.group,
             self.every,
+            self.joins,
         )
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Where to look for its devices and their partners, its own first."""
+        return (self.source, *(source for join in self.joins for source in join.pool.sources()))
 
     @property
     def suffix_length(self) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.core.assemble import assemble
 from agent.core.cdi import DIRECTORIES
 from agent.core.device import Device, HostDevice
-from agent.core.facts import Facts
+from agent.core.facts import NOBODY, Facts
 from agent.core.join import Unlisted
 from agent.core.logic import PLAIN
 from agent.core.look import Listing, Oddity, Refusal, judge, look
@@ -105,9 +105,14 @@ def take(
     configured = tuple(dict.fromkeys(spec.source for spec in specs))
     nodes = Source("node", tuple(sorted(_nodes(root, "/dev", 1), key=natural)))
     wanted = (*configured, *_ALWAYS, *(spec.source for spec in classes), *also, nodes)
-    listing = catalog.listing(root, wanted, None, EVERYTHING)
+    everywhere = (*wanted, *(source for spec in (*specs, *classes) for source in spec.sources))
+    listing = catalog.listing(root, everywhere, None, EVERYTHING)
     reader = HostReader(root, SpecDirectories(cdi))
-    now = look(specs, Listing({source: listing.found[source] for source in wanted}), reader)
+    now = look(specs, Listing({source: listing.found[source] for source in everywhere}), reader)
+
+    def of(spec: ResourceSpec, host: HostDevice) -> Facts:
+        return Facts(spec, host, reader, now.partners or NOBODY)
+
     assembly = assemble(now, specs, frozenset(), {}, 0.0)
     offered = {device.key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices}
     by_name = {spec.name: spec for spec in specs}
@@ -120,10 +125,9 @@ def take(
             if key in items or (spec and spec.source != source):
                 continue
             turned = tuple(
-                TurnedDown(refusal, _nearly(by_name[refusal.resource], found, key, reader))
-                for refusal in sighting.refusals
+                TurnedDown(refusal, _nearly(by_name[refusal.resource], found, key, of)) for refusal in sighting.refusals
             )
-            fits = () if spec else tuple(_fitting(classes, found, key, reader))
+            fits = () if spec else tuple(_fitting(classes, found, key, of))
             items[key] = Item(source, host, spec, offered.get(key) if spec else None, turned, fits)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
@@ -144,19 +148,20 @@ def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
 
 
 _Found = Mapping[Source, Mapping[str, HostDevice]]
+_FactsOf = Callable[[ResourceSpec, HostDevice], Facts]
 
 
-def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, reader: HostReader) -> Iterator[str]:
+def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, of: _FactsOf) -> Iterator[str]:
     """The classes that would take what has that key."""
     for spec in classes:
         host = found[spec.source].get(key)
-        if host is not None and judge(spec, Facts(spec, host, reader)) is None:
+        if host is not None and judge(spec, of(spec, host)) is None:
             yield spec.class_name or spec.name
 
 
-def _nearly(spec: ResourceSpec, found: _Found, key: str, reader: HostReader) -> bool:
+def _nearly(spec: ResourceSpec, found: _Found, key: str, of: _FactsOf) -> bool:
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
-    facts = Facts(spec, found[spec.source][key], reader)
+    facts = of(spec, found[spec.source][key])
     failing = sum(not line.verdict(facts, PLAIN) for line in spec.match.lines)
     excluding = sum(clause.failing(facts) is None for clause in spec.exclude)
     return failing + excluding == 1 and len(spec.match.lines) > failing

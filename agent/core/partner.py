@@ -1,0 +1,40 @@
+"""Partners: the words of another device, and by what that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agent.core.own import Asked, Join
+from agent.core.value import Absent, Kind, Scalar, Value
+
+Key: TypeAlias = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`NAME.word`: what a word says of the partner; without a word what people call it."""
+
+    join: Join
+    word: str = ""
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        partner = facts.partner(self.join)
+        if isinstance(partner, Absent):
+            return partner
+        said = partner(self.word or "name")
+        return replace(said, reason=f"{self.join.name}: {said.reason}") if isinstance(said, Absent) else said
+
+
+def key_of(words: tuple[tuple[str, Kind], ...], facts: Asked) -> Key | Absent:
+    """What these words say, in the form in which equal values are equal; absent if one of them is."""
+    key: list[Scalar] = []
+    for word, kind in words:
+        value = facts(word)
+        if isinstance(value, Absent):
+            return Absent(f"{word}: {value.reason}", value.unread, value.pending)
+        if isinstance(value, tuple):
+            return Absent(f"{word} is a list")
+        key.append(int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value)
+    return tuple(key)
