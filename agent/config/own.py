@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -11,11 +11,12 @@ from agent.config.language import EITHER, OPERATORS
 from agent.config.lets import compile_let
 from agent.config.reading import compile_path
 from agent.config.scope import ANYTHING, GIVING, Known, Made, Scope
-from agent.config.spot import Mark, Spot
-from agent.config.tree import Branch
+from agent.config.spot import Mark, Piece, Spot
+from agent.config.tree import Branch, Leaf
 from agent.core.let import Captured
 from agent.core.own import Own
 from agent.core.pattern import parse
+from agent.core.piece import Capture
 from agent.core.reads import Read, ReadAll
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -38,11 +39,13 @@ class OwnWords:
         self._made: dict[str, Made | None] = {}
         self._open: list[str] = []
         self._declared: dict[str, _Declared] = {}
-        for name, kind in captures(scope.source).items() if scope.source else ():
-            source = tree.leaf("source")
-            spot = source.spot if source else tree.spot
-            if self._free(name, spot):
-                self._declared[name] = _Declared(spot, partial(_captured, name, kind, scope))
+        for capture, spot, mark in _captures(tree.leaf("source"), scope.source):
+            known = self._declared.get(capture.word)
+            if known is None and self._free(capture.word, spot, mark):
+                self._declared[capture.word] = _Declared(spot, partial(_captured, capture, scope))
+            elif known is not None and known.make() != _captured(capture, scope):
+                message = f"{capture.word} is of another type in an earlier pattern"
+                scope.error(spot.error("type", message, "write the same type", mark=mark))
         let = tree.branch("let")
         for name, branch in let.branches() if let else ():
             if self._free(name, branch.spot):
@@ -85,7 +88,7 @@ class OwnWords:
             self.known(word)
         return {word: made.own for word, made in self._made.items() if made is not None}
 
-    def _free(self, name: str, spot: Spot) -> bool:
+    def _free(self, name: str, spot: Spot, mark: Mark = "key") -> bool:
         """Whether a word may have that name."""
         if not _WORD.fullmatch(name):
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
@@ -93,19 +96,25 @@ class OwnWords:
             return False
         if name in _RESERVED or name in self._declared or _of_source(self._scope.source, name):
             message = f"{name} is a word already, and an own word takes no other's name"
-            self._scope.error(spot.error("taken", message, "take another name", mark="key"))
+            self._scope.error(spot.error("taken", message, "take another name", mark=mark))
             return False
         return True
 
 
-def captures(source: Source) -> dict[str, Kind]:
-    """The words that the patterns of a source take."""
-    patterns = source.arguments if source.kind in {"node", "dir"} else ()
-    return {capture.word: capture.kind for text in patterns for capture in parse(text, taking=True).captures}
+def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, Spot, Piece]]:
+    """What the patterns of a source take, and where each was written."""
+    if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
+        return
+    said, spot = leaf.value[source.kind], leaf.spot.below(source.kind)
+    for index, text in enumerate(said if isinstance(said, list) else [said]):
+        for capture in parse(text, taking=True).captures:
+            written = f"{{{capture.word}:{capture.kind.value}}}"
+            where = spot.below(index) if isinstance(said, list) else spot
+            yield capture, where, Piece(text.index(written), len(written))
 
 
-def _captured(name: str, kind: Kind, scope: Scope) -> Made:
-    return Made(Known(kind, varies=not scope.single), Captured(name))
+def _captured(capture: Capture, scope: Scope) -> Made:
+    return Made(Known(capture.kind, varies=not scope.single), Captured(capture.word))
 
 
 def _of_source(source: Source | None, name: str) -> bool:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from agent.config import durations
 from agent.config.language import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
-from agent.config.operands import pattern_of
 from agent.config.paths import path_fault
 from agent.config.scope import Scope
 from agent.config.spot import Piece, Spot
 from agent.config.tree import Leaf
 from agent.core import pattern
+from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.text import has_control
 from agent.scanners import catalog
@@ -22,7 +22,6 @@ _DEALT = re.compile(
     r"(?:ttyUSB|ttyACM|video|media|v4l-subdev|hidraw|event|mouse|js|card|render|controlC|pcmC|midiC|sd|sg|sr|st|nst|nvme|nbd"
     r"|dri|lp|usbmon|hiddev|accel|i2c-|iio:device|cec|dvb|adapter|uio|vfio|mei|rtc|watchdog|ptp|pps)"
 )
-_CAPTURE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]+\}")
 _SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 LEAST_EVERY = 0.1  # seconds
 
@@ -52,7 +51,7 @@ def is_single(source: Source) -> bool:
     """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
     if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:
         return False
-    return source.kind == "fixed" or pattern.parse(source.arguments[0]).literal
+    return source.kind == "fixed" or pattern.parse(source.arguments[0], taking=True).literal
 
 
 def dealt_pattern(source: Source) -> str | None:
@@ -139,12 +138,15 @@ def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
 
 def _path(spot: Spot, value: object, scope: Scope) -> str | None:
     """A pattern of paths."""
-    if isinstance(value, str) and (found := _CAPTURE.search(value)):
-        scope.error(not_yet(spot, f"{found[0]} in a pattern", mark=Piece(found.start(), len(found[0]))))
+    if not isinstance(value, str):
+        scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
         return None
-    if pattern_of(spot, value, scope) is None:
+    try:
+        pattern.parse(value, taking=True)
+    except PatternError as error:
+        scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
         return None
-    path = str(value)
+    path = value
     fault = path_fault(path)
     if fault is not None:
         scope.error(spot.error("path", fault.message, fault.write, mark="text"))

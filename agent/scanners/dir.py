@@ -14,7 +14,7 @@ from agent.core.resource import Source
 from agent.core.touched import Touched
 from agent.core.value import Absent, natural
 from agent.host.root import Root
-from agent.scanners.globs import expand, fits_path, is_glob, literal
+from agent.scanners.globs import expand, fits_path, is_glob, literal, taken
 from agent.scanners.listed import GONE, key_of, same
 from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
@@ -118,7 +118,8 @@ def _see(sight: Sight, source: Source, path: str, before: dict[str, HostDevice])
         return old
     sits = position(sight, directory)
     place = f"{sits}/{stem(directory.rpartition('/')[2])}" if sits else _words(source, path)
-    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{place}", directory, "", stamp)
+    captures = taken(source.arguments, path)
+    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{place}", directory, "", stamp, captures)
 
 
 def _words(source: Source, path: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from agent.core.pattern import Pattern, parse
+from agent.core.piece import Taken
 from agent.core.value import Absent
 from agent.host.root import Root
 
@@ -51,6 +52,16 @@ def fits_path(glob: str, path: str) -> bool:
     """Whether a whole path fits a whole glob."""
     parts, names = glob.split("/"), path.split("/")
     return len(parts) == len(names) and all(fitting(part)(name) for part, name in zip(parts, names, strict=True))
+
+
+def taken(globs: Sequence[str], path: str) -> Taken:
+    """What the first of the globs that fits a path takes of it."""
+    if not any("{" in glob for glob in globs):
+        return ()
+    for glob in globs:
+        if fits_path(glob, path):
+            return pattern(glob).take(path) or ()
+    return ()
 
 
 def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:

@@ -15,7 +15,7 @@ from agent.core.resource import Source
 from agent.core.touched import Touched
 from agent.core.value import Absent, Kind, natural
 from agent.host.root import Root
-from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal
+from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
 from agent.scanners.words import Sight, Word, table
@@ -166,7 +166,7 @@ def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> 
         directory = _directory(root, node)
         sits = position(sight, directory) if directory else ""
         place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
-        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp))
+        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, taken(source.arguments, path)))
     return devices, oddities
 
 

@@ -274,3 +274,96 @@ def test_a_word_that_an_entry_breaks_is_reported_where_it_is_written(configure):
     entry = HEAD.replace("[[resource]]\n", "[[resource]]\nuses = ['x']\n")
     (finding,) = configure({"classes/x.toml": part, "resources.d/a.toml": entry}).findings
     assert (finding.file, finding.line, finding.code) == ("classes/x.toml", 3, "taken")
+
+
+def devices(configure, tree, text):
+    """What an entry says of each device, by name, and the entry."""
+    found = configure({"resources.d/a.toml": text})
+    assert found.findings == ()
+    (spec,) = found.resources
+    listing = catalog.listing(tree.root, [spec.source], None, EVERYTHING)
+    reader = HostReader(tree.root)
+    hosts = listing.found[spec.source]
+    return {host.name.rpartition("/")[2]: Facts(spec, host, reader) for host in hosts}, spec
+
+
+def test_what_a_directory_takes(configure, tree):
+    for name in ("card0-HDMI-A-1", "card10-DP-1", "card0", "version"):
+        tree.device(f"{CARD}/drm/{name}", "drm", status="connected")
+    found, spec = devices(
+        configure,
+        tree,
+        """[[resource]]
+        name = "example.com/x"
+        source = { dir = "/sys/class/drm/card{card:int}-{connector:text}" }
+        id = "{pci.address}-{connector}"
+        match = { card = 10 }
+        let.status = "/sys/class/drm/card{card}-{connector}/status"
+        """,
+    )
+    assert {name: (facts("card"), facts("connector"), facts("status")) for name, facts in found.items()} == {
+        "card0-HDMI-A-1": (0, "HDMI-A-1", "connected"),
+        "card10-DP-1": (10, "DP-1", "connected"),
+    }
+    seen = look([spec], catalog.listing(tree.root, [spec.source], None, EVERYTHING), HostReader(tree.root))
+    ids = [one.candidate.ids for one in seen.sightings.values() if one.candidate]
+    assert ids == [("0000:00:02.0-DP-1",)]
+
+
+def test_what_a_node_takes(configure, tree):
+    for name in ("npu0", "npu12", "npu_ctl", "acc/7"):
+        tree.node(f"/dev/{name}")
+    found, _ = devices(
+        configure,
+        tree,
+        """[[resource]]
+        name = "example.com/x"
+        source = { node = ["/dev/npu{minor:int}", "/dev/acc/{other:int}"] }
+        id = "{path_id}"
+        give.env.MINOR = { value = "{minor}", join = "," }
+        """,
+    )
+    assert {name: (facts("minor"), facts("other")) for name, facts in found.items()} == {
+        "npu0": (0, Absent("the pattern that it fits does not take it")),
+        "npu12": (12, Absent("the pattern that it fits does not take it")),
+        "7": (Absent("the pattern that it fits does not take it"), 7),
+    }
+
+
+def test_what_is_taken_is_an_address(configure, tree):
+    for name in ("0000:3b:00.0", "0000:3B:01.0", "other"):
+        tree.file(f"/proc/driver/acme/gpus/{name}/information", f"Model: M {name}\n")
+    found, _ = devices(
+        configure,
+        tree,
+        """[[resource]]
+        name = "example.com/x"
+        source = { dir = "/proc/driver/acme/gpus/{address:pci}" }
+        id = "{address}"
+        let.model = { field = "Model", of = "./information" }
+        """,
+    )
+    assert {facts("address"): facts("model") for facts in found.values()} == {
+        "0000:3b:00.0": "M 0000:3b:00.0",
+        "0000:3b:01.0": "M 0000:3B:01.0",
+    }
+
+
+def test_a_path_with_words_stands_in_a_clause(configure, tree):
+    tree.file("/proc/acme/0000:00:02.0/1/state", "stuck")
+    tree.file("/proc/acme/0000:00:02.0/2/state", "ok")
+    lines = """match = { '/proc/acme/{address}/1/state' = "stuck" }
+    exclude.a = { "/proc/acme/{address}/*/state" = { has = "lost" } }
+    give.env.A = { value = "{b}", join = "," }
+    let.b = "/proc/acme/{address}/{one}/state"
+    let.one = "./none"
+    """
+    (spec,) = configure({"resources.d/a.toml": HEAD + lines}).resources
+    assert set(spec.own) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
+    listing = catalog.listing(tree.root, [spec.source], None, EVERYTHING)
+    (sighting,) = look([spec], listing, HostReader(tree.root)).sightings.values()
+    assert sighting.candidate is not None
+    tree.file("/proc/acme/0000:00:02.0/3/state", "lost")
+    (sighting,) = look([spec], listing, HostReader(tree.root)).sightings.values()
+    (refusal,) = sighting.refusals
+    assert (refusal.address, refusal.here) == ("exclude.a./proc/acme/{address}/*/state", "stuck, ok, lost")

@@ -20,7 +20,11 @@ ONE = [
     (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     (PCI + "replicas = { by = 'x' }", 4, 14, "by", "not-supported-yet", ""),
-    ('source = { node = "/dev/x{n:int}" }', 3, 26, "{n:int}", "not-supported-yet", ""),
+    ('source = { node = "/dev/x{n}" }', 3, 26, "{n}", "glob", 'write "/dev/x{n:text}" to take what is here'),
+    ('source = { node = "/dev/x{asked:int}" }', 3, 26, "{asked:int}", "taken", "take another name"),
+    ('source = { node = "/dev/x{name:int}" }', 3, 26, "{name:int}", "taken", "take another name"),
+    ('source = { node = ["/dev/x{a:int}", "/dev/y{a:hex}"] }', 3, 44, "{a:hex}", "type", "write the same type"),
+    ('source = { node = ["/dev/x{a:int}", "/dev/y{a,b}"] }', 3, 44, "{a,b}", "glob", None),
     (PCI + "match = { './{xyz}/y' = 'z' }", 4, 11, "'./{xyz}/y'", "unknown-word", ""),
     # Sources.
     ("source = 5", 3, 10, "5", "type", 'write "pci"'),
