@@ -1,6 +1,7 @@
 """Allocate, as the device manager asks for it. Numbers are those of the kubelet contract's checklist (§9.3)."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -42,6 +43,32 @@ async def test_what_a_container_gets(served):  # 54, 61, 63, 66
     }
     assert options.envs == {"IDS": f"{first},{second}"}
     assert (options.mounts, options.annotations, options.cdi_devices) == ({}, {}, [])
+
+
+async def test_mounts_annotations_and_cdi_devices_arrive(node):
+    """What the kubelet keeps of them for the container's runtime."""
+    node.plug("foo0", "foo1")
+    node.tree.file("/opt/foo/a.so")
+    devices = [{"name": name, "containerEdits": {"env": ["A=1"]}} for name in ("foo0", "foo1")]
+    spec = {"cdiVersion": "0.6.0", "kind": "example.com/card", "devices": devices}
+    node.tree.file("/etc/cdi/card.json", json.dumps(spec))
+    give = (
+        'nodes = { it = "{node}" }\nmounts = { lib = { path = "/opt/foo/*", to = "/lib/", read_only = true } }\n'
+        'annotations = { ids = { name = "example.com/ids", value = "{id}", join = "," } }\n'
+        'cdi = { it = "example.com/card={name}", note = { name = "example.com/card=foo0", via = "annotation" } }'
+    )
+    node.serve(entry(FOO, give=give))
+    await node.kubelet.start()
+    async with node.agent():
+        await node.allocatable(FOO, 2)
+        await node.kubelet.admit("p", {FOO: 2})
+        options = await node.kubelet.begin("p")
+        assert options.mounts == {"/lib/a.so": ("/opt/foo/a.so", True)}
+        assert options.annotations == {
+            "example.com/ids": "foo0,foo1",
+            "cdi.k8s.io/device-agent_example.com_foo": "example.com/card=foo0",
+        }
+        assert sorted(options.cdi_devices) == ["example.com/card=foo0", "example.com/card=foo1"]
 
 
 async def test_containers_of_a_pod_share_nothing(served):
