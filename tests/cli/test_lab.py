@@ -295,6 +295,8 @@ def test_what_a_container_gets():
         envs={"A": "1"},
         devices={"/dev/a": ("/dev/a", "rw"), "/dev/serial0": ("/dev/ttyUSB0", "r"), "/dev/x": ("/dev/x", "rw")},
         mounts={"/in": ("/out", True)},
+        annotations={"b.com/c": "2"},
+        cdi_devices=["d.com/e=f"],
     )
     nodes = {"/dev/a": Node("/dev/a", "c", 10, 1), "/dev/ttyUSB0": Node("/dev/ttyUSB0", "b", 188, 0)}
     assert grant_lines(options, lambda path: nodes.get(path, Absent("no such file"))) == [
@@ -302,9 +304,11 @@ def test_what_a_container_gets():
         "node /dev/ttyUSB0   block 188:0    r   in the container /dev/serial0",
         "node /dev/x         no such file   rw",
         "mount /out          ro             /in",
+        "cdi  d.com/e=f",
         "env  A=1",
+        "annotation b.com/c=2",
     ]
-    assert grant_lines(ContainerOptions(), lambda path: Absent("")) == ["nothing: neither a node nor a variable"]
+    assert grant_lines(ContainerOptions(), lambda path: Absent("")) == ["nothing at all"]
 
 
 def test_the_configuration_made_here_is_without_a_mistake(tmp_path):

@@ -1,4 +1,4 @@
-"""What a container would get, as text: the nodes with their numbers, and the variables. Pure."""
+"""What a container would get, as text: nodes with their numbers, mounts, CDI devices, variables, annotations. Pure."""
 
 from __future__ import annotations
 
@@ -24,5 +24,7 @@ def grant_lines(options: ContainerOptions, node: Callable[[str], Node | Absent])
         lines.append((f"mount {printable(host, None)}", "ro" if read_only else "rw", printable(container, None)))
     first, second = (max((columns(line[index]) for line in lines), default=0) for index in (0, 1))
     text = [f"{pad(line[0], first)}   {pad(line[1], second)}   {line[2]}" for line in lines]
+    text += [f"cdi  {printable(name, None)}" for name in options.cdi_devices]
     text += [f"env  {name}={printable(value, None)}" for name, value in options.envs.items()]
-    return text or ["nothing: neither a node nor a variable"]
+    text += [f"annotation {name}={printable(value, None)}" for name, value in options.annotations.items()]
+    return text or ["nothing at all"]
