@@ -81,7 +81,17 @@ class Root:
         return data.strip(b" \t\r\n\v\f\0").decode("utf-8", "surrogateescape")
 
     def head(self, path: str, count: int) -> bytes | Absent:
-        """The first `count` bytes of a regular file; of no other kind of file, since opening one may act."""
+        """The first `count` bytes of a regular file; of no other kind of file, since opening one may act.
+
+        What one read gives: an attribute of sysfs is whole. A list in /proc comes in pieces (see `whole`).
+        """
+        return self._bytes(path, count, pieces=False)
+
+    def whole(self, path: str, limit: int) -> bytes | Absent:
+        """A list in /proc, up to `limit` bytes of it; the kernel gives it a page or so at a time."""
+        return self._bytes(path, limit, pieces=True)
+
+    def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
         host = self._host(path)
         if isinstance(host, Absent):
             return host
@@ -99,11 +109,15 @@ class Root:
                 return Absent(_kind(mode))
             handle = os.open(host, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
             try:
-                return os.read(handle, count)
+                data = os.read(handle, count)
+                while pieces and len(data) < count and (more := os.read(handle, count - len(data))):
+                    data += more
             finally:
                 os.close(handle)
         except (OSError, ValueError) as error:
             return _absent(error)
+        else:
+            return data
         finally:
             del self.asked[reader]
             self.silent.discard(path)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from agent.core.value import Absent, Kind, Value
+from agent.scanners.mounts import in_use, names_in_use
 from agent.scanners.position import path_id
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, table
 
 _DEEP = 8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+_OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # of a disk, by way of SCSI
+_CONSOLE = "/sys/class/tty/console/active"
 _MANY = 4096  # directories looked through for one device: bounds what broken hardware can cost
 
 
@@ -120,6 +123,29 @@ def _numa(sight: Sight, thing: Thing) -> Value | Absent:
     return sight.numa(thing.directory)
 
 
+def _mounted(sight: Sight, thing: Thing) -> Value | Absent:
+    """Also of another node of a disk in use: its generic one, its controller's. A partition stands for itself."""
+    if not thing.directory:
+        return False
+    if thing.directory in in_use(sight):
+        return True
+    subsystem = sight.link(f"{thing.directory}/subsystem")
+    if subsystem == "nvme-generic":
+        return f"nvme{thing.directory.rpartition('/')[2].removeprefix('ng')}" in names_in_use(sight)
+    return subsystem in _OTHER_NODES and parent_directory(sight, thing.directory) in in_use(sight)
+
+
+def _console(sight: Sight, thing: Thing) -> Value | Absent:
+    if not thing.directory or sight.link(f"{thing.directory}/subsystem") != "tty":
+        return False
+    active = sight.text(_CONSOLE)
+    if isinstance(active, Absent):
+        return False if active.reason == "no such file" else active
+    names, name = active.split(), thing.directory.rpartition("/")[2]
+    # tty0 stands for whichever virtual terminal is in front.
+    return name in names or ("tty0" in names and name.removeprefix("tty").isdecimal())
+
+
 def _pci(sight: Sight, thing: Thing) -> Thing | Absent:
     found = nearest(sight, thing.directory, "pci")
     return found if isinstance(found, Absent) else Thing("pci", found.rpartition("/")[2], found, subsystem="pci")
@@ -146,6 +172,8 @@ EVERY = table(
     Word("subsystem", Kind.TEXT, "class or bus", "subsystem", _subsystem),
     Word("numa", Kind.INT, "its NUMA node, or that of the nearest device above", "numa_node", _numa),
     Word("path_id", Kind.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _path_id),
+    Word("mounted", Kind.BOOL, "the machine itself uses it: mounted or swapped to, or it carries such", "-", _mounted),
+    Word("console", Kind.BOOL, "a terminal that is the machine's console", "/sys/class/tty/console/active", _console),
     Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _pci),
     Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _usb),
     Relation("parent", "every", "the next device above", "the real path", _parent),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from agent.core.value import Absent, Kind, Value
+from agent.scanners.mounts import root_disks
 from agent.scanners.words import Sight, Thing, Word, table
 
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"  # drivers/infiniband/core/device.c: Y is shared
@@ -17,7 +18,7 @@ def _modules(sight: Sight, _: Thing) -> Value | Absent:
 
 def _char_devices(sight: Sight, _: Thing) -> Value | Absent:
     sight.places.add("/sys/module")  # /proc sends no events, but a driver comes with its module
-    data = sight.root.head("/proc/devices", 65536)
+    data = sight.root.whole("/proc/devices", 65536)
     if isinstance(data, Absent):
         return data
     lines = data.decode("utf-8", "surrogateescape").partition("Block devices:")[0].splitlines()
@@ -31,6 +32,10 @@ def _rdma_netns(sight: Sight, _: Thing) -> Value | Absent:
     if isinstance(shared, Absent):
         return Absent("ib_core is not loaded") if not shared.unread else shared
     return "shared" if shared else "exclusive"
+
+
+def _root_disks(sight: Sight, _: Thing) -> Value | Absent:
+    return root_disks(sight)
 
 
 def _iommu(sight: Sight, _: Thing) -> Value | Absent:
@@ -57,6 +62,7 @@ HOST = table(
     Word("modules", Kind.TEXT, "loaded and built-in modules", "/sys/module", _modules, many=True),
     Word("char_devices", Kind.TEXT, "names in /proc/devices", "/proc/devices", _char_devices, many=True),
     Word("rdma_netns", Kind.TEXT, "shared or exclusive", _NETNS_MODE, _rdma_netns),
+    Word("root_disks", Kind.TEXT, "disks that hold the root file system", "mountinfo", _root_disks, many=True),
     Word("iommu", Kind.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _iommu),
     Word("kernel", Kind.TEXT, "release of the kernel", "uname", _kernel),
     Word("arch", Kind.TEXT, "architecture", "uname", _arch),

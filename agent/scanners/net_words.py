@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent.core.value import Absent, Kind, Value
-from agent.host import rtnetlink
-from agent.scanners.words import Sight, Thing, Word, attribute, table
+from agent.host import ethtool, rtnetlink
+from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
 _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772: "loopback", 778: "gre", 65534: "none"}
@@ -37,7 +37,7 @@ def _routed(sight: Sight) -> frozenset[str]:
 
 def _rows(sight: Sight, path: str) -> list[list[str]]:
     """The fields of a file of /proc, up to a megabyte of it."""
-    data = sight.root.head(path, 1 << 20)
+    data = sight.root.whole(path, 1 << 20)
     text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
     return [line.split() for line in text.splitlines()]
 
@@ -62,6 +62,18 @@ def _speed(sight: Sight, thing: Thing) -> Value | Absent:
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
+def _ptp(sight: Sight, thing: Thing) -> Thing | Absent:
+    """Of a tree on disk the clock is what sysfs has beside the interface; a driver says more exactly which it is."""
+    if sight.root.prefix:
+        names = sight.names(f"{thing.directory}/device/ptp")
+        name: str | Absent = names[0] if names else Absent("it has no clock")
+    else:
+        number = sight.once("clock", thing.name, lambda: ethtool.clock(thing.name))
+        name = number if isinstance(number, Absent) else f"ptp{number}"
+    real = sight.root.device(f"/sys/class/ptp/{name}") if isinstance(name, str) else name
+    return real if isinstance(real, Absent) else Thing("every", real.rpartition("/")[2], real, subsystem="ptp")
+
+
 def _altnames(sight: Sight, thing: Thing) -> Value | Absent:
     if sight.root.prefix:
         return Absent("only a running kernel says it, by netlink")
@@ -84,4 +96,5 @@ NET = table(
     Word("speed", Kind.INT, "Mbit/s; absent without link", "speed", _speed),
     Word("altnames", Kind.TEXT, "its alternative names", "netlink", _altnames, many=True),
     Word("virtual", Kind.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
+    Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _ptp),
 )
