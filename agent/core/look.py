@@ -145,8 +145,12 @@ def look(
         for device in devices:
             if doubtful is None or device.key in doubtful:
                 seen.setdefault(device.key, {})[source] = device
+    entries: dict[tuple[Source, ...], tuple[tuple[int, ResourceSpec], ...]] = {}  # those that see the sources, in order
     for key, by_source in seen.items():
-        sighting = sightings[key] = _sight(specs, by_source, reader, partners)
+        sources = tuple(by_source)
+        if sources not in entries:
+            entries[sources] = tuple((at, spec) for at, spec in enumerate(specs) if spec.source in by_source)
+        sighting = sightings[key] = _sight(entries[sources], by_source, reader, partners)
         places.add(key, sighting.consulted)
     now = Look(listing, sightings, places, partners=partners)
     again: set[str] = set(seen) if doubtful is None else doubtful
@@ -246,7 +250,10 @@ def _different(before: Listing, now: Listing) -> set[str]:
 
 
 def _sight(
-    specs: Sequence[ResourceSpec], by_source: Mapping[Source, HostDevice], reader: Reader, partners: Partners
+    entries: Sequence[tuple[int, ResourceSpec]],
+    by_source: Mapping[Source, HostDevice],
+    reader: Reader,
+    partners: Partners,
 ) -> Sighting:
     refusals: list[Refusal] = []
     noted = Noted(reader)
@@ -254,11 +261,11 @@ def _sight(
     taken: Candidate | None = None
     stopped: int | None = None
     tied: dict[int, Tied] = {}
-    for entry, spec in enumerate(specs):
-        device = by_source.get(spec.source)
+    for entry, spec in entries:
         claims = spec.group is not None and spec.group.claims
-        if device is None or (stopped is not None and not claims):
+        if stopped is not None and not claims:
             continue
+        device = by_source[spec.source]
         facts = Facts(spec, device, reader, partners)
         part = ""
         if stopped is None:

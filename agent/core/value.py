@@ -122,7 +122,7 @@ def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
     """Whether a fact equals an operand of the same kind, by the kind's rule (language.md §5)."""
     match kind:
         case Kind.HEX:
-            return int(str(value), 16) == int(str(operand), 16)
+            return str(value).lstrip("0") == str(operand).lstrip("0")  # both are lower case, without prefix
         case Kind.CLASS:
             return str(value).startswith(str(operand))
         case Kind.PCI:

@@ -30,13 +30,14 @@ LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
 # Reading these waits, takes something away, does something to the device or never ends: the kernel log and trace
 # pipes, memory images, PCI I/O ports, option ROM and VPD (which hangs on some cards), statistics that clear.
 _DENIED = re.compile(
-    r".*/(?:trace_pipe(?:_raw)?|kmsg|kcore|k?mem|pagemap|kpage\w+|clear_refs|resource[0-9]+(?:_wc)?|rom|vpd|legacy_\w+)"
+    r"trace_pipe(?:_raw)?|kmsg|kcore|k?mem|pagemap|kpage\w+|clear_refs|resource[0-9]+(?:_wc)?|rom|vpd|legacy_\w+"
 )
 _CONFIG = re.compile(r".*/[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/config")
 _DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
 _ORDINARY = {
     errno.ENOENT: "no such file",
     errno.ENOTDIR: "no such file",
+    errno.EISDIR: "is a directory",
     errno.ELOOP: "a loop of links",
     errno.ENAMETOOLONG: "the name is too long",
     errno.ENXIO: "no such device",
@@ -73,7 +74,7 @@ class Root:
 
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
-        if _CONFIG.fullmatch(path):
+        if path.endswith("/config") and _CONFIG.fullmatch(path):
             return Absent("is binary, and reading it may wake the device", unread=True)
         data = self.head(path, LIMIT)
         if isinstance(data, Absent):
@@ -95,7 +96,7 @@ class Root:
         host = self._host(path)
         if isinstance(host, Absent):
             return host
-        if _DENIED.fullmatch(path) or _DENIED.fullmatch(host):
+        if _DENIED.fullmatch(path.rpartition("/")[2]) or _DENIED.fullmatch(host.rpartition("/")[2]):
             return Absent("is never read: that would wait or act", unread=True)
         if path in self.silent:
             return Absent("does not answer", unread=True)
@@ -104,9 +105,10 @@ class Root:
         reader = threading.get_ident()
         self.asked[reader] = path
         try:
-            mode = os.stat(host).st_mode
-            if not stat.S_ISREG(mode):
-                return Absent(_kind(mode))
+            if self.prefix or not path.startswith("/sys/"):  # in sysfs there are files and directories only
+                mode = os.stat(host).st_mode
+                if not stat.S_ISREG(mode):
+                    return Absent(_kind(mode))
             handle = os.open(host, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
             try:
                 data = os.read(handle, count)
@@ -219,6 +221,15 @@ class Root:
         """Whether a directory is there, links followed."""
         host = self._host(path)
         return not isinstance(host, Absent) and os.path.isdir(host)
+
+    def directory(self, path: str) -> str:
+        """The `stamp` of a directory; empty if there is none."""
+        host = self._host(path)
+        try:
+            status = None if isinstance(host, Absent) else os.stat(host)
+        except (OSError, ValueError):
+            return ""
+        return str(status.st_ino) if status and stat.S_ISDIR(status.st_mode) else ""
 
     def stamp(self, path: str) -> str:
         """A mark that differs once the file or directory is made anew; empty if there is none."""

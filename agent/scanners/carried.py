@@ -36,7 +36,7 @@ def _port(sight: Sight, netdev: str) -> tuple[int, int]:
 
 def netdev_of(sight: Sight, thing: Thing) -> Thing | Absent:
     """The network interface that is the function itself."""
-    found = _real_netdev(sight, thing.directory)
+    found = sight.once("netdev", thing.directory, lambda: _real_netdev(sight, thing.directory))
     return found if isinstance(found, Absent) else Thing("net", found.rpartition("/")[2], found, subsystem="net")
 
 

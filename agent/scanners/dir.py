@@ -7,6 +7,7 @@ One real directory is one host device, however many paths lead to it; the first 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from agent.core.device import HostDevice
 from agent.core.look import Oddity
@@ -14,7 +15,7 @@ from agent.core.resource import Source
 from agent.core.touched import Touched
 from agent.core.value import Absent, natural
 from agent.host.root import Root
-from agent.scanners.globs import expand, fits_path, is_glob, literal, taken
+from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.listed import GONE, key_of, same
 from agent.scanners.position import position, stem, told_apart
 from agent.scanners.scanner import Found
@@ -24,8 +25,9 @@ KIND = "dir"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
 TABLE = table("dir")
 
-_LISTS = re.compile(r"/sys/(?:class|bus)/([^/]+)/")
-_DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):")
+_order = lru_cache(maxsize=32768)(natural)
+_LISTS = re.compile(r"/sys/(?:class/([^/]+)|bus/([^/]+)/devices|(block))/")
+_DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
 
@@ -51,7 +53,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
             oddities.append(Oddity(glob, "nothing fits it"))
     before = {device.name: device for device in previous.devices}
     by_key: dict[str, HostDevice] = {}
-    for path in sorted(paths, key=natural):
+    for path in sorted(paths, key=_order):
         device = _see(sight, source, path, before)
         if isinstance(device, Oddity):
             oddities.append(device)
@@ -60,7 +62,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     for device in previous.devices:
         if blind and device.name.startswith(tuple(blind)):
             by_key.setdefault(device.key, device)
-    now = Found(told_apart(sorted(by_key.values(), key=lambda each: natural(each.name))), tuple(oddities))
+    now = Found(told_apart(sorted(by_key.values(), key=lambda each: _order(each.name))), tuple(oddities))
     return previous if now == previous else now
 
 
@@ -91,13 +93,19 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
 
 
 def _listening(glob: str, touched: Touched) -> bool:
-    """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went."""
-    if glob.startswith("/sys/block/"):
-        return "block" in touched.subsystems
+    """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went.
+
+    The device of the event fits there by its name; or what is deeper down is a device too, of whatever subsystem.
+    """
     found = _LISTS.match(glob) or _DRIVERS.match(glob)
     if not found:
         return False
-    return bool(touched.subsystems) if is_glob(found[1]) else found[1] in touched.subsystems
+    names = [path.rpartition("/")[2] for path in touched.paths if path.startswith("/sys/")]
+    first, *deeper = glob[found.end() :].split("/")
+    subsystem = next(group for group in found.groups() if group)
+    if subsystem in touched.subsystems or (is_glob(subsystem) and touched.subsystems):
+        return not names or any(map(fitting(first), names))
+    return bool(deeper) and any(map(fitting(deeper[-1]), names))
 
 
 def _see(sight: Sight, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | Oddity | None:
@@ -108,11 +116,10 @@ def _see(sight: Sight, source: Source, path: str, before: dict[str, HostDevice])
         return Oddity(path, directory.reason) if path in source.arguments or directory.unread else None
     if not directory.startswith(("/sys/", "/proc/")):
         return Oddity(path, "leads out of /sys and /proc")
-    if not root.is_directory(directory):
-        return Oddity(path, "is no directory") if path in source.arguments else None
-    stamp = root.stamp(directory)
+    stamp = root.directory(directory)
     if not stamp:
-        return Oddity(path, GONE)
+        there = root.exists(directory)
+        return Oddity(path, "is no directory" if there else GONE) if path in source.arguments or not there else None
     old = before.get(path)
     if old and (old.stamp, old.directory) == (stamp, directory):
         return old

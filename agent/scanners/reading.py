@@ -37,10 +37,11 @@ class HostReader:
             UnknownWord: the load let a word through that the source does not have.
         """
         key = (device.source, device.key, word)
-        if key not in self._facts:
+        found = self._facts.get(key)
+        if found is None:
             self._sight.places = self._of(device)
-            self._facts[key] = self._read(_thing(device), _route(device.source, word))
-        return self._facts[key]
+            found = self._facts[key] = self._read(_thing(device), _route(device.source, word))
+        return found
 
     def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""

@@ -34,13 +34,15 @@ def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted
         directory = root.device(path)
         if isinstance(directory, Absent):
             return Oddity(path, directory.reason)
-        inode = root.stamp(directory)
-        if not inode or not root.is_directory(directory):
+        inode = root.directory(directory)
+        if not inode:
             return None if root.exists(directory) else Oddity(path, GONE)  # a class has attributes too
+        old = before.get(name)
+        if old and not root.prefix and old.directory == directory and old.stamp.partition(" ")[0] == inode:
+            return old  # the kernel gives no inode of sysfs twice
         said = uevent(root, directory)
         number = f" {said['MAJOR']}:{said['MINOR']}" if "MAJOR" in said and "MINOR" in said else ""
         stamp = f"{inode}{number}"
-        old = before.get(name)
         if old and (old.stamp, old.directory) == (stamp, directory):
             return old
         if not wanted(sight, directory, name):

@@ -285,9 +285,14 @@ def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
     [
         ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/npu0"}), frozenset({"npu"})), True),
         ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/net/eth0"}), frozenset({"net"})), False),
+        ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/other"}), frozenset({"npu"})), False),
+        ("/sys/class/npu/npu*", Touched(subsystems=frozenset({"npu"})), True),
+        ("/sys/class/fpga/r*/port.*", Touched(frozenset({"/sys/devices/x/r0/port.1"}), frozenset({"dfl"})), True),
+        ("/sys/class/fpga/r*/port.*", Touched(frozenset({"/sys/devices/x/r0"}), frozenset({"fpga"})), True),
         ("/sys/bus/dsa/devices/wq*", Touched(frozenset({"/sys/devices/x/wq0.0"}), frozenset({"dsa"})), True),
-        ("/sys/class/*/npu0", Touched(frozenset({"/sys/devices/x"}), frozenset({"net"})), True),
+        ("/sys/class/*/npu0", Touched(frozenset({"/sys/devices/x/npu0"}), frozenset({"net"})), True),
         ("/sys/block/sd*", Touched(frozenset({"/sys/devices/x/sda"}), frozenset({"block"})), True),
+        ("/sys/bus/dsa/drivers/x", Touched(frozenset({"/sys/devices/x/x"}), frozenset({"dsa"})), False),
         (
             "/sys/module/amdgpu/drivers/pci:amdgpu/0*",
             Touched(frozenset({"/sys/devices/x/0000:3b:00.0"}), frozenset({"pci"})),

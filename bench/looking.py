@@ -1,0 +1,80 @@
+"""Looks at a generated machine, in a process of its own, and prints what that costs as JSON.
+
+Arguments: the tree's root (`/` where it is mounted over /sys), the directory of the configuration, how often.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+
+from agent.config.load import load
+from agent.core.assemble import assemble
+from agent.core.look import Look
+from agent.core.resource import ResourceSpec
+from agent.core.touched import EVERYTHING, Touched
+from agent.host.root import Root
+from agent.tracker import take_look
+
+
+def main() -> None:
+    """The command line."""
+    prefix, configuration, repetitions = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    root, specs = Root(prefix), load(configuration).resources
+    first, _ = take_look(root, specs, Look(), EVERYTHING)
+    devices = sum(map(len, first.listing.found.values()))
+    told = assemble(first, specs, frozenset(), {}, 0.0)
+
+    def event(kind: str) -> Callable[[], None]:
+        """One device in the middle of a source's list was touched: what follows, up to the lists."""
+        found = next(found for source, found in first.listing.found.items() if source.kind == kind)
+        touched = Touched(frozenset({found[len(found) // 2].directory}), frozenset({kind}))
+
+        def follow() -> None:
+            now, _ = take_look(root, specs, first, touched)
+            assemble(now, specs, frozenset(), told.snapshots, 1.0, settled=told.settled)
+
+        return follow
+
+    result = {
+        "resources": len(specs),
+        "devices": devices,
+        "taken": sum(len(snapshot.devices) for snapshot in told.snapshots.values()),
+        "fresh": _cpu(lambda: take_look(root, specs, Look(), EVERYTHING), repetitions),
+        "sweep": _cpu(lambda: take_look(root, specs, first, EVERYTHING), repetitions),
+        "events": {kind: _cpu(event(kind), repetitions * 10) for kind in ("pci", "net", "usb", "drm")},
+        "bytes": _bytes(root, specs) / devices,
+    }
+    print(json.dumps(result))
+
+
+def _cpu(work: Callable[[], object], repetitions: int) -> Sequence[float]:
+    """Milliseconds of CPU of each of so many times."""
+    taken = []
+    for _ in range(repetitions):
+        begun = time.process_time()
+        work()
+        taken.append((time.process_time() - begun) * 1000)
+    return taken
+
+
+def _bytes(root: Root, specs: Sequence[ResourceSpec]) -> int:
+    """What is kept of a look and its lists."""
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    look, _ = take_look(root, specs, Look(), EVERYTHING)
+    kept = look, assemble(look, specs, frozenset(), {}, 0.0)
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    del kept
+    return size
+
+
+if __name__ == "__main__":
+    main()
