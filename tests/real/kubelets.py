@@ -8,6 +8,7 @@ init containers i0, i1, ...
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -178,10 +179,10 @@ class Real(Looking):
         self._program = program
         self._options = options
         self._manager: Manager | None = None
-        self._streams: dict[str, int] = {}
-        self._asked: dict[str, int] = {}  # Register that has no outcome yet
-        self._old_streams: dict[str, int] = {}
-        self._old_asked: dict[str, int] = {}
+        self._streams: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()  # Register that has no outcome yet
+        self._old_streams: Counter[str] = Counter()
+        self._old_asked: Counter[str] = Counter()
         self._pods: dict[str, dict[str, Any]] = {}
 
     @property
@@ -228,6 +229,7 @@ class Real(Looking):
         await self.manager.kill()
         self._manager = None
         self._end_life()
+        self._old_streams, self._old_asked = Counter(), Counter()  # nothing is said any more
 
     async def up(self, *, reboot: bool = False) -> None:
         if self._manager is not None:
@@ -267,7 +269,7 @@ class Real(Looking):
         return sum(self._streams.values())
 
     def streams(self, resource: str) -> int:
-        return self._streams.get(resource, 0)
+        return self._streams[resource]
 
     async def view(self) -> View:
         resources = (await self._ask("view"))["resources"]
@@ -338,27 +340,28 @@ class Real(Looking):
         elif event == "ended-life":
             self._end_life()
         elif event == "register":
-            self._asked[resource] = self._asked.get(resource, 0) + 1
+            self._asked[resource] += 1
         elif event == "connected":
-            self._asked[resource] = self._asked.get(resource, 0) - 1
-            self._streams[resource] = self._streams.get(resource, 0) + 1
-        elif event == "refused" and self._old_asked.get(resource):
+            self._asked[resource] -= 1
+            self._streams[resource] += 1
+        elif event == "refused" and self._old_asked[resource]:
             self._old_asked[resource] -= 1
             event = "refused-late"
         elif event == "ended":
-            if self._old_streams.get(resource):
+            if self._old_streams[resource]:
                 self._old_streams[resource] -= 1
                 event = "ended-late"
             else:
-                self._streams[resource] = self._streams.get(resource, 0) - 1
+                self._streams[resource] -= 1
         kind = "watched" if event == "register" and "endpoint" in said else SAID_HERE.get(event, event)
         self.events.add(kind, resource, **detail)
 
     def _end_life(self) -> None:
-        # The ends of its streams may be said later, among the events of the next life, and so may the refusal of a
+        # The ends of its streams may be said later, among the events of a life to come, and so may the refusal of a
         # Register that came when the kubelet was stopping: streams end before its socket is closed.
-        self._old_streams, self._old_asked = self._streams, self._asked
-        self._streams, self._asked, self.status = {}, {}, {}
+        self._old_streams += self._streams
+        self._old_asked = self._asked
+        self._streams, self._asked, self.status = Counter(), Counter(), {}
         self.events.add("bound")
 
 

@@ -152,8 +152,8 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
     async with node.agent() as agent:
         await node.allocatable(CARD, 4)
 
-        def unplugs(root, spec, devices, hosts):
-            chosen = read_anew(root, spec, devices, hosts)
+        def unplugs(root, spec, devices, *more):
+            chosen = read_anew(root, spec, devices, *more)
             agent_loop.call_soon_threadsafe(node.uncard, agent, *(device.id for device in devices))
             return chosen
 

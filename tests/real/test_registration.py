@@ -188,14 +188,15 @@ async def test_14_second_stream_is_fed_too_and_its_end_is_survived(served, endpo
         await served.allocatable(FOO, 3)
         assert served.registers(FOO) == 2
         first.abort()
-        await served.until(lambda: served.registers(FOO) == 3)
+        await served.until(lambda: served.registers(FOO) >= 3)
         served.plug("foo3")
         await served.allocatable(FOO, 4)
         await served.kubelet.sees(FOO, {"foo0", "foo1", "foo2", "foo3"})
+        survived = served.registers(FOO)  # more than one if 1.34 was still taking leave of the streams before
         served.unplug("foo3")
         await served.allocatable(FOO, 3)
         await served.kubelet.admit("p", {FOO: 3})
-        assert served.registers(FOO) == 3
+        assert served.registers(FOO) == survived
         assert served.registers(BAR) == 1
 
 
