@@ -7,6 +7,7 @@ from agent.config.cdi import compile_cdi
 from agent.config.clauses import compile_clause
 from agent.config.finding import Finding
 from agent.config.give import compile_nodes
+from agent.config.groups import compile_group, declare_parts
 from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
@@ -68,6 +69,12 @@ def _compile(
     constants = compile_options(tree, scope, spot, demanded=entry)
     own = OwnWords(tree, scope)
     scope.own = own
+    declare_parts(tree, scope)
+    scope.judging = True
+    group = compile_group(tree, scope)
+    scope.judging = False
+    scope.grouped = group is not None
+    scope.single = scope.single or (group is not None and not group.by)
     name = _name(tree.leaf("name"), scope)
     ids = compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
@@ -78,8 +85,10 @@ def _compile(
     env = compile_env(give, scope, name)
     annotations = compile_annotations(give, scope)
     cdi = compile_cdi(give, scope)
+    scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _exclude(tree.branch("exclude"), scope)
+    scope.judging = False
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     findings += [not_yet(part.spot, part.address, mark="key") for part in later]
@@ -103,6 +112,7 @@ def _compile(
         mounts=mounts,
         annotations=annotations,
         cdi=cdi,
+        group=group,
     )
 
 

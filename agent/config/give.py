@@ -46,12 +46,12 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     faults = [fault for target in to if (fault := collision(path, target))]
     for target, message, write in faults:
         scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
-    many = path.many or len(to) > 1
+    many = path.many or path.each or len(to) > 1
     known = Known(Kind.PATH, many=many, varies=path.varies or any(target.varies for target in to))
     if permissions is None or optional is None or faults:
         return None, known
     texts = tuple(target.text for target in to)
-    return NodeGive(name, path.text, texts, permissions, optional, path_leaf.spot.origin), known
+    return NodeGive(name, path.text, texts, permissions, optional, path_leaf.spot.origin, path.each), known
 
 
 def container_paths(leaf: Leaf, scope: Scope) -> list[Phrase] | None:
@@ -73,6 +73,10 @@ def collision(path: Phrase, to: Phrase, things: str = "nodes") -> tuple[Phrase, 
     if path.many and not to.many:
         name = f"{to.text.source.rpartition('/')[0]}/"
         return to, "path is a list, and all of it would come out here", f'write "{name}": they keep their names'
+    if path.each and not to.each:
+        name = f"{to.text.source.rpartition('/')[0]}/"
+        message = "several host devices are one device, and the nodes of all would come out here"
+        return to, message, f'write "{name}": they keep their names'
     if path.varies and not to.varies:
         message = f"differs between devices: the {things} of two devices of one container would both come out here"
         return to, message, f'write "{to.text.source}{{n}}"'

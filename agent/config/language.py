@@ -20,9 +20,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 
 _COMMON = _keys(
-    "about name uses source match exclude id replicas give registration accept part let options",
-    "adds_to expect join wait group slots limit moves_into_pod"
-    " gate health topology prefer links prepare prestart probe",
+    "about name uses source match exclude id replicas give registration accept part let options group",
+    "adds_to expect join wait slots limit moves_into_pod gate health topology prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
 _VARIABLE = _keys("value name join", "json key when")
@@ -44,7 +43,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
             ),
         ),
         "join": ("a join", _keys("", "source dir class resource on match let optional")),
-        "group": ("group", _keys("", "by claims parts")),
+        "group": ("group", _keys("by claims parts")),
         "replicas": ("replicas", _keys("count", "by map else suffix")),
         "slots": ("slots", _keys("", "count id")),
         "limit": ("limit", _keys("", "per_container distinct")),

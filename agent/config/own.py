@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from agent.config.language import EITHER, OPERATORS
 from agent.config.lets import compile_let
@@ -21,6 +21,8 @@ from agent.core.reads import Read, ReadAll
 from agent.core.resource import Source
 from agent.core.value import Kind
 from agent.scanners import catalog
+
+_T = TypeVar("_T")
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({*GIVING, *OPERATORS, EITHER, "given", "host", "udev", "options", "matched", "members"})
@@ -62,7 +64,7 @@ class OwnWords:
             return ANYTHING
         if word not in self._made:
             self._open.append(word)
-            self._made[word] = declared.make()
+            self._made[word] = self._of_each(declared.make)
             self._open.pop()
         made = self._made[word]
         return ANYTHING if made is None else made.known
@@ -70,7 +72,7 @@ class OwnWords:
     def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
         """What is known of a path with words in it, which is an own word by its text."""
         if written not in self._made:
-            made = compile_path(spot, written, self._scope, mark)
+            made = self._of_each(lambda: compile_path(spot, written, self._scope, mark))
             if made is None:
                 return None
             own = ReadAll(made.path, Kind.TEXT) if made.many else Read(made.path, Kind.TEXT)
@@ -87,6 +89,13 @@ class OwnWords:
         for word in self._declared:
             self.known(word)
         return {word: made.own for word, made in self._made.items() if made is not None}
+
+    def _of_each(self, make: Callable[[], _T]) -> _T:
+        """What is made of words of one host device; with which others it is together is not known to it."""
+        judging, self._scope.judging = self._scope.judging, True
+        made = make()
+        self._scope.judging = judging
+        return made
 
     def _free(self, name: str, spot: Spot, mark: Mark = "key") -> bool:
         """Whether a word may have that name."""

@@ -10,6 +10,7 @@ from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
 from agent.config.spot import Mark, Piece, Spot
 from agent.core.own import Own
+from agent.core.members import ALL_OF, split
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -29,7 +30,7 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
 }
 
 # First parts of words that the language has and this version has not.
-_LATER = frozenset({"matched", "members", "major_minor"})
+_LATER = frozenset({"major_minor"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,14 @@ class Known:
     """What is known of a word before any host is looked at.
 
     many: it is a list. varies: it can differ between two devices of one container. table: it is a many of things with
-    the words of that table.
+    the words of that table. each: it can differ between the host devices that are one device.
     """
 
     kind: Kind
     many: bool = False
     varies: bool = True
     table: str = ""
+    each: bool = False
 
 
 # Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
@@ -80,6 +82,8 @@ class Scope:
     options: the words `options.NAME`.
     table: the words are those of that table, and not those of the source.
     own: the words that the entry brings with it, once its source is known.
+    grouped: several host devices may be one device. parts: names of these, which are words.
+    judging: what is compiled is asked of each host device, before it is known which are together.
     """
 
     source: Source | None
@@ -92,6 +96,9 @@ class Scope:
     options: dict[str, Known] = field(default_factory=dict)
     table: str = ""
     own: OwnWords | None = None
+    grouped: bool = False
+    parts: set[str] = field(default_factory=set)
+    judging: bool = False
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -112,9 +119,12 @@ class Scope:
             return None
         if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)
+        head, rest = split(word)
+        if not self.table and (head in ALL_OF or head in self.parts):
+            return self._of_members(spot, head, rest, mark)
         if self.own is not None and not self.table:
             if (known := self.own.known(word)) is not None:
-                return known
+                return replace(known, each=self.grouped and (known.varies or self.single))
             if "/" in word and "{" in word:
                 return self.own.path(spot, word, mark)
         if "/" in word and "{" in word:
@@ -134,7 +144,7 @@ class Scope:
             self.error(spot.error("glob", error.message, error.write, mark=mark))
             return None
         whole = word.startswith(("host.", "/"))
-        return Known(found.kind, found.many, not whole and not self.single, found.table)
+        return Known(found.kind, found.many, not whole and not self.single, found.table, each=self.grouped and not whole)
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
@@ -146,6 +156,28 @@ class Scope:
             return bool(catalog.word(self.table or (self.source.kind if self.source else ""), word))
         except (catalog.UnknownWord, KeyError):
             return False
+
+    def _of_members(self, spot: Spot, head: str, word: str, mark: Mark) -> Known | None:
+        """What is known of a word of a part, or of all that are together."""
+        if self.judging:
+            message = f"{head} is known when it is known which are together, and this is asked of each before"
+            self.error(spot.error("unknown-word", message, mark="key" if mark == "key" else "text"))
+            return None
+        if isinstance(mark, Piece) and word:
+            mark = Piece(mark.at + len(head) + 1, mark.length - len(head) - 1)
+        within = replace(self, parts=set())
+        things = self.source.kind if self.source and head in ALL_OF else ""
+        found = Known(Kind.TEXT, varies=not self.single, table=things)
+        if word:
+            inside = split(word)[0]
+            if inside in ALL_OF:
+                self.error(spot.error("unknown-word", f"{head} has no word {inside}", mark=mark))
+                return None
+            known = within.word(spot, word, mark)
+            if known is None or known is ANYTHING:
+                return known
+            found = known
+        return replace(found, many=found.many or head in ALL_OF, each=False)
 
     def _giving(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         if word in GIVING:

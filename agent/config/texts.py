@@ -36,6 +36,11 @@ class Phrase:
         return any(word.varies for word in self.words)
 
     @property
+    def each(self) -> bool:
+        """Whether it can differ between the host devices that are one device."""
+        return any(word.each for word in self.words)
+
+    @property
     def many(self) -> bool:
         """Whether it has a list word, so that it is several texts."""
         return any(word.many for word in self.words)

@@ -20,7 +20,10 @@ SHARE_SUFFIX = 8  # characters of the mark and the largest number
 
 @dataclass(frozen=True, slots=True)
 class NodeGive:
-    """`give.nodes.NAME`: device nodes to hand out. `permissions` is one of r, w, m in that order, never empty."""
+    """`give.nodes.NAME`: device nodes to hand out. `permissions` is one of r, w, m in that order, never empty.
+
+    each: where several host devices are one device, each gives its own.
+    """
 
     name: str
     path: Text
@@ -28,6 +31,7 @@ class NodeGive:
     permissions: str
     optional: bool
     origin: Origin
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,122 @@
+"""`group` as it is read from files: the words it brings, and what is wrong with it."""
+
+import pytest
+
+from agent.core.group import By
+from agent.core.value import Kind
+
+HEAD = '[[resource]]\nname = "example.com/x"\n'
+PCI = HEAD + 'source = "pci"\n'
+KIT = (
+    HEAD
+    + 'source = { subsystem = "usb" }\nid = "kit-{usb.hub}"\n[resource.group]\nby = "usb.hub"\n[resource.group.parts]\n'
+    'dongle = { usb.vendor = "0403" }\nprogrammer = { usb.vendor = "1a86" }\n[resource.give]\n'
+)
+
+
+@pytest.fixture
+def read(configure):
+    """The one resource of a file, or the findings of it."""
+
+    def load(text):
+        found = configure({"resources.d/a.toml": text})
+        return found.resources[0] if found.valid else found.findings
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("group", "by", "claims"),
+    [
+        ('group = "iommu.group"', (By("iommu.group", Kind.INT),), False),
+        ('group = ["iommu.group", "slot"]', (By("iommu.group", Kind.INT), By("slot", Kind.TEXT)), False),
+        ('group = { by = "vendor", claims = "all" }', (By("vendor", Kind.HEX),), True),
+        ('group = { by = "./serial", claims = "matched" }', (By("./serial", Kind.TEXT),), False),
+    ],
+)
+def test_what_puts_devices_together(read, group, by, claims):
+    found = read(PCI + group)
+    assert (found.group.by, found.group.claims, found.group.parts) == (by, claims, {})
+
+
+def test_parts_are_words_of_every_text(read):
+    found = read(
+        KIT + 'nodes.all = { path = "{node}", to = "/dev/kit/" }\n'
+        'nodes.dongle = { path = "/dev/{dongle.usb.port}", to = "/dev/dongle{n}" }\n'
+        'env.SERIAL = { value = "{dongle.usb.serial}-{programmer}", join = "," }\n'
+    )
+    assert list(found.group.parts) == ["dongle", "programmer"]
+    assert [node.each for node in found.nodes] == [True, False]
+
+
+def test_a_group_is_taken_out_by_false(configure):
+    found = configure(
+        {
+            "classes/vfio.toml": 'about = "x"\nsource = "pci"\ngroup = { by = "iommu.group", claims = "all" }\n',
+            "resources.d/a.toml": HEAD + 'class = "vfio"\ngroup = false\n',
+            "resources.d/b.toml": '[[resource]]\nname = "example.com/y"\nclass = "vfio"\ngroup.claims = "matched"\n',
+        }
+    )
+    assert found.valid, found.findings
+    assert [bool(spec.group) for spec in found.resources] == [False, True]
+    assert not found.resources[1].group.claims
+
+
+def test_all_members_are_a_list_with_a_group_and_without(read):
+    for group in ("", 'group = "iommu.group"\n'):
+        assert read(PCI + group + 'give.env.A = { value = "{matched.address}", join = "," }\n').env
+        (wrong,) = read(PCI + group + 'give.env.A = "{members.address}"\n')
+        assert (wrong.code, wrong.line) == ("differs-between-devices", 4 + bool(group))
+
+
+def test_parts_that_nothing_keeps_apart_are_one_device_at_most(read):
+    single = KIT.replace('by = "usb.hub"\n', "")
+    assert read(single + 'env.SERIAL = "{dongle.usb.serial}"\n').group.by == ()
+    (wrong,) = read(KIT + 'env.SERIAL = "{dongle.usb.serial}"\n')
+    assert wrong.code == "differs-between-devices"
+
+
+# Lines behind an entry's head, so the first is line 4: line, column, marked text, code, hint.
+WRONG = [
+    ("group = {}", 4, 1, "group", "missing", 'write for example group = "iommu.group"'),
+    ("group = true", 4, 9, "true", "type", None),
+    ("group = []", 4, 9, "[]", "type", None),
+    ("group = [3]", 4, 9, "[3]", "type", None),
+    ('group = { claims = "every", by = "slot" }', 4, 20, '"every"', "type", None),
+    ('group = { by = "slot", part = {} }', 4, 24, "part", "unknown-key", "nearest: parts"),
+    ('group = "iommu.grup"', 4, 16, "grup", "unknown-word", "nearest: group"),
+    ('group = "{slot}"', 4, 10, "{slot}", "text", 'write "slot"'),
+    ('group = "n"', 4, 10, "n", "unknown-word", ""),
+    ('group = "iommu.members.address"', 4, 10, "iommu.members.address", "type", None),
+    ('group.parts.x.vendro = "10de"', 4, 15, "vendro", "unknown-word", "nearest: vendor"),
+    ("group.parts.x = {}", 4, 13, "x", "type", "say which devices are this part"),
+    ('group.parts.x = "10de"', 4, 17, '"10de"', "type", None),
+    ('group.parts.my-x.vendor = "10de"', 4, 13, "my-x", "type", "write letters, digits and _"),
+    ('group.parts.pf.vendor = "10de"', 4, 13, "pf", "type", "give the part another name"),
+    ('group.parts.members.vendor = "10de"', 4, 13, "members", "type", "give the part another name"),
+    ('group = { claims = "all", parts.x.vendor = "10de" }', 4, 21, "all", "missing", "add by"),
+    ('group = "slot"\nmatch.members = { exists = true }', 5, 7, "members", "unknown-word", ""),
+    ('group.parts.x.vendor = "10de"\nexclude.y.x.device = "1"', 5, 13, "device", "unknown-word", ""),
+    ('group.parts.x.vendor = "10de"\nid = "{x.vendro}"', 5, 10, "vendro", "unknown-word", "nearest: vendor"),
+    ('group = "slot"\nid = "{matched.address}"', 5, 7, "{matched.address}", "type", ""),
+    ('group = "slot"\ngive.nodes.x = { path = "/dev/{device}", to = "/dev/x{n}" }', 5, 48, "/dev/x{n}", None, None),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "marked", "code", "hint"), WRONG)
+def test_mistakes(configure, text, line, column, marked, code, hint):
+    whole = PCI + text
+    (found,) = configure({"resources.d/a.toml": whole}).findings
+    assert code in {found.code, None}
+    row = whole.splitlines()[found.line - 1]
+    assert (found.line, found.column) == (line, column), found
+    assert row[found.column - 1 :].startswith(marked)
+    assert hint is None or found.write == hint
+
+
+def test_two_entries_that_say_the_same_are_the_same_group_and_others_are_not(read):
+    text = PCI + 'group = "slot"\nmatch = { vendor = "10de", driver = "x" }\n'
+    same = PCI + 'match.driver = "x"\nmatch.vendor = "10de"\ngroup.by = "slot"\ngive.env.X = "1"\n'
+    digest = read(text).group.digest
+    assert read(same).group.digest == digest
+    assert read(text.replace("10de", "8086")).group.digest != digest
