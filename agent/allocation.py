@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
+from agent.core.candidate import Candidate
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
-from agent.core.facts import Facts
-from agent.core.grant import MISSING, Cause, Chosen, Grant, Refused
+from agent.core.facts import Facts, Finder
+from agent.core.grant import MISSING, Cause, Chosen, Each, Grant, Refused
+from agent.core.group import Grouping
 from agent.core.let import Constant
 from agent.core.look import Look
-from agent.core.partners import Found, Remembered
+from agent.core.members import alone
+from agent.core.partners import Remembered
 from agent.core.prefer import prefer
 from agent.core.resource import ResourceSpec
 from agent.core.text import clean_id
+from agent.core.together import words_of
 from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host.aside import begin
@@ -79,12 +83,13 @@ class Allocation:
         if spec is None:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
         self._granted(ids)
-        hosts = self._host_devices(spec, devices)
+        asked = self._asked(spec, devices)
+        hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(spec, hosts):
-                chosen = read_anew(self._root, spec, devices, hosts, self._cdi, self._partners(hosts))
+                chosen = read_anew(self._root, spec, asked, self._cdi)
             else:
-                chosen = await self._read_aside(spec, devices, hosts)
+                chosen = await self._read_aside(spec, asked, hosts)
             return allocate(spec, ids, chosen, snapshot.offered)
         except Refused as refused:
             if refused.cause in MISSING:
@@ -98,14 +103,14 @@ class Allocation:
 
     def _at_hand(self, spec: ResourceSpec, hosts: Mapping[str, HostDevice]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
-        if self._root.prefix or len(hosts) > AT_HAND or spec.mounts or spec.cdi:
+        if self._root.prefix or len(hosts) > AT_HAND or spec.mounts or spec.cdi or spec.group:
             return False
         words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
         words -= {word for word, own in spec.own.items() if isinstance(own, Constant)}
         return words.isdisjoint(spec.own) and all(at_hand(host, word) for host in hosts.values() for word in words)
 
     async def _read_aside(
-        self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], hosts: Mapping[str, HostDevice]
+        self, spec: ResourceSpec, asked: Sequence[Asked], hosts: Mapping[str, HostDevice]
     ) -> list[Chosen]:
         """What the host says now, if it does within the deadline.
 
@@ -113,13 +118,13 @@ class Allocation:
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, spec, devices, hosts, self._cdi, self._partners(hosts))
+            read = begin(read_anew, self._root, spec, asked, self._cdi)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
             if read.done():
                 return read.result()
-        device = next(iter(devices)).id
+        device = asked[0].device.id
         raise Refused(Cause.DEADLINE, f"{spec.name} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
 
     def _read(self, read: asyncio.Future[list[Chosen]]) -> None:
@@ -127,21 +132,15 @@ class Allocation:
         del self._reading[read]
         read.exception()
 
-    def _host_devices(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Mapping[str, HostDevice]:
-        """The host devices behind devices, by key, as the last look saw them."""
-        hosts: dict[str, HostDevice] = {}
-        for device in devices:
-            sighting = self._truth.look.sightings.get(device.key)
-            candidate = sighting.candidate if sighting else None
+    def _asked(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> list[Asked]:
+        """The devices asked for, with what the last look made of them."""
+        asked: list[Asked] = []
+        for device, shares in devices.items():
+            candidate = self._truth.look.candidate(device.key)
             if candidate is None or candidate.resource != spec.name:
                 raise Refused(Cause.UNHEALTHY, f"{spec.name} {device.id}: it is not offered any more")
-            hosts[device.key] = candidate.device
-        return hosts
-
-    def _partners(self, hosts: Iterable[str]) -> Found:
-        """The partners of these host devices, as the last look found them."""
-        made = filter(None, map(self._truth.look.candidate, hosts))
-        return {who: partner for candidate in made for who, partner in candidate.partners.items()}
+            asked.append(Asked(device, shares, candidate))
+        return asked
 
     async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
@@ -153,6 +152,14 @@ class Allocation:
                 await self._registry.delivered([resource])
         except TimeoutError:
             return
+
+
+class Asked(NamedTuple):
+    """A device asked for, the numbers of the shares asked of it, and what the last look made of its host devices."""
+
+    device: Device
+    shares: tuple[int, ...]
+    candidate: Candidate
 
 
 def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[int, ...]]:
@@ -173,37 +180,39 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
 
 
-def read_anew(  # noqa: PLR0917  it is called through `begin`, which knows no keywords
-    root: Root,
-    spec: ResourceSpec,
-    devices: Mapping[Device, tuple[int, ...]],
-    hosts: Mapping[str, HostDevice],
-    cdi: SpecDirectories,
-    partners: Found,
-) -> list[Chosen]:
+def read_anew(root: Root, spec: ResourceSpec, asked: Sequence[Asked], cdi: SpecDirectories) -> list[Chosen]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi)
+    partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
     finder = Remembered(reader, partners)
     same_partners = all(catalog.same(root, partner) for partner in partners.values())
-    words = spec.giving_words()
-    chosen: list[Chosen] = []
-    for device, shares in devices.items():
-        host = hosts[device.key]
-        fact = Facts(spec, host, reader, finder)
-        texts = [text.write(fact) for text in spec.id]
-        ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-        same = (
-            same_partners and catalog.same(root, host) and device.id in ids
-        )  # what is listed Healthy had its id from these words
-        chosen.append(
-            Chosen(
-                device,
-                shares,
-                {word: fact(word) for word in words},
-                nodes={path: reader.node(path) for path in node_paths(spec, fact)},
-                same=same,
-                mounts={pattern: reader.fits(pattern) for pattern in mount_patterns(spec, fact)},
-                cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
-            )
-        )
-    return chosen
+    return [_anew(root, spec, one, reader, finder, same_partners=same_partners) for one in asked]
+
+
+def _anew(
+    root: Root, spec: ResourceSpec, asked: Asked, reader: HostReader, finder: Finder, *, same_partners: bool
+) -> Chosen:
+    device, candidate, words = asked.device, asked.candidate, spec.giving_words()
+    facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
+    first = facts[candidate.device.key]
+    group = candidate.group
+    fact = alone(first) if group is None else words_of(spec.group or Grouping(), group, facts)
+    by_each = [] if group is None else [(host, fact.of(facts[host.key])) for host in group.members]
+    # What is listed Healthy had its id from these words.
+    lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
+    texts = [text.write(fact.of(lead)) for text in spec.id]
+    ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
+    is_it = device.id in ids or (lead is None and candidate.is_known(device))
+    all_words = [fact, *(one for _, one in by_each)]
+    return Chosen(
+        device,
+        asked.shares,
+        {word: fact(word) for word in words},
+        nodes={path: reader.node(path) for one in all_words for path in node_paths(spec, one)},
+        same=is_it and same_partners and all(catalog.same(root, host) for host in candidate.hosts),
+        mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
+        cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
+        each=tuple(
+            Each({word: one(word) for word in words}, group is None or host in group.matched) for host, one in by_each
+        ),
+    )

@@ -42,7 +42,7 @@ def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], o
             draft.add_variable(variable, device.device, words)
         for annotation in spec.annotations:
             draft.add_annotation(annotation, device.device, words)
-        words.count_on(counted)
+        counted = words.count_on(counted)
     return draft.grant(ids)
 
 
@@ -106,30 +106,34 @@ class _Draft:
         """Put in what one `give.nodes` line gives of a device."""
         given: list[tuple[int, str]] = []
         many = len(give.to) > 1
-        for n, fact in words.each(give.path):
-            many |= fact is not words
-            node = self._node(give, chosen, fact, element=fact is not words)
-            if node is None:
-                continue
-            for to in give.to:
-                path = to.write_paths(fact)
-                if not isinstance(path, Absent) and len(path) == 1:
-                    given.append((n, self._add_node(path[0], give, node)))
-        words.give(give.name, given, many=many)
+        for member, matched in words.members(each=give.each):
+            many |= member is not words
+            for n, fact in member.each(give.path):
+                many |= fact is not member
+                optional = give.optional or not matched
+                node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
+                if node is None:
+                    continue
+                for to in give.to:
+                    path = to.write_paths(fact)
+                    if not isinstance(path, Absent) and len(path) == 1:
+                        given.append((n, self._add_node(path[0], give, node)))
+        words.give(give.name, tuple(dict.fromkeys(given)), many=many)
 
     def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in what one `give.mounts` line gives of a device."""
-        for _, fact in words.each(give.path):
-            written = give.path.write_paths(fact, glob=True)
-            name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
-            there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
-            if isinstance(there, Absent):
-                if give.optional:
-                    continue
-                raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
-            for fit in there:
-                for container in _containers(give, fit, fact):
-                    self._add_mount(fit, give, container)
+        for member, matched in words.members(each=give.each):
+            for _, fact in member.each(give.path):
+                written = give.path.write_paths(fact, glob=True)
+                name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
+                there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
+                if isinstance(there, Absent):
+                    if give.optional or not matched:
+                        continue
+                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
+                for fit in there:
+                    for container in _containers(give, fit, fact):
+                        self._add_mount(fit, give, container)
 
     def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
@@ -165,7 +169,9 @@ class _Draft:
         if give.join is None and len(values) > 1:
             raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
 
-    def _node(self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool) -> tuple[str, Node] | None:
+    def _node(
+        self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool, optional: bool
+    ) -> tuple[str, Node] | None:
         """The host path as written and what stands there; none if it is optional and nothing does.
 
         `element`: it is one of the nodes that the hardware has now, of which there may be more than were listed.
@@ -177,10 +183,10 @@ class _Draft:
             path = written[0]
             found = chosen.nodes.get(path, Absent("was not looked at"))
             if isinstance(found, Node):
-                self._check(path, found, chosen.device, known=not give.optional and not element)
+                self._check(path, found, chosen.device, known=not optional and not element)
                 return path, found
             node = found
-        if give.optional:
+        if optional:
             return None
         raise self.missing(chosen.device, f"{path}: {node.reason}")
 

@@ -38,7 +38,6 @@ class Candidate:
     possible: what the other alternatives might say if their words were there. While one is still to come, those after
         it are among them: that one goes before.
     waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
-    entry: which of the entries takes it.
     grouping: how that puts host devices together; None if it does not, and what follows is empty.
     group, members: the host devices.
     partners: the devices that its joins mean, by the key of the host device that has one.
@@ -54,7 +53,6 @@ class Candidate:
     fault: str
     possible: tuple[Pattern, ...] = ()
     waits: str = ""
-    entry: int = 0
     grouping: Grouping | None = None
     group: Group | None = None
     members: tuple[Member, ...] = ()
@@ -63,14 +61,19 @@ class Candidate:
     orphan: tuple[Pattern, ...] = ()
 
     @property
+    def hosts(self) -> tuple[HostDevice, ...]:
+        """All the host devices that it is."""
+        return (self.device,) if self.group is None else self.group.members
+
+    @property
     def places(self) -> tuple[str, ...]:
         """Where it is: the places of all its members."""
-        return tuple(member.place for member in self.members) or (self.device.place,)
+        return tuple(host.place for host in self.hosts)
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of all its members."""
-        return tuple(member.key for member in self.members) or (self.device.key,)
+        return tuple(host.key for host in self.hosts)
 
     def is_known(self, device: Device) -> bool:
         """Whether a listed device is this one by its id: nothing that is there contradicts it (rulings 5, 20).

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.core.grant import Chosen
 from agent.core.text import Fact, Text
 from agent.core.value import Absent, Scalar, Value
+
+_EACH = "each "  # how elements are counted under that are of every host device of a device; no word has a blank
 
 
 class GivingWords:
@@ -22,7 +25,9 @@ class GivingWords:
     ) -> None:
         shares = chosen.device.shares or 1
         self._facts = chosen.facts
-        self._counted = dict(counted)
+        self._each = chosen.each
+        self._counted: Mapping[str, int] = dict(counted)
+        self._counter = ""
         self._numbers: dict[str, tuple[int, ...]] = {}
         self.number = n
         self._own: dict[str, Value | Absent] = {
@@ -49,12 +54,30 @@ class GivingWords:
         for slot in text.slots:
             value = self(slot.word)
             if isinstance(value, tuple) and value:
-                first = self._counted.get(slot.word, 0)
+                first = self._counted.get(f"{self._counter}{slot.word}", 0)
                 numbers = self._numbers.get(slot.word, range(first, first + len(value)))
                 for n, item in zip(numbers, value, strict=True):
                     yield n, _overlaid(self, {slot.word: item, "n": n})
                 return
         yield self.number, self
+
+    def members(self, *, each: bool) -> Iterator[tuple[GivingWords, bool]]:
+        """The words by each host device, if `each` gives its own and several are the device, and whether that matched.
+
+        Else themselves.
+        """
+        if not each or not self._each:
+            yield self, True
+            return
+        counted = dict(self._counted)
+        for one in self._each:
+            yield copy.copy(self).become(one.facts, counted), one.matched
+            counted = _counted_on(counted, one.facts, _EACH)
+
+    def become(self, facts: Mapping[str, Value | Absent], counted: Mapping[str, int]) -> GivingWords:
+        """These words, those of one of several host devices now."""
+        self._facts, self._counted, self._counter = facts, counted, _EACH
+        return self
 
     def give(self, name: str, paths: Sequence[tuple[int, str]], *, many: bool) -> None:
         """Remember where a node came out: `given.NAME`, a list where several can."""
@@ -65,11 +88,20 @@ class GivingWords:
         else:
             self._own[word] = paths[0][1] if paths else Absent("nothing was given")
 
-    def count_on(self, counted: dict[str, int]) -> None:
-        """Add this device's list words to the count."""
-        for word, value in self._facts.items():
-            if isinstance(value, tuple):
-                counted[word] = counted.get(word, 0) + len(value)
+    def count_on(self, counted: Mapping[str, int]) -> dict[str, int]:
+        """The count with this device's list words."""
+        more = _counted_on(counted, self._facts, "")
+        for one in self._each:
+            more = _counted_on(more, one.facts, _EACH)
+        return more
+
+
+def _counted_on(counted: Mapping[str, int], facts: Mapping[str, Value | Absent], counter: str) -> dict[str, int]:
+    more = dict(counted)
+    for word, value in facts.items():
+        if isinstance(value, tuple):
+            more[f"{counter}{word}"] = more.get(f"{counter}{word}", 0) + len(value)
+    return more
 
 
 def _overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from agent.core.device import Device, Fit, Node
 from agent.core.printable import escape
@@ -73,9 +74,19 @@ class Grant:
     cdi: tuple[str, ...] = ()
 
 
+class Each(NamedTuple):
+    """One of several host devices that are one device: the words of nodes and mounts by it; whether it matched.
+
+    What only came along gives what it has, and need not have it.
+    """
+
+    facts: Mapping[str, Value | Absent]
+    matched: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One host device in a request, with what the host says of it now.
+    """One device in a request, with what the host says of it now.
 
     shares: the numbers of the shares asked for, empty for a whole device.
     facts: the words that the entry's texts mention, re-read for this grant.
@@ -83,6 +94,7 @@ class Chosen:
     mounts: what fits each pattern of its mounts.
     cdi: the spec that has each CDI device it names.
     same: whether it is the very thing that was listed, and not another in its place.
+    each: its host devices, if several are one device.
     """
 
     device: Device
@@ -92,3 +104,4 @@ class Chosen:
     same: bool = True
     mounts: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
     cdi: Mapping[str, str | Absent] = field(default_factory=dict)
+    each: tuple[Each, ...] = ()

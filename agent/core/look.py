@@ -177,11 +177,12 @@ def _grouped(
     fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
     for group in sorted(fresh.values(), key=lambda group: group.entry):
         spec = specs[group.entry]
+        others = replace(spec, cdi=())  # its words are the first one's
         facts = {device.key: Facts(spec, device, reader, now.partners or NOBODY) for device in group.members}
         noted = Noted(reader)
 
-        def make(device: HostDevice, words: MemberFacts, spec: ResourceSpec = spec, noted: Noted = noted) -> Candidate:
-            return candidate(spec, device, words, noted)
+        def make(device: HostDevice, words: MemberFacts) -> Candidate:
+            return candidate(spec if device is group.matched[0] else others, device, words, noted)  # noqa: B023
 
         def owner(device: HostDevice) -> str:
             other = now.candidate(device.key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Member
+from agent.core.group import Grouping
 from agent.core.look import Look
 
 
@@ -21,9 +22,10 @@ def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tup
     gone = tuple(member for member in former if member.place not in there and member.part not in parts)
     if not gone or held:
         return gone
-    if candidate.grouping is None or device.grouping != candidate.grouping.digest:
+    grouping = candidate.grouping
+    if grouping is None or device.grouping != grouping.digest:
         return ()
-    return tuple(member for member in gone if not _elsewhere(member, candidate, look))
+    return tuple(member for member in gone if not _elsewhere(member, grouping, look))
 
 
 def said(members: tuple[Member, ...]) -> str:
@@ -32,12 +34,11 @@ def said(members: tuple[Member, ...]) -> str:
     return f"lost {', '.join(names)}" if members else ""
 
 
-def _elsewhere(member: Member, candidate: Candidate, look: Look) -> bool:
-    """Whether the host has it in another group of the same entry."""
-    sighting = look.sightings.get(member.key)
-    if sighting is None:
+def _elsewhere(member: Member, grouping: Grouping, look: Look) -> bool:
+    """Whether the host has it in another group of the same sentence."""
+    if member.key not in look.sightings:
         return False
     other = look.candidate(member.key)
-    return (other is not None and other.entry == candidate.entry) or (
-        candidate.grouping is not None and candidate.grouping.claims
+    return grouping.claims or (
+        other is not None and other.grouping is not None and other.grouping.digest == grouping.digest
     )

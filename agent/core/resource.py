@@ -37,7 +37,7 @@ class NodeGive:
 @dataclass(frozen=True, slots=True)
 class MountGive:
     """`give.mounts.NAME`: files and directories of the host. `path` may be a glob; a `to` that ends in `/` keeps names,
-    and without any each comes out where it is on the host.
+    and without any each comes out where it is on the host. each: as of `NodeGive`.
     """
 
     name: str
@@ -46,6 +46,7 @@ class MountGive:
     read_only: bool
     optional: bool
     origin: Origin
+    each: bool = False
 
 
 @dataclass(frozen=True, slots=True)

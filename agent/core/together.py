@@ -45,6 +45,7 @@ def together(
         nodes=tuple(nodes.values()),
         fault=next(filter(None, faults), ""),
         waits=_unfit(grouping, group) or first.waits,
+        grouping=grouping,
         group=group,
         members=tuple(
             Member(device.place, device.key, device.stamp, device.name, part_of.get(device.key, ""))

@@ -96,10 +96,10 @@ def stuck(monkeypatch):
     release = threading.Event()
     read_anew = allocation.read_anew
 
-    def slow(root, spec, devices, hosts, cdi):
-        if "foo0" in {device.id for device in devices}:
+    def slow(root, spec, asked, cdi):
+        if "foo0" in {one.device.id for one in asked}:
             release.wait(20)
-        return read_anew(root, spec, devices, hosts, cdi)
+        return read_anew(root, spec, asked, cdi)
 
     monkeypatch.setattr(allocation, "read_anew", slow)
     monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
@@ -297,8 +297,8 @@ async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
     read_anew = allocation.read_anew
 
-    def unplugs(root, spec, devices, hosts, cdi):
-        chosen = read_anew(root, spec, devices, hosts, cdi)
+    def unplugs(root, spec, asked, cdi):
+        chosen = read_anew(root, spec, asked, cdi)
         node.unplug("foo0", "foo1", "foo2")
         return chosen
 
