@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from agent.core.device import Device, Health, Snapshot, list_order
+from agent.core.device import Device, Health, Member, Snapshot, list_order
 from agent.core.text import ID_LIMIT
 
 VERSION = 1
@@ -163,6 +163,17 @@ def _remembered(device: Device) -> dict[str, object]:
         "numa": list(device.numa),
         "shares": device.shares,
         "first_share": device.first_share,
+        **({} if not device.grouping else _grouped(device)),
+    }
+
+
+def _grouped(device: Device) -> dict[str, object]:
+    """What is remembered of a device that is several host devices."""
+    return {
+        "members": list(map(list, device.members)),
+        "lost": list(map(list, device.lost)),
+        "lead": device.lead,
+        "grouping": device.grouping,
     }
 
 
@@ -207,7 +218,15 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         shares=shares,
         first_share=first,
         stamp=_typed(entry["stamp"], str),
+        members=_members(entry.get("members", [])),
+        lost=_members(entry.get("lost", [])),
+        lead=_typed(entry.get("lead", ""), str),
+        grouping=_typed(entry.get("grouping", ""), str),
     )
+
+
+def _members(entries: Any) -> tuple[Member, ...]:  # noqa: ANN401  JSON is anything
+    return tuple(Member(*(_typed(part, str) for part in _typed(entry, list))) for entry in _typed(entries, list))
 
 
 def _typed(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything

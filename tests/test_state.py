@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import state
-from agent.core.device import Health, Snapshot
+from agent.core.device import Health, Member, Snapshot
 from agent.state import NOT_SEEN, State, StateFile, load
 from tests.core.building import listed, node, snapshot
 
+MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))
 FULL = State(
     {
         "example.com/a": snapshot(
@@ -22,6 +23,7 @@ FULL = State(
             listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
             listed("y", place="p\udcff", shares=4),
             listed("y", shares=8, first_share=4),
+            listed("z", members=MEMBERS[:1], lost=MEMBERS[1:], lead="p2", grouping="abc"),
         ),
         "example.com/empty": Snapshot("example.com/empty"),
     },
@@ -102,7 +104,13 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     assert path.stat().st_ino == before
 
 
-@pytest.mark.parametrize("change", [{"place": "p2"}, {"key": "k2"}, {"stamp": "2"}, {"numa": (1,)}, {"id": "y"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"place": "p2"}, {"key": "k2"}, {"stamp": "2"}, {"numa": (1,)}, {"id": "y"}),
+        {"grouping": "abc", "lost": MEMBERS},
+    ],
+)
 async def test_every_change_is_written(tmp_path, change):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
@@ -212,6 +220,11 @@ def test_devices_in_another_order_are_put_in_list_order(tmp_path):
                 entries({"shares": 2, "first_share": 2}),
                 entries({"shares": 2, "first_share": -1}),
                 entries({"first_share": 1}),
+                entries({"members": {}}),
+                entries({"members": [["p", "k"]]}),
+                entries({"lost": [["p", "k", "s", "n", 3]]}),
+                entries({"lead": None}),
+                entries({"grouping": 5}),
                 entries({}, {}),
                 entries({"shares": 2}, {"shares": 4, "first_share": 1}),
                 content(lists={"r": [GOOD], "q": [GOOD]}),

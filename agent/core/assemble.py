@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Snapshot, list_bytes, unhealthy
 from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
+from agent.core.exclusive import exclusive
 from agent.core.join import Unlisted, join
 from agent.core.look import Look
 from agent.core.resource import SHARE_MARK, ResourceSpec
@@ -76,6 +77,7 @@ def assemble(
         if name not in drafts:
             drafts[name] = retired(name, old.devices, present.held)
     unlisted, moving = join(specs, drafts, present)
+    exclusive(drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
     partly = {left_out.resource for left_out in unlisted}
     again = {

@@ -61,6 +61,16 @@ class Candidate:
     orphan: tuple[Pattern, ...] = ()
 
     @property
+    def trouble(self) -> str:
+        """Why it is not Healthy if it is listed; empty if it is."""
+        return self.waits or self.fault
+
+    @property
+    def digest(self) -> str:
+        """Of the sentence by which host devices are put together; empty if each is by itself."""
+        return self.grouping.digest if self.grouping else ""
+
+    @property
     def hosts(self) -> tuple[HostDevice, ...]:
         """All the host devices that it is."""
         return (self.device,) if self.group is None else self.group.members

@@ -89,7 +89,8 @@ class Device:
         one that matches.
     lost: those that it had and has no more.
     lead: the place of the member whose words gave the id, if that is not this one.
-    grouping: a digest of the sentence by which they were put together.
+    grouping: a digest of the sentence by which they were put together; while something is lost, of that by which it
+        was there.
     """
 
     id: str
@@ -107,6 +108,19 @@ class Device:
     lost: tuple[Member, ...] = ()
     lead: str = ""
     grouping: str = ""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it was, first the place of the host device that gave the id."""
+        if not self.members and not self.lost:
+            return (self.place,)
+        others = (member.place for member in (*self.members, *self.lost))
+        return tuple(dict.fromkeys((self.lead or self.place, self.place, *others)))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all its host devices."""
+        return tuple(member.key for member in self.members) or (self.key,)
 
     @property
     def form(self) -> Form:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from agent.core.candidate import Candidate
-from agent.core.device import Device, Health, list_order, split_share, unhealthy
+from agent.core.device import Device, Health, Member, list_order, split_share, unhealthy
 from agent.core.look import Look
+from agent.core.lost import lost, said
 from agent.core.resource import ResourceSpec
 
 FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays listed
@@ -58,11 +59,21 @@ class Present:
     now: float
 
     def has(self, device: Device) -> bool:
-        """Whether the very thing that was listed is still on the host, whoever takes it now."""
-        sighting = self.look.sightings.get(device.key)
-        return sighting is not None and any(
-            (host.place, host.stamp) == (device.place, device.stamp) for host in sighting.devices
-        )
+        """Whether the very thing that was listed is still on the host, whoever takes it now.
+
+        Of several host devices that is the one whose words stand for them.
+        """
+        return self._has(device.key, device.place, device.stamp)
+
+    def has_some(self, device: Device) -> bool:
+        """Whether any of the host devices that were listed as this is still on the host."""
+        if not device.members:
+            return self.has(device)
+        return any(self._has(member.key, member.place, member.stamp) for member in device.members)
+
+    def _has(self, key: str, place: str, stamp: str) -> bool:
+        sighting = self.look.sightings.get(key)
+        return sighting is not None and any((host.place, host.stamp) == (place, stamp) for host in sighting.devices)
 
     def forgets(self, device: Device) -> bool:
         """Whether a device has been gone for so long that it leaves its list."""
@@ -85,6 +96,7 @@ class Draft:
     newcomers: by key. known: the id that one had in its place before; key to id.
     doubtful: the gone devices that a newcomer may be; key to ids.
     unchanged: it began as the old list, and is that still unless something is freed.
+    unsettled: something in it depends on more than its candidate.
     """
 
     resource: str
@@ -97,6 +109,7 @@ class Draft:
     known: dict[str, str] = field(default_factory=dict)
     doubtful: dict[str, list[str]] = field(default_factory=dict)
     unchanged: bool = False
+    unsettled: bool = False
 
     def gather(self) -> None:
         """Put those that were added among the others."""
@@ -152,13 +165,13 @@ def draft(
         candidate = candidates.get(device.key)
         if (
             candidate is not None
-            and device.id in candidate.ids
+            and candidate.is_known(device)
             and device.stamp == candidate.device.stamp
             and (device.shares is None) == whole
             and not device.first_share
         ):
             del candidates[device.key]
-            there.append(_settled(made, device, candidate, spec, present.held))
+            there.append(still(made, device, candidate, spec, present))
         else:
             others.append(device)
     if others:
@@ -183,43 +196,82 @@ def in_order(devices: list[Device], others: Sequence[Device]) -> list[Device]:
     return devices
 
 
-def offered(candidate: Candidate, id: str, shares: int | None) -> Device:  # noqa: A002  the API's own word
-    """The device that a candidate makes under an id."""
+def offered(
+    candidate: Candidate,
+    id: str,  # noqa: A002  the API's own word
+    shares: int | None,
+    lead: str = "",
+    missing: tuple[Member, ...] = (),
+) -> Device:
+    """The device that a candidate makes under an id, which the member at the place `lead` gave."""
+    reason = said(missing) or candidate.trouble
     return Device(
         id=id,
         place=candidate.device.place,
         key=candidate.device.key,
-        health=Health.UNHEALTHY if candidate.fault else Health.HEALTHY,
-        reason=candidate.fault,
+        health=Health.UNHEALTHY if reason else Health.HEALTHY,
+        reason=reason,
         numa=candidate.numa,
         shares=shares,
         nodes=candidate.nodes,
         stamp=candidate.device.stamp,
+        members=candidate.members,
+        lost=missing,
+        lead="" if lead == candidate.device.place else lead,
+        grouping=candidate.digest,
     )
+
+
+def still(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, present: Present) -> Device:
+    """The device as it is now, under the id it had; the same object if nothing changed."""
+    grouped = bool(device.members or candidate.members)
+    missing = lost(device, candidate, present.look, held=present.held.holds(device)) if grouped else ()
+    made.unsettled |= bool(missing)
+    digest = device.grouping if missing else candidate.digest
+    if (
+        device.reason == (said(missing) or candidate.trouble)
+        and device.nodes == candidate.nodes
+        and device.numa == candidate.numa
+        and device.shares == spec.shares
+        and device.stamp == candidate.device.stamp
+        and device.key == candidate.device.key
+        and device.place == candidate.device.place
+        and device.members == candidate.members
+        and device.lost == missing
+        and device.grouping == digest
+        and device.gone_since is None
+    ):
+        return device
+    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
+        made.leave(replace(device, first_share=spec.shares), RETIRED, present.held)
+    lead = device.lead or device.place if candidate.members else ""
+    return replace(offered(candidate, device.id, spec.shares, lead, missing), grouping=digest)
 
 
 def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Present) -> None:
     """What becomes of devices that are not simply where they were under the same key."""
-    places: dict[str, list[Candidate]] = {}
+    places: dict[str, dict[str, Candidate]] = {}
     for key in sorted(made.newcomers):
-        candidate = made.newcomers[key]
-        places.setdefault(candidate.device.place, []).append(candidate)
-    filled = {device.place for there in (made.settled, made.added) for device in there}.union(places)
+        for place in made.newcomers[key].places:
+            places.setdefault(place, {})[key] = made.newcomers[key]
+    filled = {place for there in (made.settled, made.added) for device in there for place in device.places}
+    filled.update(places)
+    taken: set[str] = set()
     # Of several that were in one place the last to go comes first.
     for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
-        here = places.get(device.place, [])
-        same = next((one for one in here if device.id in one.ids), None)
+        here = [one for place in device.places for key, one in places.get(place, {}).items() if key not in taken]
+        same = next((one for one in here if one.is_known(device)), None)
         doubt = next((one for one in here if one.may_be(device)), None)
         if device.first_share or (device.shares is None) != (spec.shares is None):
             made.leave(device, RETIRED, present.held)
             if same is not None and not present.held.holds(device):
-                here.remove(same)
+                taken.add(same.device.key)
                 made.known[same.device.key] = device.id
         elif same is not None:
-            here.remove(same)
-            if present.has(device):
+            taken.add(same.device.key)
+            if present.has_some(device):
                 del made.newcomers[same.device.key]
-                made.added.append(_settled(made, device, same, spec, present.held))
+                made.added.append(still(made, device, same, spec, present))
             elif _absent(made, device, ABSENT, spec, present):
                 made.known[same.device.key] = device.id
         elif doubt is not None:
@@ -228,26 +280,8 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
         elif present.has(device):
             made.leave(device, _why_not(device, spec, present.look), present.held)
         else:
-            other = device.place in filled
+            other = not filled.isdisjoint(device.places)
             _absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, spec, present)
-
-
-def _settled(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, held: Held) -> Device:
-    """The device as it is now, under the id it had; the same object if nothing changed."""
-    if (
-        device.reason == candidate.fault
-        and device.nodes == candidate.nodes
-        and device.numa == candidate.numa
-        and device.shares == spec.shares
-        and device.stamp == candidate.device.stamp
-        and device.key == candidate.device.key
-        and device.place == candidate.device.place
-        and device.gone_since is None
-    ):
-        return device
-    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
-        made.leave(replace(device, first_share=spec.shares), RETIRED, held)
-    return offered(candidate, device.id, spec.shares)
 
 
 def _absent(made: Draft, device: Device, reason: str, spec: ResourceSpec, present: Present) -> bool:
@@ -265,12 +299,13 @@ def _absent(made: Draft, device: Device, reason: str, spec: ResourceSpec, presen
 
 def _why_not(device: Device, spec: ResourceSpec, look: Look) -> str:
     """Why a device that is there is not offered any more."""
-    sighting = look.sightings[device.key]
-    if sighting.candidate is not None and sighting.candidate.resource != spec.name:
-        return f"no longer offered: it is {sighting.candidate.resource} now"
-    if sighting.candidate is not None:
-        return f"no longer offered: its id is {next(iter(sighting.candidate.ids), 'unknown')} now"
-    refusal = next((refusal for refusal in sighting.refusals if refusal.resource == spec.name), None)
+    found = look.candidate(device.key)
+    if found is not None and found.resource != spec.name:
+        return f"no longer offered: it is {found.resource} now"
+    if found is not None:
+        return f"no longer offered: its id is {next(iter(found.ids), 'unknown')} now"
+    refusals = look.sightings[device.key].refusals
+    refusal = next((refusal for refusal in refusals if refusal.resource == spec.name), None)
     if refusal is None:
         return f"no longer offered: its source is not {spec.source}"
     return f"no longer offered: {refusal.address} = {refusal.written}, here {refusal.here}"

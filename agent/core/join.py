@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.core.candidate import Candidate
-from agent.core.device import Device, Form
-from agent.core.draft import Draft, Present, offered
+from agent.core.device import Form
+from agent.core.draft import Draft, Present, offered, still
+from agent.core.exclusive import holders
 from agent.core.resource import ResourceSpec
 from agent.core.value import natural
 
@@ -53,8 +54,12 @@ def join(specs: Sequence[ResourceSpec], drafts: Mapping[str, Draft], present: Pr
                 unlisted.append(Unlisted(spec.name, host.place, host.key, choice.reason))
                 moving |= choice.moving
                 continue
-            draft.gone.pop(choice, None)
-            device = offered(candidate, choice, spec.shares)
+            back = draft.gone.pop(choice, None)
+            device = (
+                offered(candidate, choice, spec.shares)
+                if back is None
+                else still(draft, back, candidate, spec, present)
+            )
             draft.added.append(device)
             owners.listed[device.form] = spec.name
     return unlisted, moving
@@ -73,27 +78,29 @@ class _Owners:
         ids = {id for candidate in candidates for id in candidate.ids}  # noqa: A001  the API's own word
         self.listed: dict[Form, str] = {}
         self.leaving: dict[Form, str] = {}
-        self._occupied: dict[str, str] = {}
+        self._occupied = holders(drafts, present)
         self._vacated: dict[str, str] = {}
         for name, draft in drafts.items():
             self.listed.update((device.form, name) for device in draft.devices() if device.id in ids)
             self.leaving.update((device.form, name) for device in draft.freed if device.id in ids)
-            self._occupied.update((device.key, _as(name, device)) for device in draft.leaving if present.has(device))
-            self._vacated.update((device.key, name) for device in draft.freed if present.has(device))
+            self._vacated.update((key, name) for device in draft.freed if present.has(device) for key in device.keys)
 
     def choose(self, candidate: Candidate, spec: ResourceSpec, wanted: Counter[str]) -> str | _Waits:
         """An id for a newcomer, or why it has to wait. `wanted`: how many newcomers of the resource want each id."""
         draft = self._drafts[spec.name]
         key = candidate.device.key
-        if key in self._occupied:
-            return _Waits(f"a pod holds it as {self._occupied[key]}")
-        if (owner := self._vacated.get(key, spec.name)) != spec.name:
-            return _Waits(f"it leaves {owner} first", moving=True)
+        known = draft.known.get(key)
+        if candidate.waits and (known is None or known not in draft.gone):
+            return _Waits(candidate.waits)
+        for one in candidate.keys:
+            if one in self._occupied:
+                return _Waits(f"a pod holds {'it' if one == key else one} as {self._occupied[one]}")
+            if (owner := self._vacated.get(one, spec.name)) != spec.name:
+                return _Waits(f"it leaves {owner} first", moving=True)
         if doubts := [id for id in draft.doubtful.get(key, ()) if id in draft.gone]:  # noqa: A001  the API's own word
             return _Waits(f"it may be {doubts[0]}: {candidate.unnamed}")
         if not candidate.ids:
             return _Waits(f"it has no id: {candidate.unnamed}")
-        known = draft.known.get(key)
         contested: list[str] = []
         for id in candidate.ids if known is None else (known, *candidate.ids):  # noqa: A001  the API's own word
             waits = self._not_free(id, spec)
@@ -123,10 +130,6 @@ class _Owners:
         if self.leaving.get(form, spec.name) != spec.name:
             return _Waits(f"id {id} leaves {self.leaving[form]} first", moving=True)
         return None
-
-
-def _as(resource: str, device: Device) -> str:
-    return f"{resource} {device.id}"
 
 
 def _order(newcomer: Candidate, draft: Draft) -> tuple[int, str, str]:

@@ -6,6 +6,7 @@ from agent.core.candidate import Candidate
 from agent.core.device import Device, Member
 from agent.core.group import Grouping
 from agent.core.look import Look
+from agent.core.value import natural
 
 
 def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tuple[Member, ...]:
@@ -17,13 +18,14 @@ def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tup
     former = (*device.members, *device.lost)
     if not former:
         return ()
-    there = {member.place for member in candidate.members} or {candidate.device.place}
+    there = set(candidate.places)
     parts = {member.part for member in candidate.members if member.part}
-    gone = tuple(member for member in former if member.place not in there and member.part not in parts)
+    missing = (member for member in former if member.place not in there and member.part not in parts)
+    gone = tuple(sorted(missing, key=lambda member: natural(member.place)))
     if not gone or held:
         return gone
     grouping = candidate.grouping
-    if grouping is None or device.grouping != grouping.digest:
+    if grouping is None or device.grouping != candidate.digest:
         return ()
     return tuple(member for member in gone if not _elsewhere(member, grouping, look))
 

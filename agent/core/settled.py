@@ -52,7 +52,7 @@ class Settled:
 
 def settle(spec: ResourceSpec, candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot) -> Settled | None:
     """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
-    if made.leaving:
+    if made.leaving or made.unsettled:
         return None
     gone = tuple(device for device in snapshot.devices if device.id in made.gone) if made.gone else ()
     return Settled(spec, candidates, snapshot, tuple(made.settled), gone)
