@@ -88,7 +88,7 @@ def _lines(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
     """A device, and the verdict on it."""
     said = what(inventory, item, PciNames(inventory.root)).one
     first = terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold") + (f"   {said}" if said else "")
-    lines = [first, *verdict(inventory, item, terminal)]
+    lines = [first, *verdict(item, terminal)]
     for turned in item.turned_down if item.taken_by is None else ():
         refusal = turned.refusal
         if turned.nearly:

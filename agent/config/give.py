@@ -70,10 +70,11 @@ def collision(path: Phrase, to: Phrase, things: str = "nodes") -> tuple[Phrase, 
     """Why two things would come out at one container path."""
     if to.text.source.endswith("/") or not (path.certain and to.certain):
         return None
-    if path.many and not to.many:
+    numbered = path.many and any(slot.word == "n" for slot in to.text.slots)  # by element
+    if path.many and not to.many and not numbered:
         name = f"{to.text.source.rpartition('/')[0]}/"
         return to, "path is a list, and all of it would come out here", f'write "{name}": they keep their names'
-    if path.each and not to.each:
+    if path.each and not to.each and not numbered:
         name = f"{to.text.source.rpartition('/')[0]}/"
         message = "several host devices are one device, and the nodes of all would come out here"
         return to, message, f'write "{name}": they keep their names'

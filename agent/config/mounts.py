@@ -47,6 +47,7 @@ def _mount(name: str, member: Branch, scope: Scope) -> MountGive | None:
         is_on(member, "read_only"),
         is_on(member, "optional"),
         leaf.spot.origin,
+        path.each,
     )
 
 

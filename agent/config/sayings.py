@@ -81,8 +81,9 @@ def _saying(key: str, member: Branch, place: _Place, scope: Scope, judged: _Judg
         message = f"{place.one}'s name is one text, and this has a list in it"
         scope.error(spot.error("type", message, mark="text"))
         return None
-    numbered = any(slot.word in {"n", "id"} for slot in name.text.slots)
-    if join_leaf is None and name.certain and value.certain and (value.many or (value.varies and not numbered)):
+    own = {slot.word for slot in name.text.slots}
+    one = "n" not in own if value.many else value.varies and own.isdisjoint({"n", "id"})
+    if join_leaf is None and name.certain and value.certain and one:
         message = "differs between devices: add join, or {n} in its name"
         if value.many:
             message = "a list, which needs something between its elements"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from agent.config.finding import Finding
-from agent.config.language import OPERATORS, hint, not_yet
+from agent.config.language import OPERATORS, hint
 from agent.config.spot import Mark, Piece, Spot
 from agent.core.own import Own
 from agent.core.members import ALL_OF, split

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
-from agent.core.clause import Failing, Origin
+from agent.core.clause import Failing, Origin, shown
 from agent.core.device import HostDevice
 from agent.core.facts import NOBODY, Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
@@ -22,6 +22,7 @@ from agent.core.resource import ResourceSpec, Source
 from agent.core.standing import Noted
 from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
+from agent.core.value import Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,9 @@ def judge(spec: ResourceSpec, facts: Knowledge) -> Refusal | None:
             spec, Failing(failed.statement, f"could not be read ({failed.doubt.reason}), so it stays excluded")
         )
     failed = spec.match.failing(facts)
-    return None if failed is None else _refusal(spec, failed)
+    if failed is not None:
+        return _refusal(spec, failed)
+    return None if spec.group is None else _part(spec, spec.group, facts)[1]
 
 
 def _renewed(
@@ -271,8 +274,8 @@ def _sight(
         part = ""
         if stopped is None:
             refusal = judge(spec, facts)
-            if refusal is None and spec.group is not None and spec.group.parts:
-                part, refusal = _part(spec, spec.group, facts)
+            if refusal is None and spec.group is not None:
+                part, _ = _part(spec, spec.group, facts)
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
@@ -287,17 +290,25 @@ def _sight(
     return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied)
 
 
-def _part(spec: ResourceSpec, group: Grouping, facts: Facts) -> tuple[str, Refusal | None]:
-    """Which part a device is; if none, the line that the first of them fails by."""
-    refusals: list[Refusal] = []
+def _part(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Refusal | None]:
+    """Which part a device is, empty where there are none; if it is none of them, the line that it fails by.
+
+    As long as it is not known what it is together with, neither is whether it is the entry's.
+    """
+    for by in group.by:
+        value = facts(by.word)
+        if isinstance(value, Absent) and value.pending:
+            return "", Refusal(spec.name, "group.by", by.word, shown(value), spec.origin, undecided=True)
+    first: Refusal | None = None
     for name, clause in group.parts.items():
         failing = clause.failing(facts)
         if failing is None:
             return name, None
-        refusals.append(_refusal(spec, failing))
-        if refusals[-1].undecided:
-            break
-    return "", refusals[-1] if refusals[-1].undecided else refusals[0]
+        refusal = _refusal(spec, failing)
+        if refusal.undecided:
+            return "", refusal
+        first = first or refusal
+    return "", first
 
 
 def _refusal(spec: ResourceSpec, failed: Failing) -> Refusal:

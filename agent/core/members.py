@@ -49,13 +49,18 @@ class MemberFacts:
         """The same device by the words of another member."""
         return MemberFacts(first, self._several[MEMBERS], self._several[MATCHED], self._parts)
 
-    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
-        """See `Facts`; a path of an own word is the first one's."""
-        return _GONE if self._first is None else self._first.texts(path)
-
-    def names(self, path: str) -> Sequence[str] | Absent:
-        """See `Facts`."""
-        return _GONE if self._first is None else self._first.names(path)
+    def each(self, word: str) -> tuple[Facts, ...] | Absent:
+        """What is known of each thing that a many leads to; of all members themselves these are."""
+        head, rest = split(word)
+        if head in self._several:
+            several = self._several[head]
+            found = [facts.each(rest) for facts in several] if rest else [tuple(several)]
+            absent = next((each for each in found if isinstance(each, Absent) and (each.unread or each.pending)), None)
+            return absent or tuple(facts for each in found if not isinstance(each, Absent) for facts in each)
+        if head in self._parts:
+            part = self._parts[head]
+            return Absent(f"there is no {head}") if part is None else part.each(rest)
+        return _GONE if self._first is None else self._first.each(word)
 
 
 def alone(facts: Facts) -> MemberFacts:

@@ -77,6 +77,16 @@ def test_parts_that_nothing_keeps_apart_are_one_device_at_most(read):
 
 
 # Lines behind an entry's head, so the first is line 4: line, column, marked text, code, hint.
+def test_a_list_comes_out_element_by_element_where_n_is_in_its_place(read):
+    text = HEAD + 'source = "usb"\ngive.nodes.t = { path = "{tty.node}", to = "/dev/ttyX{n}" }\n'
+    assert read(text).nodes
+    assert read(text + 'group = "hub"\n').nodes[0].each
+    assert read(text + 'give.env.port = { name = "PORT_{n}", value = "{given.t}" }\n').env
+    assert read(text + 'give.env.PORT = "{given.t}"\n')[0].code == "differs-between-devices"
+    (wrong,) = read(text.replace("{n}", ""))
+    assert wrong.code == "differs-between-devices"
+
+
 WRONG = [
     ("group = {}", 4, 1, "group", "missing", 'write for example group = "iommu.group"'),
     ("group = true", 4, 9, "true", "type", None),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from agent.core.device import HostDevice
 from agent.core.group import By, Grouping
 from agent.core.look import Listing, look
+from agent.core.members import MemberFacts
 from agent.core.text import parse
 from agent.core.touched import Touched
 from agent.core.value import Absent, Kind
@@ -165,6 +166,74 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
     assert after.candidate("a") is after.candidate("b")
 
 
+def test_what_is_not_known_to_be_together_yet_is_nobodys():
+    facts = {"a": {"group": Absent("to come", pending=True)}}
+    now = seen((spec(group=BY_GROUP), spec("example.com/later")), facts)
+    assert now.candidate("a") is None
+    (refusal,) = now.sightings["a"].refusals
+    assert (refusal.address, refusal.written, refusal.here) == ("group.by", "group", "absent (to come)")
+
+
+def members(**facts):
+    hosts = {name: Known({"serial": name.upper(), **said}, name) for name, said in facts.items()}
+    parts = {"dongle": hosts["a"], "gone": None}
+    return MemberFacts(hosts["a"], tuple(hosts.values()), (hosts["a"],), parts), hosts
+
+
+class Known:
+    """`Facts` of one host device over a plain mapping."""
+
+    def __init__(self, said, name):
+        self.said, self.device = said, host(name)
+
+    def __call__(self, word):
+        return self.said.get(word, Absent("no such file"))
+
+    def each(self, word):
+        return self.said.get(word, Absent("no such file"))
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("serial", "A"),
+        ("./file", "x"),
+        ("dongle", "a"),
+        ("dongle.serial", "A"),
+        ("dongle/file", "x"),
+        ("dongle.pf.netdev", "y"),
+        ("dongle.pf/file", "z"),
+        ("gone.serial", Absent("there is no gone")),
+        ("members", ("a", "b", "c")),
+        ("members.serial", ("A", "B", "C")),
+        ("members.ports", (1, 2, 3)),
+        ("matched.serial", ("A",)),
+        ("members.odd", ()),
+        ("matched.odd", Absent("no such file")),
+        ("members.bad", Absent("EIO", unread=True)),
+    ],
+)
+def test_words_of_members(word, says):
+    facts, _ = members(
+        a={"./file": "x", "pf.netdev": "y", "pf/file": "z", "ports": (1, 2)},
+        b={"ports": (3,)},
+        c={"bad": Absent("EIO", unread=True)},
+    )
+    assert facts(word) == says
+
+
+def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
+    facts, hosts = members(a={"ports": ("p", "q")}, b={}, c={"ports": ("r",), "bad": Absent("EIO", unread=True)})
+    assert facts.each("members") == tuple(hosts.values())
+    assert facts.each("matched") == (hosts["a"],)
+    assert facts.each("members.ports") == ("p", "q", "r")
+    assert facts.each("dongle.ports") == facts.each("ports") == ("p", "q")
+    assert facts.each("gone.ports") == Absent("there is no gone")
+    assert facts.each("members.bad").unread
+    assert facts.of(None).each("ports") == facts.of(None)("serial") == Absent("it is gone")
+    assert facts.of(None)("dongle.serial") == "A"
+
+
 # Any sequence of touches sees what a look at everything does.
 
 NAMES = "abcd"
@@ -185,7 +254,7 @@ SAID = st.fixed_dictionaries(
     optional={
         "driver": st.sampled_from(["vfio", "e1000"]),
         "vendor": st.sampled_from(["0403", "1a86", Absent("to come", pending=True)]),
-        "group": st.integers(0, 1),
+        "group": st.sampled_from([0, 1, Absent("to come", pending=True)]),
         "slot": st.sampled_from("xy"),
         "path": st.just("/dev/x"),
     },

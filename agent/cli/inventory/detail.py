@@ -35,13 +35,13 @@ def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
     lines += _nodes(inventory, item)
     source, clause = clause_of(inventory, item)
     lines += ["  as a clause", f"{INDENT}{source}", *([f"{INDENT}{clause}"] if clause else [])]
-    lines += verdict(inventory, item, terminal)
+    lines += verdict(item, terminal)
     return [terminal.text(line) for line in lines]
 
 
-def verdict(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
+def verdict(item: Item, terminal: Terminal) -> list[str]:
     """Who takes a device, and the first clause of each entry that does not."""
-    lines = [*_taker(inventory, item)]
+    lines = [*_taker(item)]
     if item.turned_down:
         lines.append("  turned down")
         lines += [f"{INDENT}{line}" for line in _refusals(item.turned_down, terminal)]
@@ -113,7 +113,7 @@ def _nodes(inventory: Inventory, item: Item) -> Iterator[str]:
         yield f"  {'nodes' if index == 0 else '':11}  {printable(str(path), None)}   {said}"
 
 
-def _taker(inventory: Inventory, item: Item) -> Iterator[str]:
+def _taker(item: Item) -> Iterator[str]:
     spec = item.taken_by
     if spec is None:
         near = taken_by(item).removeprefix("–").strip()
@@ -126,11 +126,10 @@ def _taker(inventory: Inventory, item: Item) -> Iterator[str]:
     shares = f" ×{spec.shares}" if spec.shares is not None else ""
     of = f", class {spec.class_name}" if spec.class_name else ""
     yield f"  taken by     {spec.name}{shares}{known}    {spec.origin}{of}"
+    if item.others:
+        yield f"  together     with {', '.join(printable(name, None) for name in item.others)}"
     if device is None:
-        why = next(
-            (left.reason for left in inventory.unlisted if left.key == item.host.key), "with others as one device"
-        )
-        yield f"  health       not listed: {escape(why)}"
+        yield f"  health       not listed: {escape(item.waits)}"
     else:
         yield f"  health       {device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
 

@@ -23,7 +23,8 @@ def record(inventory: Inventory, item: Item) -> dict[str, object]:
         "device_id": device.id if device else None,
         "shares": device.shares if device else None,
         "health": device.health.value if device else None,
-        "reason": (device.reason or None) if device else None,
+        "reason": (device.reason if device else item.waits) or None,
+        "together": list(item.others),
         "fits": list(item.fits),
         "refused": [
             {

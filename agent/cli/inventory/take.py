@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.core.assemble import assemble
+from agent.core.candidate import Candidate
 from agent.core.cdi import DIRECTORIES
 from agent.core.device import Device, HostDevice
 from agent.core.facts import NOBODY, Facts
@@ -38,6 +39,7 @@ class Item:
     """One host device. `device` is what the resource in `taken_by` offers of it, if it does.
 
     fits: device classes that would take it, by name; only of what no entry takes.
+    others: the host devices that are one device with it, by name. waits: why that device is not listed.
     """
 
     source: Source
@@ -46,6 +48,8 @@ class Item:
     device: Device | None = None
     turned_down: tuple[TurnedDown, ...] = ()
     fits: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    waits: str = ""
 
     @property
     def label(self) -> str:
@@ -114,24 +118,33 @@ def take(
         return Facts(spec, host, reader, now.partners or NOBODY)
 
     assembly = assemble(now, specs, frozenset(), {}, 0.0)
-    offered = {device.key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices}
+    offered = {
+        key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices for key in device.keys
+    }
+    unlisted = {one.key: one.reason for one in assembly.unlisted}
     by_name = {spec.name: spec for spec in specs}
     found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
     items: dict[str, Item] = {}
     for source, hosts in found.items():
         for key, host in hosts.items():
-            sighting = now.sightings[key]
-            spec = by_name[sighting.candidate.resource] if sighting.candidate else None
+            sighting, candidate = now.sightings[key], now.candidate(key)
+            spec = by_name[candidate.resource] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
             turned = tuple(
                 TurnedDown(refusal, _nearly(by_name[refusal.resource], found, key, of)) for refusal in sighting.refusals
             )
             fits = () if spec else tuple(_fitting(classes, found, key, of))
-            items[key] = Item(source, host, spec, offered.get(key) if spec else None, turned, fits)
+            device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
+            items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
     return Inventory(root, tuple(items.values()), oddities, totals, assembly.unlisted)
+
+
+def _others(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
+    """The names of those that are one device with a host device."""
+    return tuple(other.name for other in candidate.hosts if other.key != host.key) if candidate else ()
 
 
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
