@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from agent.config.finding import Finding
-from agent.config.language import OPERATORS, hint
+from agent.config.language import OPERATORS, hint, not_yet
 from agent.config.spot import Mark, Piece, Spot
-from agent.core.own import Own
 from agent.core.members import ALL_OF, split
+from agent.core.own import Own
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -144,7 +144,9 @@ class Scope:
             self.error(spot.error("glob", error.message, error.write, mark=mark))
             return None
         whole = word.startswith(("host.", "/"))
-        return Known(found.kind, found.many, not whole and not self.single, found.table, each=self.grouped and not whole)
+        return Known(
+            found.kind, found.many, not whole and not self.single, found.table, each=self.grouped and not whole
+        )
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""

@@ -130,3 +130,16 @@ def test_two_entries_that_say_the_same_are_the_same_group_and_others_are_not(rea
     digest = read(text).group.digest
     assert read(same).group.digest == digest
     assert read(text.replace("10de", "8086")).group.digest != digest
+
+
+def test_own_words_are_of_each_host_device(read):
+    text = PCI + 'let.a = "./a"\nlet.b = { text = "{members.address}" }\ngroup.by = "a"\ngroup.parts.x = { a = "1" }\n'
+    (wrong,) = read(text)
+    assert (wrong.code, wrong.line) == ("unknown-word", 5)
+    found = read(text.replace("{members.address}", "{a}") + 'id = "{x.b}-{b}"\n')
+    assert found.group.by == (By("a", Kind.TEXT),)
+
+
+def test_a_part_has_no_name_of_an_own_word(read):
+    (wrong,) = read(PCI + 'let.a = "./a"\ngroup.parts.a = { driver = "x" }\n')
+    assert (wrong.code, wrong.line) == ("type", 5)

@@ -144,8 +144,8 @@ ONE = [
         *(4, 41, "/dev/x", "differs-between-devices", 'write "/dev/x{n}"'),
     ),
     (
-        NODES + 'give.nodes.x = { path = "{nodes}", to = "/dev/x{n}" }',
-        *(4, 42, "/dev/x{n}", "differs-between-devices", 'write "/dev/": they keep their names'),
+        NODES + 'give.nodes.x = { path = "{nodes}", to = "/dev/x" }',
+        *(4, 42, "/dev/x", "differs-between-devices", 'write "/dev/": they keep their names'),
     ),
     # Variables.
     (NODES + 'give.env.A = "{name}"', 4, 15, "{name}", "differs-between-devices", 'add join = ","'),
