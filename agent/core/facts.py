@@ -79,9 +79,10 @@ class Facts:
         own = self._own.get(word)
         if own is None:
             return self.reader.fact(self.device, word)
-        if word not in self._said:
-            self._said[word] = own.say(self)
-        return self._said[word]
+        said = self._said.get(word)
+        if said is None:
+            said = self._said[word] = own.say(self)
+        return said
 
     def partner(self, join: Join) -> Facts | Absent:
         """The facts of the device that a join means."""

@@ -39,6 +39,7 @@ class Pattern:
     text: str
     pieces: Pieces
     captures: tuple[Capture, ...] = field(init=False, repr=False, compare=False)
+    _begins: str = field(init=False, repr=False, compare=False)
     _segments: tuple[tuple[_Run, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +52,7 @@ class Pattern:
                 segments.append([[]])
             elif isinstance(piece, One):
                 segments[-1][-1].append(piece)
+        object.__setattr__(self, "_begins", _beginning(self.pieces))
         object.__setattr__(self, "captures", tuple(piece for piece in self.pieces if isinstance(piece, Capture)))
         object.__setattr__(self, "_segments", tuple(tuple(map(tuple, segment)) for segment in segments))
 
@@ -77,6 +79,8 @@ class Pattern:
 
     def matches(self, text: str) -> bool:
         """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
+        if not text.startswith(self._begins):
+            return False
         if self.captures:
             return self.take(text) is not None
         parts = text.split("/")
@@ -154,6 +158,16 @@ def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
     if any(isinstance(piece, Capture) and piece.word == word for piece in before):
         raise PatternError(f"{word} is taken twice here", at, end + 1 - at, "take another name")
     return Capture(word, kinds[kind])
+
+
+def _beginning(pieces: Pieces) -> str:
+    """What all that fits begins with, as far as it is written: most of what does not fit is told by that."""
+    begins = ""
+    for piece in pieces:
+        if not isinstance(piece, One) or piece.negated or not _single(piece):
+            break
+        begins += piece.ranges[0][0]
+    return begins
 
 
 def _split(pieces: Pieces) -> Iterator[Pieces]:

@@ -202,7 +202,7 @@ class HostReader:
             node = self.node(path)
             return node if isinstance(node, Absent) else node.path.rpartition("/")[2]
         parent, _, name = path.rpartition("/")
-        real = self._root.real(parent)
+        real = self._sight.once("real", parent, lambda: self._root.real(parent))
         if isinstance(real, Absent):
             self._sight.places.add(self._nearest(parent))
             return real

@@ -268,6 +268,25 @@ async def test_optional_nodes_are_given_when_they_are_there(node):  # 64
     ]
 
 
+async def test_own_words_are_read_anew(rig):  # rulings 11
+    rig.plug("foo7", "foo8")
+    for minor in (7, 8):
+        rig.tree.file(f"/proc/acme/{minor}/firmware", "version: 1\n")
+    lines = """
+    let.firmware = { field = "version", of = "/proc/acme/{minor}/firmware", type = "int" }
+    let.said = { text = "{minor}:{firmware}" }
+    match.firmware = 1
+    """
+    give = 'nodes = { it = "{node}" }\nenv = { FW = { value = "{said}", join = "," } }'
+    rig.serve(entry(FOO, lines, nodes="/dev/foo{minor:int}", give=give))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        rig.tree.file("/proc/acme/7/firmware", "version: 2\n")
+        (answer,) = await ask(rig, ["foo7", "foo8"])
+        assert dict(answer.envs) == {"FW": "7:2,8:1"}
+
+
 async def test_nothing_stays_of_a_pod_that_was_refused(node):  # 57
     await node.kubelet.allocate("pod", "c", {FOO: 3})
     with pytest.raises(PodRefused):
