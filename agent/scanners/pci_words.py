@@ -18,7 +18,13 @@ def _number(_: Sight, thing: Thing) -> Value | Absent:
 
 
 def _root(_: Sight, thing: Thing) -> Value | Absent:
-    above = [part for part in thing.directory.split("/")[:-1] if PCI_ADDRESS.fullmatch(part)]
+    """The first below the bridge to its domain; a domain of its own (VMD) hangs below a function of another."""
+    above: list[str] = []
+    for part in thing.directory.split("/")[:-1]:
+        if part.startswith("pci"):
+            above.clear()
+        elif PCI_ADDRESS.fullmatch(part):
+            above.append(part)
     return above[0] if above else Absent("it sits on the root bus")
 
 

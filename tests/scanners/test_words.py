@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from agent.core.look import look
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.touched import EVERYTHING, Places, Touched
@@ -12,6 +13,7 @@ from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.catalog import UnknownWord, WordType
 from agent.scanners.reading import HostReader
+from tests.core.building import clause, line, spec
 
 
 class Facts:
@@ -482,3 +484,58 @@ def test_a_thousand_functions_are_read_quickly(tree):
         for word in ("vf_index", "pf.netdev.name", "vendor", "driver", "numa"):
             facts(address, word)
     assert time.process_time() - start < 2
+
+
+def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
+    pf = tree.pci("0000:3b:00.0")
+    tree.netdev(pf, "eth0", phys_port_name="p0")
+    vfs = [f"0000:3c:{slot:02x}.{n}" for slot in range(32) for n in range(8)]
+    tree.virtual_functions(pf, *vfs)
+    for slot in range(30):
+        for function in range(8):
+            tree.pci(f"0000:3d:{slot:02x}.{function}", vendor="0x10de\n")
+    matches = (line("vendor", "15b3", Kind.HEX), line("vf_index", -1, Kind.INT), line("numa", 1, Kind.INT))
+    named = (
+        line("vendor", "15b3", Kind.HEX),
+        line("pf.netdev.name", "eth9"),
+        line("pf.netdev.carrier", True, Kind.BOOL),
+    )
+    specs = [
+        spec(f"example.com/{n}", source=Source("pci"), match=clause(*(matches if n % 2 else named))) for n in range(50)
+    ]
+    root = Counting(str(tree.top))
+    listing = catalog.listing(root, [each.source for each in specs], None, EVERYTHING)
+    assert root.listed.count("/sys/bus/pci/devices") == 1
+    now = look(specs, listing, HostReader(root))
+    assert len(now.sightings) == 1 + 256 + 240
+    assert all(len(sighting.refusals) == 50 for sighting in now.sightings.values())
+    assert root.files
+    assert max(root.files.values()) == 1
+    assert root.listed.count(pf) == 1  # virtfn* of all 256
+    assert sum(root.files.values()) < 6 * len(now.sightings)
+
+    root.files.clear()
+    root.listed.clear()
+    (device,) = [device for device in listing.found[Source("pci")] if device.name == "0000:3d:07.1"]
+    event = Touched(frozenset({device.directory}), frozenset({"pci"}))
+    after = catalog.listing(root, [Source("pci")], listing, event)
+    assert look(specs, after, HostReader(root), now, event).sightings == now.sightings
+    assert set(root.files) == {f"{device.directory}/vendor"}
+    assert root.listed == []
+
+
+class Counting(Root):
+    """Counts what is read."""
+
+    def __init__(self, prefix):
+        super().__init__(prefix)
+        self.files = {}
+        self.listed = []
+
+    def head(self, path, count):
+        self.files[path] = self.files.get(path, 0) + 1
+        return super().head(path, count)
+
+    def names(self, directory, *, ordered=True):
+        self.listed.append(directory)
+        return super().names(directory, ordered=ordered)
