@@ -60,6 +60,7 @@ def _compile(
         accepted=_accepted(tree, findings),
         single=False,
         findings=findings,
+        library=sentence.shelf,
     )
     _about(tree, scope)
     source_leaf = tree.leaf("source")
@@ -67,7 +68,7 @@ def _compile(
     every = compile_every(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
     constants = compile_options(tree, scope, spot, demanded=entry)
-    own = OwnWords(tree, scope)
+    own = OwnWords(tree, scope, constants)
     scope.own = own
     declare_parts(tree, scope)
     scope.judging = True
@@ -113,6 +114,7 @@ def _compile(
         annotations=annotations,
         cdi=cdi,
         group=group,
+        joins=own.joins(),
     )
 
 

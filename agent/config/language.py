@@ -20,8 +20,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 
 _COMMON = _keys(
-    "about name uses source match exclude id replicas give registration accept part let options group",
-    "adds_to expect join wait slots limit moves_into_pod gate health topology prefer links prepare prestart probe",
+    "about name uses source match exclude id replicas give registration accept part let join options group",
+    "adds_to expect wait slots limit moves_into_pod gate health topology prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
 _VARIABLE = _keys("value name join", "json key when")
@@ -42,7 +42,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
                 "probe",
             ),
         ),
-        "join": ("a join", _keys("", "source dir class resource on match let optional")),
+        "join": ("a join", _keys("source dir class resource on match let optional")),
         "group": ("group", _keys("by claims parts")),
         "replicas": ("replicas", _keys("count", "by map else suffix")),
         "slots": ("slots", _keys("", "count id")),

@@ -79,11 +79,16 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     known = said if in_force is None else in_force
     own = known.paths.classes
     shelf = Shelf([*map(Folder, own), *(Folder(path, "classes") for path in classes)], files, findings)
-    entries = [
+    said_entries = [
         entry
         for name in files.listing(known.paths.resources)
         if (document := files.document(os.path.join(known.paths.resources, name))) is not None
-        for entry in _entries(document, shelf, known.kubelet.registration, findings)
+        for entry in _entries(document, shelf, findings)
+    ]
+    # All are said before one is compiled: a join may be of a later one.
+    entries = [
+        replace(entry, spec=compile_entry(entry.sentence, entry.spot, known.kubelet.registration, findings))
+        for entry in said_entries
     ]
     own_names = tuple(name for name in sorted(shelf.names()) if shelf.folder(name) in own)
     for name in own_names:
@@ -121,7 +126,7 @@ def _beside(directory: str, path: str) -> str:
     return path if below == path else os.path.join(directory, below)
 
 
-def _entries(document: Document, shelf: Shelf, registration: str, findings: list[Finding]) -> list[Entry]:
+def _entries(document: Document, shelf: Shelf, findings: list[Finding]) -> list[Entry]:
     """The entries of one file, in its order."""
     entries: list[Entry] = []
     root = Spot(document, ())
@@ -137,8 +142,7 @@ def _entries(document: Document, shelf: Shelf, registration: str, findings: list
             continue
         for index, table in enumerate(tables):
             here = spot.below(index)
-            sentence = shelf.say(here, table, "entry")
-            entries.append(Entry(sentence, here, compile_entry(sentence, here, registration, findings)))
+            entries.append(Entry(shelf.say(here, table, "entry"), here, None))
     return entries
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from agent.config.language import EITHER, OPERATORS
+from agent.config import joins
+from agent.config.language import EITHER, OPERATORS, not_yet
 from agent.config.lets import compile_let
 from agent.config.reading import compile_path
 from agent.config.scope import ANYTHING, GIVING, Known, Made, Scope
 from agent.config.spot import Mark, Piece, Spot
 from agent.config.tree import Branch, Leaf
 from agent.core.let import Captured
-from agent.core.own import Own
+from agent.core.own import Join, Own
+from agent.core.partner import Joined
 from agent.core.pattern import parse
 from agent.core.piece import Capture
 from agent.core.reads import Read, ReadAll
@@ -36,8 +39,12 @@ class _Declared(NamedTuple):
 class OwnWords:
     """See `agent.config.scope.OwnWords`."""
 
-    def __init__(self, tree: Branch, scope: Scope) -> None:
+    def __init__(self, tree: Branch, scope: Scope, constants: Mapping[str, Own]) -> None:
+        """`constants`: the options, which the words of its partners have too."""
         self._scope = scope
+        self._constants = constants
+        self._joins: dict[str, joins.Made | None] = {}
+        self._joining: dict[str, Branch] = {}
         self._made: dict[str, Made | None] = {}
         self._open: list[str] = []
         self._declared: dict[str, _Declared] = {}
@@ -52,6 +59,11 @@ class OwnWords:
         for name, branch in let.branches() if let else ():
             if self._free(name, branch.spot):
                 self._declared[name] = _Declared(branch.spot, partial(compile_let, name, branch, scope))
+
+        join = tree.branch("join")
+        for name, branch in join.branches() if join else ():
+            if (name == "pci" and joins.is_below_proc(scope.source)) or self._free(name, branch.spot):
+                self._joining[name] = branch
 
     def known(self, word: str) -> Known | None:
         """What is known of an own word; none if there is no such."""
@@ -69,6 +81,43 @@ class OwnWords:
         made = self._made[word]
         return ANYTHING if made is None else made.known
 
+    def is_joined(self, word: str) -> bool:
+        """Whether it is a word of a partner."""
+        return _head(word)[0] in self._joining
+
+    def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+        """What is known of a word of a partner; none, with a finding, if that has none such."""
+        head, rest = _head(word)
+        made = self._join(head)
+        if made is None:
+            return ANYTHING
+        if made.health and rest in {"healthy", "reason"}:
+            self._scope.error(not_yet(spot, f"{rest} of a class that is joined", mark=mark))
+            return None
+        known = Known(Kind.TEXT)
+        if rest:
+            cut = len(word) - len(rest.removeprefix("./"))
+            inner = Piece(mark.at + cut, mark.length - cut) if isinstance(mark, Piece) else mark
+            found = made.scope.word(spot, rest, inner)
+            if found is None:
+                return None
+            known = replace(found, varies=not self._scope.single)
+        self._made[word] = Made(known, Joined(made.join, rest))
+        return known
+
+    def _join(self, name: str) -> joins.Made | None:
+        """A join, compiled once it is wanted."""
+        if name in self._open:
+            way = " → ".join((*self._open[self._open.index(name) :], name))
+            self._scope.error(self._joining[name].spot.error("cycle", f"{way}: each needs the other", mark="key"))
+            return None
+        if name not in self._joins:
+            self._open.append(name)
+            branch = self._joining[name]
+            self._joins[name] = joins.compile_join(name, branch, self._scope, self._constants, OwnWords)
+            self._open.pop()
+        return self._joins[name]
+
     def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
         """What is known of a path with words in it, which is an own word by its text."""
         if written not in self._made:
@@ -82,12 +131,19 @@ class OwnWords:
 
     def names(self) -> tuple[str, ...]:
         """All of them, as they are written."""
-        return tuple(self._declared)
+        return (*self._declared, *self._joining)
+
+    def joins(self) -> tuple[Join, ...]:
+        """All joins that could be compiled, used or not."""
+        made = [self._join(name) for name in self._joining]
+        return tuple(each.join for each in made if each is not None)
 
     def all(self) -> dict[str, Own]:
         """All that could be compiled, used or not, with whatever is wrong with them reported."""
         for word in self._declared:
             self.known(word)
+        for name in self._joining:
+            self._join(name)
         return {word: made.own for word, made in self._made.items() if made is not None}
 
     def _of_each(self, make: Callable[[], _T]) -> _T:
@@ -103,7 +159,7 @@ class OwnWords:
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
             self._scope.error(spot.error("type", "a word is letters, digits and _", write, mark="key"))
             return False
-        if name in _RESERVED or name in self._declared or _of_source(self._scope.source, name):
+        if name in _RESERVED or name in self.names() or _of_source(self._scope.source, name):
             message = f"{name} is a word already, and an own word takes no other's name"
             self._scope.error(spot.error("taken", message, "take another name", mark=mark))
             return False
@@ -120,6 +176,13 @@ def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Captur
             written = f"{{{capture.word}:{capture.kind.value}}}"
             where = spot.below(index) if isinstance(said, list) else spot
             yield capture, where, Piece(text.index(written), len(written))
+
+
+def _head(word: str) -> tuple[str, str]:
+    """The name of a join that a word may begin with, and what follows as it is written of the partner."""
+    end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
+    mark, rest = word[end : end + 1], word[end + 1 :]
+    return word[:end], f"./{rest}" if mark == "/" else rest
 
 
 def _captured(capture: Capture, scope: Scope) -> Made:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
+from agent.config.shelf import Sentence
 from agent.config.spot import Mark, Piece, Spot
 from agent.core.members import ALL_OF, split
 from agent.core.own import Own
@@ -71,6 +72,28 @@ class OwnWords(Protocol):
     def names(self) -> Iterable[str]:
         """All of them, as they are written."""
 
+    def is_joined(self, word: str) -> bool:
+        """Whether it is a word of a partner."""
+
+    def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+        """What is known of a word of a partner; none, with a finding, if that has none such."""
+
+
+class Library(Protocol):
+    """The classes and entries of a configuration, by name."""
+
+    def names(self) -> Iterable[str]:
+        """The names of all classes."""
+
+    def resources(self) -> Iterable[str]:
+        """The names of all entries."""
+
+    def known(self, name: str) -> Sentence | None:
+        """A class, if there is one of that name."""
+
+    def entry(self, name: str) -> Sentence | None:
+        """An entry, if there is one of that name."""
+
 
 @dataclass(slots=True)
 class Scope:
@@ -84,6 +107,7 @@ class Scope:
     own: the words that the entry brings with it, once its source is known.
     grouped: several host devices may be one device. parts: names of these, which are words.
     judging: what is compiled is asked of each host device, before it is known which are together.
+    library: what a join may be of. joining: the classes and entries of which joins lead here.
     """
 
     source: Source | None
@@ -99,6 +123,8 @@ class Scope:
     grouped: bool = False
     parts: set[str] = field(default_factory=set)
     judging: bool = False
+    library: Library | None = None
+    joining: tuple[str, ...] = ()
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -124,12 +150,18 @@ class Scope:
             return self._of_members(spot, head, rest, mark)
         if self.own is not None and not self.table:
             if (known := self.own.known(word)) is not None:
-                return replace(known, each=self.grouped and (known.varies or self.single))
+                return self._each(known)
+            if self.own.is_joined(word):
+                return self._each(self.own.joined(spot, word, mark))
             if "/" in word and "{" in word:
                 return self.own.path(spot, word, mark)
         if "/" in word and "{" in word:
             self.error(spot.error("path", "a path of one of several things has no words in it", mark=mark))
             return None
+        return self._of_source(spot, word, mark)
+
+    def _of_source(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+        """What is known of a word of the source, or of the table."""
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
             return ANYTHING
@@ -147,6 +179,12 @@ class Scope:
         return Known(
             found.kind, found.many, not whole and not self.single, found.table, each=self.grouped and not whole
         )
+
+    def _each(self, known: Known | None) -> Known | None:
+        """The same of an entry whose devices are several host devices."""
+        if known is None or known is ANYTHING:
+            return known
+        return replace(known, each=self.grouped and (known.varies or self.single))
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from agent.config.document import parse
@@ -26,12 +26,14 @@ class Sentence:
     """A class or an entry, merged with all it uses.
 
     files: the files it was written in. keys_known, words_known: as of `Expansion`, of all of it.
+    shelf: where it is, and all that it may name.
     """
 
     tree: Branch
     files: frozenset[str]
     keys_known: bool = True
     words_known: bool = True
+    shelf: Shelf | None = field(default=None, compare=False, repr=False)
 
     def inherited(self) -> Branch:
         """What of it goes into what uses it."""
@@ -55,6 +57,7 @@ class Shelf:
         self._files = files
         self._findings = findings
         self._sentences: dict[str, Sentence] = {}
+        self._entries: dict[str, Sentence] = {}
         self._open: list[str] = []
         for folder in folders:
             for entry in files.listing(folder.path):
@@ -65,6 +68,18 @@ class Shelf:
     def names(self) -> Iterable[str]:
         """The names of all classes."""
         return self._paths.keys()
+
+    def resources(self) -> Iterable[str]:
+        """The names of all entries that were said so far."""
+        return self._entries.keys()
+
+    def entry(self, name: str) -> Sentence | None:
+        """An entry that was said, by its name as it is written."""
+        return self._entries.get(name)
+
+    def known(self, name: str) -> Sentence | None:
+        """A class on the shelf, if there is one of that name."""
+        return self.sentence(name) if name in self._paths else None
 
     def folder(self, name: str) -> str:
         """The directory in which a class was found."""
@@ -104,12 +119,16 @@ class Shelf:
         if (name := tree.leaf("name")) and (adds_to := tree.leaf("adds_to")):
             message = f"a resource has a name, or adds to another's: {name.spot.origin} says name"
             self._findings.append(adds_to.spot.error("merge-conflict", message, "leave one out", mark="key"))
-        return Sentence(
+        sentence = Sentence(
             tree,
             frozenset({spot.document.name}).union(*(sentence.files for sentence in used)),
             base_known and expansion.keys_known,
             found and expansion.words_known and all(sentence.words_known for sentence in used),
+            self,
         )
+        if place == "entry" and (name := tree.leaf("name")) and isinstance(name.value, str):
+            self._entries.setdefault(name.value, sentence)
+        return sentence
 
     def _used(self, own: Branch) -> tuple[list[Sentence], bool]:
         """What `class` and `uses` name, in order; and whether all of it was found."""

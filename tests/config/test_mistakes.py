@@ -337,7 +337,7 @@ def test_what_only_follows_is_not_printed(configure):
     assert [(finding.line, finding.code) for finding in found] == [
         (3, "unknown-key"),
         (6, "unknown-key"),
-        (12, "not-supported-yet"),
+        (12, "unknown-class"),
     ]
 
 
