@@ -1,5 +1,6 @@
-"""Judge the configuration exactly as run would; all errors at once.
+"""Judge the configuration exactly as run would; all errors at once; and warn of what it makes of this host.
 
+With --root, once or several times, the host is a tree or a recording: one configuration for several kinds of node.
 With --aloud each class and entry is read back as one sentence first, every clause with its file and line.
 Exit code 0: nothing to change. 1: errors, or with --strict also warnings. 4: nothing has the NAME.
 """
@@ -8,18 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 
+from agent.cli.inventory.onhost import on_host
+from agent.cli.inventory.take import take
 from agent.cli.terminal import Terminal
 from agent.config.aloud.book import NoReadingError, Reading, pick
 from agent.config.aloud.book import as_json as reading_as_json
 from agent.config.aloud.page import render as read
-from agent.config.finding import Severity, as_json, render, summary
+from agent.config.finding import Severity, as_json, render, sort, summary
 from agent.config.load import study
 from agent.core.printable import escape
+from agent.host.root import Root
 
 NO_SUCH_NAME = 4
+SEVERAL_ROOTS = True
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +50,14 @@ def run(arguments: argparse.Namespace) -> int:
             said = f"{escape(error.name)}: no resource, entry or class has this name{near}"
             print(f"device-agent check: {said}", file=sys.stderr)
             return NO_SUCH_NAME
+    hosts: list[str] = []
+    for name, root in arguments.roots.items() if arguments.aloud is None else ():
+        where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
+        inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi)
+        findings = (*findings, *on_host(studied.entries, inventory, where))
+        devices = sum(len(item.device) for item in inventory.items if item.device)
+        hosts.append(f"{devices} device{'s' * (devices != 1)} on {where}")
+    findings = tuple(sort(findings))
     if arguments.output == "json":
         whole = [reading_as_json(one) for one in readings] if arguments.aloud is not None else [*map(as_json, findings)]
         print(json.dumps(whole, indent=1))
@@ -51,7 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         aloud(readings, Terminal.of(sys.stdout, colour=arguments.color))
         for finding in findings:
             print(render(finding))
-        print(summary(findings, len(configuration.files), f"{len(configuration.resources)} resources"))
+        served = f"{len(configuration.resources)} resource{'s' * (len(configuration.resources) != 1)}"
+        print(summary(findings, len(configuration.files), ", ".join((served, *hosts))))
     bad = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
     return 1 if bad else 0
 

@@ -14,6 +14,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from types import ModuleType
 
 from agent.config.finding import nearest
@@ -76,11 +77,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     module.add(parser)
     rest = ["--help"] if arguments.help else arguments.rest
-    defaults = {"config": CONFIG, "root": "/", "output": "table", "color": "auto"}
+    defaults = {"config": CONFIG, "output": "table", "color": "auto"}
     chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
     parser.parse_args(rest, chosen)
-    if not os.path.exists(chosen.root):
-        print(f"device-agent: --root {escape(chosen.root)}: no such directory or file", file=sys.stderr)
+    chosen.root = getattr(chosen, "root", ["/"])
+    missing = next((root for root in chosen.root if not os.path.exists(root)), None)
+    if missing is not None:
+        print(f"device-agent: --root {escape(missing)}: no such directory or file", file=sys.stderr)
+        return WRONG_COMMAND_LINE
+    if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
+        print(f"device-agent {name}: one --root at a time", file=sys.stderr)
         return WRONG_COMMAND_LINE
     try:
         code = _run(module, chosen)
@@ -98,18 +104,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
     """Run a command on this host, a tree, or what is unpacked of a recording."""
-    if os.path.isdir(chosen.root):
-        return int(command.run(chosen))
-    from agent.host.recording import NoRecording, unpacked
+    roots: dict[str, str] = {}
+    with ExitStack() as recordings:
+        for root in chosen.root:
+            if os.path.isdir(root):
+                roots[root] = root
+                continue
+            from agent.host.recording import NoRecording, unpacked
 
-    try:
-        with unpacked(chosen.root) as directory:
-            code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": directory})))
-            sys.stdout.flush()
-            return code
-    except NoRecording as error:
-        print(f"device-agent: --root {escape(chosen.root)}: {error}", file=sys.stderr)
-        return WRONG_COMMAND_LINE
+            try:
+                roots[root] = recordings.enter_context(unpacked(root))
+            except NoRecording as error:
+                print(f"device-agent: --root {escape(root)}: {error}", file=sys.stderr)
+                return WRONG_COMMAND_LINE
+        first = next(iter(roots.values()))
+        code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
+        sys.stdout.flush()
+        return code
 
 
 def _have_streams() -> None:
@@ -126,7 +137,7 @@ def _common() -> argparse.ArgumentParser:
     """The flags that every command knows, before it or after it."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
-    common.add_argument("--root", metavar="DIR|FILE", help="a tree or a recording in place of this host")
+    common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
     common.add_argument("-o", "--output", choices=("table", "json"), help="for people (table) or programs (json)")
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     return common

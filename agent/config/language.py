@@ -99,7 +99,7 @@ OPERATORS = _keys(
 )
 EITHER = "either"
 
-WARNINGS = frozenset({"list-size", "unstable-id"})  # codes that `accept` may name
+WARNINGS = frozenset({"list-size", "never-matches", "overlap", "unstable-id"})  # codes that `accept` may name
 
 
 def unknown_key(spot: Spot, place: str) -> Finding | None:

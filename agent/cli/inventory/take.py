@@ -64,21 +64,27 @@ class Inventory:
 
     oddities: what a configured source came across and did not take for a device.
     totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
+    specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
     """
 
     def __init__(
         self,
         root: Root,
         items: tuple[Item, ...],
+        *,
         oddities: Mapping[Source, Sequence[Oddity]],
         totals: Mapping[Source, int],
         unlisted: Sequence[Unlisted],
+        specs: Sequence[ResourceSpec],
+        facts: Callable[[ResourceSpec, HostDevice], Facts],
     ) -> None:
         self.items = items
         self.oddities = oddities
         self.totals = totals
         self.unlisted = unlisted
         self.root = root
+        self.specs = tuple(specs)
+        self.facts = facts
         self._reader = HostReader(root)
 
     def fact(self, item: Item, word: str) -> Value | Absent:
@@ -139,7 +145,15 @@ def take(
             items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
-    return Inventory(root, tuple(items.values()), oddities, totals, assembly.unlisted)
+    return Inventory(
+        root,
+        tuple(items.values()),
+        oddities=oddities,
+        totals=totals,
+        unlisted=assembly.unlisted,
+        specs=specs,
+        facts=of,
+    )
 
 
 def _others(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:

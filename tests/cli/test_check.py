@@ -1,0 +1,95 @@
+"""check: what it makes of a host, of several, and what an entry accepts."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import device_agent
+from tests.tree import Tree
+
+TWO = """
+[[resource]]
+name = "a.example/first"
+source = "pci"
+match = { vendor = "15b3" }
+
+[[resource]]
+name = "a.example/second"
+source = "pci"
+match = { vendor = "15b3", driver = "vfio-pci" }
+
+[[resource]]
+name = "a.example/third"
+source = "pci"
+match = { vendor = "10de" }
+
+[[resource]]
+name = "a.example/npu"
+source = { subsystem = "npu" }
+id = "{path_id}"
+"""
+
+
+@pytest.fixture
+def host(tree):
+    tree.pci("0000:3b:00.0", driver="vfio-pci")
+    tree.pci("0000:5e:00.0", driver="mlx5_core")
+    return tree
+
+
+def check(config, *words):
+    done = device_agent("check", "--config", str(config), *words)
+    return done.returncode, done.stdout
+
+
+def test_devices_that_an_earlier_entry_has_and_entries_that_find_nothing(host, config):
+    code, out = check(config(TWO), "--root", str(host.top))
+    assert code == 0
+    overlap = "1 device of host matches a.example/first too (resources.d/a.toml:2), which has them"
+    assert f"resources.d/a.toml:10:1: warning[overlap]: {overlap}" in out
+    taken = "all 2 of these on host are taken by earlier entries: 0 devices"
+    assert f"resources.d/a.toml:14:1: warning[never-matches]: {taken}" in out
+    assert "resources.d/a.toml:19:1: warning[never-matches]: there is none of these on host: 0 devices" in out
+    assert "3 warnings in 1 file; 4 resources, 2 devices on host." in out
+    assert check(config(TWO), "--root", str(host.top), "--strict")[0] == 1
+
+
+def test_what_an_entry_accepts_is_not_said(host, config):
+    accepted = TWO.replace('id = "{path_id}"', 'id = "{path_id}"\naccept = { never-matches = "not on every node" }')
+    accepted = accepted.replace('vfio-pci" }', 'vfio-pci" }\naccept = { overlap = "as it should be" }')
+    accepted = accepted.replace('"10de" }', '"10de" }\naccept = { never-matches = "not on every node" }')
+    assert check(config(accepted), "--root", str(host.top)) == (
+        0,
+        "No errors in 1 file; 4 resources, 2 devices on host.\n",
+    )
+
+
+def test_several_kinds_of_node_are_judged_at_once(host, config, tmp_path):
+    other = Tree(tmp_path / "gpu")
+    other.pci("0000:61:00.0", vendor="0x10de\n")
+    recording = tmp_path / "h100.rec"
+    assert device_agent("--root", str(other.top), "record", str(recording)).returncode == 0
+    code, out = check(config(TWO), "--root", str(host.top), "--root", str(recording))
+    assert code == 0
+    assert "0 devices on host" not in out
+    assert "2 devices on host, 1 device on h100.rec." in out
+    assert "all 2 of these on host are taken" in out
+    assert "the last to fall on h100.rec is 0000:61:00.0, here 10de: 0 devices" in out
+    code, out = check(config(TWO), "--root", str(host.top), "--root", str(recording), "-o", "json")
+    said = json.loads(out)
+    assert {each["code"] for each in said} == {"overlap", "never-matches"}
+    assert len([each for each in said if "h100.rec" in each["message"]]) == 3
+
+
+def test_errors_come_first_and_the_rest_is_judged_all_the_same(host, config):
+    directory = config(TWO)
+    (directory / "resources.d/b.toml").write_text("[[resource]]\nnme = 1\n")
+    code, out = check(directory, "--root", str(host.top))
+    assert code == 1
+    assert "error[unknown-key]" in out
+    assert "warning[overlap]" in out
+
+
+def test_only_check_takes_several_hosts(host, tmp_path):
+    done = device_agent("--root", str(host.top), "scan", "--root", str(host.top))
+    assert (done.returncode, done.stderr) == (2, "device-agent scan: one --root at a time\n")
