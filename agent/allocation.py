@@ -17,7 +17,7 @@ from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.facts import Facts, Finder
 from agent.core.grant import MISSING, Cause, Chosen, Each, Grant, Refused
 from agent.core.group import Grouping
-from agent.core.let import Constant
+from agent.core.let import Captured, Constant
 from agent.core.look import Look
 from agent.core.members import alone
 from agent.core.partners import Remembered
@@ -106,7 +106,7 @@ class Allocation:
         if self._root.prefix or len(hosts) > AT_HAND or spec.mounts or spec.cdi or spec.group:
             return False
         words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
-        words -= {word for word, own in spec.own.items() if isinstance(own, Constant)}
+        words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}
         return words.isdisjoint(spec.own) and all(at_hand(host, word) for host in hosts.values() for word in words)
 
     async def _read_aside(

@@ -28,6 +28,8 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> Made | None:
         message = f"let.{name} does not say where it comes from"
         scope.error(branch.spot.error("missing", message, f'write {name} = "./file"', mark="key"))
         return None
+    if len(branch.verbs) > 1:
+        return None  # that there are several was reported as they were read
     (verb,) = branch.verbs
     wrong = [
         node.spot.error("type", f"{key} does not go with {verb}", _goes_with(key), mark="key")

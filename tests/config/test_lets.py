@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from agent.core.facts import Facts
 from agent.core.look import look
@@ -367,3 +369,39 @@ def test_a_path_with_words_stands_in_a_clause(configure, tree):
     (sighting,) = look([spec], listing, HostReader(tree.root)).sightings.values()
     (refusal,) = sighting.refusals
     assert (refusal.address, refusal.here) == ("exclude.a./proc/acme/{address}/*/state", "stuck, ok, lost")
+
+
+ODD = (
+    ("read", '"./a"', '"vendor"', '"b"', '"./{b}"', '"./{vendor|first:2}*"', '"/sys/*"', '"/dev/*"', '"pci/x"', "5"),
+    ("first_of", '["./a", "b"]', '["vendor", "device"]', '["./*"]', "[]", '"./a"'),
+    ("read_all", '"./*"', '"pci/*"', '"/proc/*/x"', '"vendor"'),
+    ("names_of", '"./*"', '"./{b}*"', '"/"', '"//"'),
+    ("name_of", '"./vendor"', '"./v*"', '"/sys"'),
+    ("field", '"x"', '" "', "5"),
+    ("take", '"{a:int}*"', '"*{a:hex}"', '"{a:pci}"', '"["', '"{a:text}"'),
+    ("by", '"vendor"', '"b"', '"numa"', '"nodes"', '"./vendor"'),
+    ("text", '"{b}"', '"{vendor}{b|upper}"', '"{nodes}"', '"{"', '"{n}"'),
+    ("holds", '{ vendor = "15b3" }', '{ b = { like = "*" } }', '{ "./{b}" = "x" }', "{}", '{ either.a = { b = "1" } }'),
+    ("kfd_address", '["numa", "numa"]', '["./a", "b"]'),
+    ("bits", '["0-3"]', '["7", "63"]', '"x"'),
+    ("base64url", '["vendor", "b"]', '["./vendor"]', '["nodes"]'),
+    ("of", '"./vendor"', '"vendor"', '"b"', '"numa"', '"/sys/{b}"'),
+    ("map", '{ "15b3" = "x" }', '{ "*" = "y", "1" = "z" }', "{ x = 1 }", "{}"),
+    ("type", '"text"', '"int"', '"bool"', '"hex"', '"path"', '"pci"', '"class"'),
+    ("else", '"x"', "5", "true", "[]", '["x"]'),
+    ("if_absent", '"x"', "5"),
+)  # fmt: skip
+KEYS = st.one_of(*(st.tuples(st.just(key), st.sampled_from(values)) for key, *values in ODD))
+TABLES = st.lists(KEYS, min_size=1, max_size=4, unique_by=lambda pair: pair[0])
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(TABLES, st.sampled_from(("./device", "./ports", "vendor", "./none")))
+def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, tree, table, other):
+    said = ", ".join(f"{key} = {value}" for key, value in table)
+    found = configure({"resources.d/a.toml": f'{LET}a = {{ {said} }}\nb = "{other}"\n'})
+    assert bool(found.findings) != bool(found.resources)
+    for spec in found.resources:
+        listing = catalog.listing(tree.root, [spec.source], None, EVERYTHING)
+        facts = Facts(spec, listing.found[spec.source][0], HostReader(tree.root))
+        assert all(facts(word) is not None for word in spec.own)
