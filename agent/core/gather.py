@@ -151,9 +151,11 @@ def _bonds(
             changed.setdefault(tie, {*old.get(tie, ())}).discard(key)
         for tie in _ties(key, entry, now):
             changed.setdefault(tie, {*old.get(tie, ())}).add(key)
-    return {
-        tie: keys for tie, keys in {**old, **{tie: frozenset(keys) for tie, keys in changed.items()}}.items() if keys
-    }
+    now_tied = {**old, **{tie: frozenset(keys) for tie, keys in changed.items()}}
+    for tie in changed:
+        if not now_tied[tie]:
+            del now_tied[tie]
+    return now_tied
 
 
 def _ties(key: str, entry: int, judged: Mapping[str, Judged]) -> tuple[Tie, ...]:

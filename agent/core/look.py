@@ -173,7 +173,9 @@ def _grouped(
     """The look with what goes together in it, and the keys of all whose group was looked at again."""
     groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group}
     gathered, renewed = gather(groupings, now.sightings, previous.gathered, previous.sightings, doubtful)
-    grouped = {key: found for key, found in previous.grouped.items() if key not in renewed}
+    grouped = {**previous.grouped}
+    for key in renewed:
+        grouped.pop(key, None)
     now = replace(now, grouped=grouped, gathered=gathered)
     fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
     for group in sorted(fresh.values(), key=lambda group: group.entry):

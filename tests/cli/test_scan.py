@@ -248,3 +248,39 @@ def test_a_broken_pipe_is_a_quiet_end():
 def test_any_encoding(encoding):
     done = device_agent("scan", "--all", PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
+
+
+GROUPS = """
+[[resource]]
+name   = "example.com/vfio"
+source = "pci"
+match  = { driver = "vfio-pci" }
+group  = { by = "iommu.group", claims = "all" }
+
+[[resource]]
+name   = "example.com/pair"
+source = "pci"
+group.parts = { gpu = { driver = "amdgpu" }, nic = { driver = "ice" } }
+"""
+
+
+def test_what_is_one_device_with_others(cli, tree, config):
+    functions = [tree.pci(f"0000:3b:00.{n}", driver=driver) for n, driver in enumerate(("vfio-pci", "snd"))]
+    tree.iommu_group(7, *functions)
+    tree.pci("0000:5e:00.0", driver="amdgpu")
+    tree.pci("0000:5e:00.1", driver="amdgpu")  # two of one part
+
+    def said(name):
+        lines = cli("scan", "--root", tree.top, "--config", config(GROUPS), name)[1].splitlines()
+        starts = ("  taken by", "  together", "  comes along", "  health")
+        return [" ".join(line.partition("    resources.d")[0].split()) for line in lines if line.startswith(starts)]
+
+    assert said("3b:00.0") == [
+        *("taken by example.com/vfio as 0000:3b:00.0", "together with 0000:3b:00.1", "health Healthy"),
+    ]
+    assert said("3b:00.1")[1] == "comes along with 0000:3b:00.0"
+    assert said("5e:00.1") == [
+        "taken by example.com/pair",
+        "together with 0000:5e:00.0",
+        "health not listed: 0000:5e:00.0 and 0000:5e:00.1 are both gpu; say in group.by what keeps them apart",
+    ]

@@ -234,6 +234,23 @@ def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
     assert facts.of(None)("dongle.serial") == "A"
 
 
+def test_a_look_asks_of_each_device_the_same_however_many_there_are_and_an_event_of_its_group_alone():
+    entry = spec(match=VFIO, group=CLAIMS)
+    full, event = [], []
+    for number in (40, 400):
+        facts = {f"k{index}": {"group": index // 4, "driver": "vfio"} for index in range(number)}
+        hosts = tuple(HostDevice("pci", key, key, key, f"/sys/devices/{key}") for key in facts)
+        reader = Facts(facts)
+        now = look((entry,), Listing({PCI: hosts}), reader)
+        full.append(len(reader.asked) / number)
+        reader = Facts(facts)
+        look((entry,), now.listing, reader, now, Touched(frozenset({"/sys/devices/k5"})))
+        event.append(len(reader.asked))
+        assert {key for key, _ in reader.asked} == {"k4", "k5", "k6", "k7"}
+    assert full[0] == full[1]
+    assert event[0] == event[1]
+
+
 # Any sequence of touches sees what a look at everything does.
 
 NAMES = "abcd"

@@ -127,7 +127,9 @@ def _taker(item: Item) -> Iterator[str]:
     of = f", class {spec.class_name}" if spec.class_name else ""
     yield f"  taken by     {spec.name}{shares}{known}    {spec.origin}{of}"
     if item.others:
-        yield f"  together     with {', '.join(printable(name, None) for name in item.others)}"
+        along = any(turned.refusal.resource == spec.name for turned in item.turned_down)
+        said = "comes along  with" if along else "together     with"
+        yield f"  {said} {', '.join(printable(name, None) for name in item.others)}"
     if device is None:
         yield f"  health       not listed: {escape(item.waits)}"
     else:
