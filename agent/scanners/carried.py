@@ -12,19 +12,26 @@ _PORT = re.compile(r"(?:p[0-9]+(?:s[0-9]+)?)?")
 _REPRESENTOR = re.compile(r"(?:c[0-9]+)?pf[0-9]+.*")
 
 
-def _real_netdev(sight: Sight, directory: str) -> str | Absent:
-    """Of the function's network interfaces the one that is itself; virtio's stand one device lower."""
+def own_netdevs(sight: Sight, directory: str) -> list[str]:
+    """The directories of a function's network interfaces that stand for no other; virtio's stand one device lower."""
     places = [directory, *(f"{directory}/{name}" for name in sight.names(directory) if name.startswith("virtio"))]
     found = [f"{place}/net/{name}" for place in places for name in sight.names(f"{place}/net")]
-    if not found:
-        return Absent("it has no network interface")
-    said = {netdev: sight.text(f"{netdev}/phys_port_name") for netdev in found}
-    texts = {netdev: "" if isinstance(text, Absent) else text for netdev, text in said.items()}
-    own = [netdev for netdev in found if not _REPRESENTOR.fullmatch(texts[netdev])]
-    if not own:
-        return Absent("its network interfaces stand for others")
-    ports = [netdev for netdev in own if _PORT.fullmatch(texts[netdev])]
-    return min(ports or own, key=lambda netdev: _port(sight, netdev))
+    return [netdev for netdev in found if not _REPRESENTOR.fullmatch(_port_name(sight, netdev))]
+
+
+def _real_netdev(sight: Sight, directory: str) -> str | Absent:
+    """Of the function's network interfaces the one that is itself."""
+    own = own_netdevs(sight, directory)
+    if own:
+        ports = [netdev for netdev in own if _PORT.fullmatch(_port_name(sight, netdev))]
+        return min(ports or own, key=lambda netdev: _port(sight, netdev))
+    others = sight.names(f"{directory}/net")
+    return Absent("its network interfaces stand for others" if others else "it has no network interface")
+
+
+def _port_name(sight: Sight, netdev: str) -> str:
+    name = sight.text(f"{netdev}/phys_port_name")
+    return "" if isinstance(name, Absent) else name
 
 
 def _port(sight: Sight, netdev: str) -> tuple[int, int]:

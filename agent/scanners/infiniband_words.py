@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.core.value import Absent, Kind, Value
+from agent.scanners.carried import own_netdevs
 from agent.scanners.every import own_node
 from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 
@@ -68,11 +69,11 @@ def _netdevs(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
     for port in _ports(sight, thing):
         if sight.text(f"{port.directory}/link_layer") != "InfiniBand":
             names.update(dict.fromkeys(_of_gids(sight, f"{port.directory}/gid_attrs/ndevs")))
-    if not names:
-        names.update(dict.fromkeys(sight.names(f"{thing.directory}/device/net")))
     sight.places.add("/sys/class/net")
-    found = [(name, sight.root.device(f"/sys/class/net/{name}")) for name in names]
-    return tuple(Thing("net", name, real, subsystem="net") for name, real in found if isinstance(real, str))
+    found = [sight.root.device(f"/sys/class/net/{name}") for name in names]
+    if not names and isinstance(behind := sight.root.device(f"{thing.directory}/device"), str):
+        found += own_netdevs(sight, behind)
+    return tuple(Thing("net", at.rpartition("/")[2], at, subsystem="net") for at in found if isinstance(at, str))
 
 
 def _of_gids(sight: Sight, place: str) -> list[str]:

@@ -103,6 +103,7 @@ def test_the_interfaces_of_infiniband_ports_are_those_of_its_function(tree):
     nic = tree.pci("0000:3b:00.0")
     tree.infiniband(nic, "mlx5_0")
     tree.netdev(nic, "ib0", type="32")
+    tree.netdev(nic, "eth0", phys_port_name="pf0vf1")
     reader, devices = seen(tree.root)
     assert reader.fact(devices["mlx5_0"], "netdevs.link") == ("infiniband",)
 

@@ -38,7 +38,7 @@ def meaning(item: Item, word: str) -> tuple[Kind, bool]:
 def _related(inventory: Inventory, item: Item, relation: Relation) -> Iterator[tuple[str, Value | Absent]]:
     """What a relation leads to, by the words worth saying; nothing if that is nowhere, or the device itself."""
     name = inventory.fact(item, relation.name)
-    if isinstance(name, Absent) or name == () or (relation.name == item.host.source and name == item.host.name):
+    if isinstance(name, Absent) or name == () or (relation.table == item.host.source and name == item.host.name):
         return
     own = TABLES[relation.table]
     of_every = tuple(word for word in _OF_RELATED if word in EVERY.words) if own.device else ()
