@@ -12,7 +12,7 @@ from agent.config.language import hint, not_yet
 from agent.config.options import compile_options
 from agent.config.scope import OwnWords, Scope
 from agent.config.shelf import Sentence
-from agent.config.sources import compile_source, is_single
+from agent.config.sources import compile_every, compile_source, is_single
 from agent.config.spot import Spot
 from agent.config.tree import Branch, Leaf, over
 from agent.core.clause import Clause
@@ -75,8 +75,8 @@ def compile_join(
     if of_class:
         inner.options = {}
         constants = compile_options(tree, inner, tree.spot, demanded=False)
-        leaf = branch.leaf(verb)
-        inner.joining = (*scope.joining, str(leaf.value) if leaf else "")
+        named = branch.leaf(verb)
+        inner.joining = (*scope.joining, str(named.value) if named else "")
     words = inner.own = words_of(tree, inner, constants)
     on = _on(branch.leaf("on"), scope, inner)
     match = branch.branch("match")
@@ -86,7 +86,8 @@ def compile_join(
         return None
     pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins())
     optional = branch.leaf("optional")
-    join = Join(name, pool, tuple(ours for _, ours in on), optional is not None and optional.value is True)
+    every = compile_every(leaf, inner)
+    join = Join(name, pool, tuple(ours for _, ours in on), optional is not None and optional.value is True, every)
     return Made(join, inner, of_class)
 
 

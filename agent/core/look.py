@@ -132,13 +132,14 @@ def look(
         partners = Partners(listing.found, reader, places, None)
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
-        doubtful.update(device.key for source in touched.sources for device in listing.found.get(source, ()))
+        due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
+        doubtful |= due
         if not doubtful and listing == previous.listing:
             return previous
         sightings = {**previous.sightings}
         places = previous.places
         partners = Partners(listing.found, reader, places, previous.partners)
-        doubtful |= partners.renew(doubtful)
+        doubtful |= partners.renew(doubtful, due)
         for key in doubtful:
             sightings.pop(key, None)
     seen: dict[str, dict[Source, HostDevice]] = {}

@@ -70,10 +70,19 @@ class Pool:
 class Join:
     """`join.NAME`. `ours`: the words of the device that are equal to `theirs` of the pool, in that order.
 
-    optional: a device may be without; else it waits for its partner.
+    optional: a device may be without; else it waits for its partner. every: seconds between looks at the partners'
+    source besides its events.
     """
 
     name: str
     pool: Pool
     ours: tuple[str, ...]
     optional: bool = False
+    every: float | None = None
+
+    def rounds(self) -> Iterator[tuple[Source, float]]:
+        """How often to look where, besides events."""
+        if self.every is not None:
+            yield self.pool.source, self.every
+        for join in self.pool.joins:
+            yield from join.rounds()

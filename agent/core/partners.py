@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -83,15 +84,17 @@ class Partners:
         said = ", ".join(f"{each.word} = {shown(value)}" for each, value in zip(theirs, key, strict=True))
         return self._missing(join, f"no {join.pool.source} has {said}" if said else f"no {join.pool.source} fits")
 
-    def renew(self, doubtful: Iterable[str]) -> set[str]:
-        """Look again at the partners among these keys, and say which devices may have another partner for it."""
-        doubtful = set(doubtful)
+    def renew(self, doubtful: AbstractSet[str], anew: AbstractSet[str] = frozenset()) -> set[str]:
+        """Look again at the partners among these keys, and say which devices may have another partner for it.
+
+        Of those in `anew` any fact may be another, which nothing else says to who rests on that.
+        """
         for pool, index in self._indexes.items():
             for key in doubtful & index.keys.keys():
-                index.stale.setdefault(key, False)
+                index.stale[key] = key in anew
             for device in self._listing.get(pool.source, ()):
                 if device.key in doubtful:
-                    index.stale.setdefault(device.key, False)
+                    index.stale[device.key] = device.key in anew
         concerned: set[str] = set()
         while any(index.stale for index in tuple(self._indexes.values())):
             for pool in tuple(self._indexes):

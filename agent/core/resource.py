@@ -129,6 +129,12 @@ class ResourceSpec:
         )
 
     @property
+    def rounds(self) -> tuple[tuple[Source, float], ...]:
+        """How often to look where, besides events."""
+        own = () if self.every is None else ((self.source, self.every),)
+        return (*own, *(each for join in self.joins for each in join.rounds()))
+
+    @property
     def sources(self) -> tuple[Source, ...]:
         """Where to look for its devices and their partners, its own first."""
         return (self.source, *(source for join in self.joins for source in join.pool.sources()))

@@ -22,8 +22,8 @@ class Rounds:
         """The sources that are to be looked at now; each is then put off by its time."""
         every: dict[Source, float] = {}
         for spec in specs:
-            if spec.every is not None:
-                every[spec.source] = min(spec.every, every.get(spec.source, spec.every))
+            for source, seconds in spec.rounds:
+                every[source] = min(seconds, every.get(source, seconds))
         self._at = {source: min(self._at.get(source, now + time), now + time) for source, time in every.items()}
         due = frozenset(source for source, at in self._at.items() if at <= now)
         self._at.update((source, now + every[source]) for source in due)

@@ -21,7 +21,10 @@ def load(configure, text, **files):
 
 
 def test_a_join_is_where_to_look_for_whom_and_by_what(configure):
-    text = FPGA + '[resource.give.env]\nINSTANCE = { value = "{mgmt.instance}", join = "," }\n'
+    text = (
+        FPGA.replace('source = "pci"\non', 'source = { kind = "pci", every = "5s" }\non')
+        + '[resource.give.env]\nINSTANCE = { value = "{mgmt.instance}", join = "," }\n'
+    )
     found = load(configure, text)
     assert not found.findings
     (spec,) = found.resources
@@ -31,6 +34,7 @@ def test_a_join_is_where_to_look_for_whom_and_by_what(configure):
     assert join.pool.match.lines[0].word == "./mgmt_pf"
     assert set(join.pool.own) == {"instance"}
     assert spec.own["mgmt.instance"].join == join
+    assert spec.rounds == ((join.pool.source, 5.0),)
     assert spec.sources == (spec.source, join.pool.source)
 
 
@@ -118,6 +122,7 @@ MISTAKES = [
     ('source = "pci"\nmatch = { vendor = 8086 }', 6, 20, "8086", "hex-id", 'write "8086"'),
     ('source = "pci"\nlet.vendor = "./v"', 6, 5, "vendor", "taken", "take another name"),
     ('source = "pci"\noptional = "yes"', 6, 12, '"yes"', "type", None),
+    ('source = { kind = "pci", every = "5" }', 5, 34, '"5"', "type", 'write for example "5s"'),
     ('class = "kvmm"', 5, 10, "kvmm", "unknown-class", "nearest: kvm"),
     ('resource = "example.com/y"', 5, 13, "example.com/y", "unknown-resource", "nearest: example.com/x"),
     ('resource = "example.com/x"', 5, 13, "example.com/x", "cycle", ""),

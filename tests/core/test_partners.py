@@ -197,6 +197,24 @@ def test_what_rests_on_a_partner_is_judged_again_when_it_comes_changes_and_goes(
     assert "several" in outcome(host.look(wanted, touched=["two"]))["a"][0][1]
 
 
+def test_what_rests_on_a_partner_is_judged_again_when_its_source_is_looked_at_in_its_time():
+    host = machine()
+    wanted = entry(join(), match=(line("card.color", "red"),))
+    host.look(wanted)
+    host.facts["one"]["color"] = "blue"
+    seen = look(
+        (wanted,), host.previous.listing, Reader(host.facts), host.previous, Touched(sources=frozenset({CARDS}))
+    )
+    assert outcome(seen)["a"] == (("match.card.color", "blue", False),)
+
+
+def test_how_often_to_look_where_is_said_by_joins_too():
+    nested = Join("board", pool(BOARDS), ("slot",), every=3.0)
+    wanted = entry(Join("card", pool(joins=(nested,)), ("serial",)), every=5.0)
+    assert wanted.rounds == ((PCI, 5.0), (BOARDS, 3.0))
+    assert wanted.sources == (PCI, CARDS, BOARDS)
+
+
 def test_a_device_of_the_source_in_which_it_looks_for_partners_may_be_its_own():
     facts = {"a": {"slot": "1", "kind": "mgmt"}, "b": {"slot": "1", "kind": "user"}}
     host = Machine(facts, pci=["a", "b"])
