@@ -105,6 +105,14 @@ class OwnWords:
         self._made[word] = Made(known, Joined(made.join, rest))
         return known
 
+    def through(self, path: str) -> tuple[Join, str] | None:
+        """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
+        head, rest = _head(path)
+        made = self._join(head) if head in self._joining else None
+        if made is None or (made.scope.own is not None and made.scope.own.is_joined(rest)):
+            return None
+        return made.join, rest
+
     def _join(self, name: str) -> joins.Made | None:
         """A join, compiled once it is wanted."""
         if name in self._open:

@@ -11,6 +11,7 @@ from agent.config.scope import ANYTHING, Known, Made, Scope
 from agent.config.spot import Mark, Piece, Spot
 from agent.config.tree import Leaf
 from agent.core.let import Same
+from agent.core.own import Join
 from agent.core.reads import Path, Read
 from agent.core.text import Slot, TextError, parse
 from agent.core.value import Kind
@@ -63,8 +64,18 @@ def compile_path(spot: Spot, written: str, scope: Scope, mark: Mark = "text") ->
         if not _fits(spot, slot, word, scope, at):
             return None
         words.append(word)
-    pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces)
-    path = Path(shortest.source, pieces if shortest.slots else ())
+    join: Join | None = None
+    start = str(shortest.pieces[0])
+    if scope.own is not None and scope.own.is_joined(head):
+        through = scope.own.through(start)
+        if through is None:
+            message = f"{head} is a partner's partner; a word of the join's let can read there"
+            scope.error(spot.error("path", message, mark=mark))
+            return None
+        join, start = through
+    start = start.replace("{", "[{]")
+    pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
+    path = Path(start, (start, *pieces), join) if shortest.slots else Path(start, join=join)
     varies = any(word.varies for word in words) or known.varies
     return Reading(path, known.many, varies)
 

@@ -11,7 +11,7 @@ from agent.config.language import OPERATORS, hint, not_yet
 from agent.config.shelf import Sentence
 from agent.config.spot import Mark, Piece, Spot
 from agent.core.members import ALL_OF, split
-from agent.core.own import Own
+from agent.core.own import Join, Own
 from agent.core.pattern import PatternError
 from agent.core.resource import Source
 from agent.core.value import Kind
@@ -77,6 +77,9 @@ class OwnWords(Protocol):
 
     def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
+
+    def through(self, path: str) -> tuple[Join, str] | None:
+        """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
 
 
 class Library(Protocol):
@@ -151,10 +154,10 @@ class Scope:
         if self.own is not None and not self.table:
             if (known := self.own.known(word)) is not None:
                 return self._each(known)
+            if "/" in word and "{" in word:
+                return self._each(self.own.path(spot, word, mark))
             if self.own.is_joined(word):
                 return self._each(self.own.joined(spot, word, mark))
-            if "/" in word and "{" in word:
-                return self.own.path(spot, word, mark)
         if "/" in word and "{" in word:
             self.error(spot.error("path", "a path of one of several things has no words in it", mark=mark))
             return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agent.core.own import Asked
+from agent.core.own import Asked, Join
 from agent.core.pattern import literal
 from agent.core.text import Slot, filtered, is_name
 from agent.core.value import Absent, Kind, Scalar, Value, from_kernel, text_of
@@ -14,13 +14,14 @@ from agent.core.value import Absent, Kind, Scalar, Value, from_kernel, text_of
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path in its shortest form. `whole`: all of it, if it has no word in it.
+    """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
 
     A word is one name or a part of one, never a pattern and never a way elsewhere (rulings 28).
     """
 
     whole: str
     pieces: tuple[str | Slot, ...] = ()
+    join: Join | None = None
 
     def write(self, facts: Asked) -> str | Absent:
         """The path with its words filled in."""
@@ -37,11 +38,32 @@ class Path:
             written += said
         return written
 
-    def one(self, facts: Asked) -> str | Absent:
-        """What the one file that fits says; what is there several times is no more there than it can be read."""
-        path = self.write(facts)
-        texts = path if isinstance(path, Absent) else facts.texts(path)
-        return _only(texts, str(path))
+    def texts(self, facts: Asked) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits."""
+        path, whose = self.write(facts), self._whose(facts)
+        if isinstance(path, Absent):
+            return path
+        return whose if isinstance(whose, Absent) else whose.texts(path)
+
+    def names(self, facts: Asked) -> Sequence[str] | Absent:
+        """The names of what fits."""
+        path, whose = self.write(facts), self._whose(facts)
+        if isinstance(path, Absent):
+            return path
+        return whose if isinstance(whose, Absent) else whose.names(path)
+
+    def only(self, found: Sequence[str | Absent] | Absent, facts: Asked) -> str | Absent:
+        """The one of what fits; what is there several times is there, and yet cannot be read."""
+        if isinstance(found, Absent):
+            return found
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            return Absent(f"nothing fits {self.write(facts)}")
+        return Absent(f"ambiguous: {len(found)} fit {self.write(facts)}", unread=True)
+
+    def _whose(self, facts: Asked) -> Asked | Absent:
+        return facts if self.join is None else facts.partner(self.join)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +75,7 @@ class Read:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        return parsed(self.kind, self.path.one(facts))
+        return parsed(self.kind, self.path.only(self.path.texts(facts), facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +87,7 @@ class ReadAll:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        path = self.path.write(facts)
-        texts = path if isinstance(path, Absent) else facts.texts(path)
+        texts = self.path.texts(facts)
         if isinstance(texts, Absent):
             return texts
         return _all(parsed(self.kind, text) for text in texts)
@@ -81,8 +102,7 @@ class NamesOf:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        path = self.path.write(facts)
-        names = path if isinstance(path, Absent) else facts.names(path)
+        names = self.path.names(facts)
         if isinstance(names, Absent):
             return names
         return _all(parsed(self.kind, name) for name in names)
@@ -97,9 +117,7 @@ class NameOf:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        path = self.path.write(facts)
-        names = path if isinstance(path, Absent) else facts.names(path)
-        return parsed(self.kind, _only(names, str(path)))
+        return parsed(self.kind, self.path.only(self.path.names(facts), facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +130,7 @@ class Field:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        text = self.path.one(facts)
+        text = self.path.only(self.path.texts(facts), facts)
         if isinstance(text, Absent):
             return text
         for line in text.splitlines():
@@ -133,17 +151,6 @@ def parsed(kind: Kind, text: str | Absent) -> Scalar | Absent:
         return Absent("is empty")
     value = from_kernel(kind, text)
     return replace(value, unread=True) if isinstance(value, Absent) else value
-
-
-def _only(found: Sequence[str | Absent] | Absent, path: str) -> str | Absent:
-    """The one of what fits a path."""
-    if isinstance(found, Absent):
-        return found
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        return Absent(f"nothing fits {path}")
-    return Absent(f"ambiguous: {len(found)} fit {path}", unread=True)
 
 
 def _all(values: Iterator[Scalar | Absent]) -> Value | Absent:
