@@ -19,6 +19,9 @@ _DEALT_WORDS = {
     "card": "at each boot",
     "render": "at each boot",
     "render_minor": "at each boot",
+    "uverbs": "at each boot",
+    "uio": "at each boot",
+    "bus": "at each boot",
     "devnum": "at each plug",
     "group": "at each boot",
 }
