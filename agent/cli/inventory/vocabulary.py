@@ -1,0 +1,124 @@
+"""What may be said of the devices of a source: its words, with their types, today's values, and where each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.cli.inventory.what import shown
+from agent.cli.table import Column, Row, render
+from agent.cli.terminal import Terminal
+from agent.core.device import HostDevice
+from agent.core.printable import LIMIT, escape, printable
+from agent.core.resource import Source
+from agent.core.touched import EVERYTHING
+from agent.core.value import Absent
+from agent.host.root import Root
+from agent.scanners import catalog
+from agent.scanners.every import EVERY
+from agent.scanners.reading import HostReader
+
+_VALUES = 3  # different values of a word that are shown
+_COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A word or a relation. here: what it says of the devices there are, different values only."""
+
+    name: str
+    type: str
+    kernel: str
+    here: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Everything that may be said of a source's devices.
+
+    files: names in the directory of the first of them that are no words, and can be written: paths, `./state`.
+    """
+
+    source: Source
+    devices: tuple[HostDevice, ...]
+    entries: tuple[Entry, ...]
+    files: tuple[str, ...]
+
+
+def source_of(root: Root, name: str) -> Source | None:
+    """The source that a person means: a kind, or a class or bus of the kernel; none if there is none such here."""
+    if name in catalog.KINDS and name not in {"subsystem", "node", "dir", "fixed"}:
+        return Source(name)
+    known = any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
+    return Source("subsystem", (name,)) if known and name not in {"", ".", ".."} else None
+
+
+def vocabulary(root: Root, source: Source) -> Vocabulary:
+    """Look at the devices of a source, and put down what may be said of them."""
+    devices = catalog.listing(root, (source,), None, EVERYTHING).found[source]
+    reader = HostReader(root)
+    table = catalog.KINDS[source.kind].TABLE
+
+    def here(word: str) -> tuple[str, ...]:
+        values = (reader.fact(device, word) for device in devices)
+        return tuple(dict.fromkeys(shown(value) for value in values if not isinstance(value, Absent) and value != ()))
+
+    entries = [
+        Entry(word.name, f"list of {word.kind.value}" if word.many else word.kind.value, word.kernel, here(word.name))
+        for word in {**EVERY.words, **table.words}.values()
+    ]
+    entries += [
+        Entry(relation.name, "several" if relation.many else "→", relation.kernel, here(relation.name))
+        for relation in {**EVERY.relations, **table.relations}.values()
+    ]
+    return Vocabulary(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
+
+
+def page(known: Vocabulary, terminal: Terminal) -> list[str]:
+    """As people read it."""
+    rows = [
+        Row((entry.name, entry.type, _values(entry.here), printable(entry.kernel, None).replace("-", "–", 1)
+             if entry.kernel == "-" else entry.kernel), "" if entry.here else "dim")
+        for entry in known.entries
+    ]  # fmt: skip
+    count = len(known.devices)
+    first = f"source {known.source}: {count} device{'s' * (count != 1)} here"
+    lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
+    lines.append(
+        "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
+    )
+    if known.files:
+        name = printable(known.devices[0].name, None)
+        lines.append(f"paths of {name}, not read here: {' '.join(known.files)}")
+    return [terminal.text(line) for line in lines]
+
+
+def as_json(known: Vocabulary) -> dict[str, object]:
+    """As programs read it."""
+    return {
+        "source": str(known.source),
+        "devices": [device.name for device in known.devices],
+        "words": [
+            {"word": entry.name, "type": entry.type, "kernel": entry.kernel, "here": list(entry.here)}
+            for entry in known.entries
+        ],
+        "paths": list(known.files),
+    }
+
+
+def _values(here: Sequence[str]) -> str:
+    said = ", ".join(printable(value, LIMIT) for value in here[:_VALUES])
+    return f"{said}, … ({len(here)})" if len(here) > _VALUES else said
+
+
+def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
+    """What else is in the directory of the first device, as paths."""
+    directory = next((device.directory for device in devices if device.directory), "")
+    names = root.names(directory) if directory else Absent("")
+    return () if isinstance(names, Absent) else tuple(_paths(names, read))
+
+
+def _paths(names: Sequence[str], read: set[str]) -> Iterator[str]:
+    for name in names:
+        if name not in read and name not in {"uevent", "power", "subsystem"} and escape(name) == name:
+            yield f'"./{name}"'
