@@ -64,7 +64,9 @@ def compile_join(
         scope.error(branch.spot.below(verb).error("missing", "it has no source, so nothing is looked at", _WRITE))
         return None
     known = len(scope.findings)
-    inner = replace(scope, source=None, given={}, options={**scope.options}, table="", own=None)
+    inner = replace(
+        scope, source=None, given={}, options={**scope.options}, table="", own=None, grouped=False, parts=set()
+    )
     inner.grouped, inner.parts, inner.judging = False, set(), False
     inner.source = compile_source(leaf, inner)
     if inner.source is None:

@@ -122,7 +122,9 @@ class OwnWords:
         if name not in self._joins:
             self._open.append(name)
             branch = self._joining[name]
-            self._joins[name] = joins.compile_join(name, branch, self._scope, self._constants, OwnWords)
+            self._joins[name] = self._of_each(
+                lambda: joins.compile_join(name, branch, self._scope, self._constants, OwnWords)
+            )
             self._open.pop()
         return self._joins[name]
 

@@ -143,3 +143,18 @@ def test_own_words_are_of_each_host_device(read):
 def test_a_part_has_no_name_of_an_own_word(read):
     (wrong,) = read(PCI + 'let.a = "./a"\ngroup.parts.a = { driver = "x" }\n')
     assert (wrong.code, wrong.line) == ("type", 5)
+
+
+def test_a_join_is_of_each_host_device_too(read):
+    join = 'join.card = { source = "drm", on = { pci.address = "X" }, optional = true }\n'
+    (wrong,) = read(PCI + join.replace("X", "dongle.address") + 'group.parts.dongle = { driver = "x" }\n')
+    assert (wrong.code, wrong.line) == ("unknown-word", 4)
+    text = (
+        PCI
+        + join.replace("X", "address")
+        + 'group = "slot"\ngive.nodes.x = { path = "{card.render}", to = "/dev/Y" }\n'
+    )
+    assert read(text.replace("Y", "dri/")).nodes[0].each
+    assert read(text.replace("Y", "render{n}"))[0].code == "differs-between-devices"
+    (wrong,) = read(PCI + join.replace("X", "address") + 'group.parts.card = { driver = "x" }\n')
+    assert wrong.write == "give the part another name"
