@@ -7,7 +7,7 @@ from agent.config.scope import Known, Scope
 from agent.config.spot import Piece
 from agent.config.texts import Phrase, path_phrase
 from agent.config.tree import Branch, Leaf
-from agent.core.resource import NodeGive
+from agent.core.resource import NODE_NUMBER, NodeGive
 from agent.core.value import Kind
 
 _PERMISSIONS = "rwm"  # in the order that the kubelet passes on
@@ -40,7 +40,7 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     if path is None or not _no_glob(path, scope):
         return None, unknown
     to_leaf = member.leaf("to")
-    to = [path] if to_leaf is None else container_paths(to_leaf, scope)
+    to = [path] if to_leaf is None else container_paths(to_leaf, scope, of_node=True)
     if to is None:
         return None, unknown
     faults = [fault for target in to if (fault := collision(path, target))]
@@ -54,14 +54,17 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     return NodeGive(name, path.text, texts, permissions, optional, path_leaf.spot.origin, path.each), known
 
 
-def container_paths(leaf: Leaf, scope: Scope) -> list[Phrase] | None:
+def container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> list[Phrase] | None:
     """What a `to` says; none, with findings, if a part of it is no path."""
     items = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     spots = [leaf.spot.below(index) for index in range(len(items))] if isinstance(leaf.value, list) else [leaf.spot]
     if not items:
         scope.error(leaf.spot.error("type", "an empty list gives nothing", "leave to out, or write a path"))
         return None
-    paths = [path_phrase(spot, item, scope, "to", container=True) for spot, item in zip(spots, items, strict=True)]
+    paths = [
+        path_phrase(spot, item, scope, "to", container=True, of_node=of_node)
+        for spot, item in zip(spots, items, strict=True)
+    ]
     made = [path for path in paths if path is not None]
     return made if len(made) == len(paths) else None
 
@@ -70,7 +73,8 @@ def collision(path: Phrase, to: Phrase, things: str = "nodes") -> tuple[Phrase, 
     """Why two things would come out at one container path."""
     if to.text.source.endswith("/") or not (path.certain and to.certain):
         return None
-    numbered = path.many and any(slot.word == "n" for slot in to.text.slots)  # by element
+    words = {slot.word for slot in to.text.slots}
+    numbered = NODE_NUMBER in words or (path.many and "n" in words)  # by element
     if path.many and not to.many and not numbered:
         name = f"{to.text.source.rpartition('/')[0]}/"
         return to, "path is a list, and all of it would come out here", f'write "{name}": they keep their names'

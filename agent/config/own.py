@@ -21,14 +21,16 @@ from agent.core.partner import Joined
 from agent.core.pattern import parse
 from agent.core.piece import Capture
 from agent.core.reads import Read, ReadAll
-from agent.core.resource import Source
+from agent.core.resource import NODE_NUMBER, Source
 from agent.core.value import Kind
 from agent.scanners import catalog
 
 _T = TypeVar("_T")
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RESERVED = frozenset({*GIVING, *OPERATORS, EITHER, "given", "host", "udev", "options", "matched", "members"})
+_RESERVED = frozenset(
+    {*GIVING, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
+)
 
 
 class _Declared(NamedTuple):

@@ -13,7 +13,7 @@ from agent.config.spot import Mark, Piece, Spot
 from agent.core.members import ALL_OF, split
 from agent.core.own import Join, Own
 from agent.core.pattern import PatternError
-from agent.core.resource import Source
+from agent.core.resource import NODE_NUMBER, Source
 from agent.core.value import Kind
 from agent.scanners import catalog
 
@@ -145,6 +145,9 @@ class Scope:
                 return self._giving(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
             self.error(spot.error("unknown-word", message, mark=mark))
+            return None
+        if word == NODE_NUMBER:
+            self.error(spot.error("unknown-word", f"{word} is the number of a node, known in the node's to", mark=mark))
             return None
         if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.config.paths import path_fault
 from agent.config.scope import ANYTHING, Known, Scope
 from agent.config.spot import Mark, Piece, Spot
+from agent.core.resource import NODE_NUMBER
 from agent.core.text import Slot, Text, TextError, env_name, has_control, parse
 from agent.core.value import Kind
 
@@ -47,9 +48,19 @@ class Phrase:
 
 
 def phrase(
-    spot: Spot, value: object, scope: Scope, what: str, *, giving: bool = False, may_be_empty: bool = False
+    spot: Spot,
+    value: object,
+    scope: Scope,
+    what: str,
+    *,
+    giving: bool = False,
+    may_be_empty: bool = False,
+    of_node: bool = False,
 ) -> Phrase | None:
-    """The text that a value is; none, with findings, if it is none or has a word that is not there."""
+    """The text that a value is; none, with findings, if it is none or has a word that is not there.
+
+    giving: it may have words that only a grant knows. of_node: also the number of the node that it is said of.
+    """
     if not isinstance(value, str):
         number = isinstance(value, int) and not isinstance(value, bool)
         scope.error(spot.error("type", f"{what} is text", f'write "{value}"' if number else ""))
@@ -63,7 +74,12 @@ def phrase(
     except TextError as error:
         scope.error(spot.error("text", error.message, error.write, mark=Piece(error.at, error.length)))
         return None
-    words = [scope.word(spot, slot.word, Piece(slot.at + 1, len(slot.word)), giving=giving) for slot in text.slots]
+    words = [
+        Known(Kind.TEXT, varies=not scope.single, each=True)
+        if of_node and slot.word == NODE_NUMBER
+        else scope.word(spot, slot.word, Piece(slot.at + 1, len(slot.word)), giving=giving)
+        for slot in text.slots
+    ]
     known = tuple(word for word in words if word is not None)
     if len(known) < len(words):
         return None
@@ -73,9 +89,11 @@ def phrase(
     return Phrase(text, known, spot)
 
 
-def path_phrase(spot: Spot, value: object, scope: Scope, what: str, *, container: bool) -> Phrase | None:
+def path_phrase(
+    spot: Spot, value: object, scope: Scope, what: str, *, container: bool, of_node: bool = False
+) -> Phrase | None:
     """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
-    made = phrase(spot, value, scope, what, giving=container)
+    made = phrase(spot, value, scope, what, giving=container, of_node=of_node)
     if made is None:
         return None
     literals = made.text.pieces

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from agent.core.annotation import is_annotation_key
 from agent.core.cdi import annotation_key, is_name
 from agent.core.device import Device, Fit, Node
-from agent.core.giving import GivingWords
+from agent.core.giving import GivingWords, overlaid
 from agent.core.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
-from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
+from agent.core.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
 from agent.core.text import Fact, has_control
 from agent.core.value import Absent, natural
 
@@ -114,8 +114,9 @@ class _Draft:
                 node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
                 if node is None:
                     continue
+                numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
                 for to in give.to:
-                    path = to.write_paths(fact)
+                    path = to.write_paths(numbered)
                     if not isinstance(path, Absent) and len(path) == 1:
                         given.append((n, self._add_node(path[0], give, node)))
         words.give(give.name, tuple(dict.fromkeys(given)), many=many)

@@ -57,7 +57,7 @@ class GivingWords:
                 first = self._counted.get(f"{self._counter}{slot.word}", 0)
                 numbers = self._numbers.get(slot.word, range(first, first + len(value)))
                 for n, item in zip(numbers, value, strict=True):
-                    yield n, _overlaid(self, {slot.word: item, "n": n})
+                    yield n, overlaid(self, {slot.word: item, "n": n})
                 return
         yield self.number, self
 
@@ -104,5 +104,6 @@ def _counted_on(counted: Mapping[str, int], facts: Mapping[str, Value | Absent],
     return more
 
 
-def _overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:
+def overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:
+    """The same, but for these words."""
     return lambda word: own[word] if word in own else fact(word)

@@ -12,6 +12,7 @@ from agent.core.source import Source as Source  # noqa: PLC0414  whoever speaks 
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share
+NODE_NUMBER = "major_minor"  # of the node that a `to` is said of: 511:3
 GRANT_WORDS = frozenset(
     ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
 )  # words of the giving itself, beside given.NAME; no source has them
@@ -151,4 +152,6 @@ class ResourceSpec:
         texts += [text for saying in (*self.env, *self.annotations) for text in (saying.name, saying.value)]
         texts += [item.name for item in self.cdi]
         words = {slot.word for text in texts for slot in text.slots}
-        return frozenset(word for word in words if word not in GRANT_WORDS and not word.startswith("given."))
+        return frozenset(
+            word for word in words if word not in {*GRANT_WORDS, NODE_NUMBER} and not word.startswith("given.")
+        )

@@ -268,6 +268,20 @@ async def test_optional_nodes_are_given_when_they_are_there(node):  # 64
     ]
 
 
+async def test_a_node_can_come_out_under_its_number(rig):
+    rig.plug("foo0", "foo1")
+    give = 'nodes = { it = { path = "{node}", to = ["{node}", "/dev/char/{major_minor}"] } }'
+    rig.serve(entry(FOO, give=give))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(FOO)
+        (answer,) = await ask(rig, ["foo0", "foo1"])
+        numbers = [f"240:{sum(name.encode()) % 256}" for name in ("foo0", "foo1")]
+        assert [device.container_path for device in answer.devices] == [
+            "/dev/foo0", f"/dev/char/{numbers[0]}", "/dev/foo1", f"/dev/char/{numbers[1]}",
+        ]  # fmt: skip
+
+
 async def test_own_words_are_read_anew(rig):  # rulings 11
     rig.plug("foo7", "foo8")
     for minor in (7, 8):

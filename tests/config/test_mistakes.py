@@ -134,6 +134,8 @@ ONE = [
     (NODE + 'give.nodes.x = "/dev{node}"', 4, 21, "{node}", "path", 'write "{node}"'),
     (NODE + 'give.nodes.x = "/dev/{n}"', 4, 23, "n", "unknown-word", ""),
     (NODE + 'give.nodes.x = "/dev/x*"', 4, 23, "*", "glob", 'write source = { node = "/dev/x*" }, and path = "{node}"'),
+    (NODE + 'give.nodes.x = "/dev/{major_minor}"', 4, 23, "major_minor", "unknown-word", ""),
+    (NODE + 'give.env.X = "{major_minor}"', 4, 16, "major_minor", "unknown-word", ""),
     (NODE + 'give.nodes.x = ""', 4, 16, '""', "text", ""),
     (NODE + 'give.nodes.x = { path = "{node}", to = [] }', 4, 40, "[]", "type", "leave to out, or write a path"),
     (NODE + 'give.nodes.x = { path = "{node}", to = "./x" }', 4, 41, "./x", "path", 'write "/x"'),
