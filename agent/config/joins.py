@@ -10,7 +10,7 @@ from agent.config.clauses import compile_clause
 from agent.config.finding import Severity
 from agent.config.language import hint, not_yet
 from agent.config.options import compile_options
-from agent.config.scope import OwnWords, Scope
+from agent.config.scope import ANYTHING, OwnWords, Scope
 from agent.config.shelf import Sentence
 from agent.config.sources import compile_every, compile_source, is_single
 from agent.config.spot import Spot
@@ -148,7 +148,7 @@ def _on(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[Theirs, str
             if known.many:
                 scope.error(spot.error("type", f"{word} is a list, and one value is wanted", "take another word"))
                 return None
-        if of_theirs.kind is not of_ours.kind:
+        if of_theirs.kind is not of_ours.kind and ANYTHING not in (of_theirs, of_ours):
             message = f"their {theirs} is {of_theirs.kind.value}, our {ours} is {of_ours.kind.value}: never equal"
             scope.error(spot.error("type", message, "take words of one type"))
             return None

@@ -103,6 +103,8 @@ class OwnWords:
             found = made.scope.word(spot, rest, inner)
             if found is None:
                 return None
+            if found is ANYTHING:
+                return found
             known = replace(found, varies=not self._scope.single)
         self._made[word] = Made(known, Joined(made.join, rest))
         return known

@@ -171,3 +171,11 @@ def test_two_entries_that_look_for_one_partner_in_one_way_share_its_index(config
     assert one.pool == two.pool
     assert hash(one.pool) == hash(two.pool)
     assert found.resources[0].meaning() != found.resources[1].meaning()
+
+
+def test_what_only_follows_from_a_mistake_in_a_word_is_not_said(configure):
+    text = (
+        HEAD + '[resource.join.one]\nsource = "pci"\nlet.a = { red = "./x", type = "pci" }\n'
+        '[resource.join.two]\nsource = "pci"\non = { address = "one.a" }\n[resource.match]\ntwo.numa = 1\n'
+    )
+    assert {finding.line for finding in load(configure, text).findings} == {6}
