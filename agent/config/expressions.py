@@ -1,4 +1,4 @@
-"""Regular expressions, asked in linear time whatever they and the text are (docs/adr/0007-regular-expressions.md)."""
+"""Regular expressions, asked in linear time whatever they and the text are (docs/adr/0011-regular-expressions.md)."""
 
 from __future__ import annotations
 
