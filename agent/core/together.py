@@ -38,13 +38,15 @@ def together(
     first, *others = (made[device.key] for device in group.matched)
     part_of = {device.key: name for name, found in group.parts.items() for device in found}
     nodes = {node.path: node for one in made.values() for node in one.nodes}
+    unfit = _unfit(grouping, group)
     faults = (*_strangers(group, owner), *(one.fault for one in (first, *others)))
     return replace(
         first,
+        resource=spec.name if unfit else first.resource,
         numa=tuple(sorted({numa for one in made.values() for numa in one.numa})),
         nodes=tuple(nodes.values()),
         fault=next(filter(None, faults), ""),
-        waits=_unfit(grouping, group) or first.waits,
+        waits=unfit or first.waits,
         grouping=grouping,
         group=group,
         members=tuple(
