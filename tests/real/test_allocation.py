@@ -152,9 +152,11 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
     async with node.agent() as agent:
         await node.allocatable(CARD, 4)
 
-        def unplugs(root, spec, devices, *more):
-            chosen = read_anew(root, spec, devices, *more)
-            agent_loop.call_soon_threadsafe(node.uncard, agent, *(device.id for device in devices))
+        asked = []
+
+        def unplugs(*what):
+            chosen = read_anew(*what)
+            agent_loop.call_soon_threadsafe(node.uncard, agent, *asked)
             return chosen
 
         agent_loop = asyncio.get_running_loop()
@@ -163,6 +165,7 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
 
         async def late(resource, ids):
             """The list is with the kubelet before the answer is."""
+            asked[:] = ids
             grant = await answer(resource, ids)
             await node.kubelet.seen(lambda view: view[CARD].unhealthy >= set(ids))
             return grant
