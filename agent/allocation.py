@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
+from agent.core.draft import offered
 from agent.core.facts import Facts, Finder
 from agent.core.grant import MISSING, Cause, Chosen, Each, Grant, Refused
 from agent.core.group import Grouping
 from agent.core.let import Captured, Constant
+from agent.core.limit import exceeded
 from agent.core.look import Look
 from agent.core.members import alone
 from agent.core.partners import Remembered
-from agent.core.prefer import prefer
+from agent.core.prefer import NO_LIMIT, prefer
 from agent.core.resource import ResourceSpec
 from agent.core.text import clean_id
 from agent.core.together import words_of
 from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.value import Absent, natural
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
@@ -44,6 +46,9 @@ class Truth(Protocol):
 
     look: Look
     specs: tuple[ResourceSpec, ...]
+
+    def entry_of(self, resource: str) -> ResourceSpec | None:
+        """The entry that a resource is of."""
 
     def nudge(self, touched: Touched) -> None:
         """Say that something may have changed."""
@@ -79,18 +84,22 @@ class Allocation:
         """
         snapshot = self._registry.current(resource)
         devices = requested(snapshot, ids)
-        spec = next((spec for spec in self._truth.specs if spec.name == resource), None)
+        spec = self._truth.entry_of(resource)
         if spec is None:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
+        if too_much := exceeded(spec.limit, devices, len(ids)):
+            raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
         self._granted(ids)
-        asked = self._asked(spec, devices)
+        asked = list(self._asked(resource, spec, devices))
+        if not asked:
+            raise Refused(Cause.UNHEALTHY, f"{resource}: none of its devices is there any more")
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
-            if self._at_hand(spec, hosts):
-                chosen = read_anew(self._root, spec, asked, self._cdi)
+            if self._at_hand(asked):
+                chosen = read_anew(self._root, asked, self._cdi)
             else:
-                chosen = await self._read_aside(spec, asked, hosts)
-            return allocate(spec, ids, chosen, snapshot.offered)
+                chosen = await self._read_aside(resource, asked, hosts)
+            return allocate(spec, ids, chosen, snapshot.offered, resource=resource)
         except Refused as refused:
             if refused.cause in MISSING:
                 await self._tell_first(resource, hosts.values())
@@ -98,49 +107,62 @@ class Allocation:
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
-        del resource
-        return prefer(available, must_include, size)
+        spec = self._truth.entry_of(resource)
+        return prefer(available, must_include, size, spec.limit if spec else NO_LIMIT)
 
-    def _at_hand(self, spec: ResourceSpec, hosts: Mapping[str, HostDevice]) -> bool:
+    def _at_hand(self, asked: Sequence[Asked]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
-        if self._root.prefix or len(hosts) > AT_HAND or spec.mounts or spec.cdi or spec.group:
+        if self._root.prefix or len(asked) > AT_HAND:
             return False
-        words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
-        words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}
-        return words.isdisjoint(spec.own) and all(at_hand(host, word) for host in hosts.values() for word in words)
+        specs = {id(one.spec): one.spec for one in asked}
+        words = {key: _words_at_hand(spec) for key, spec in specs.items()}
+        return all(
+            (own := words[id(one.spec)]) is not None and all(at_hand(one.candidate.device, word) for word in own)
+            for one in asked
+        )
 
-    async def _read_aside(
-        self, spec: ResourceSpec, asked: Sequence[Asked], hosts: Mapping[str, HostDevice]
-    ) -> list[Chosen]:
+    async def _read_aside(self, resource: str, asked: Sequence[Asked], hosts: Mapping[str, HostDevice]) -> list[Chosen]:
         """What the host says now, if it does within the deadline.
 
         While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, spec, asked, self._cdi)
+            read = begin(read_anew, self._root, asked, self._cdi)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
             if read.done():
                 return read.result()
         device = asked[0].device.id
-        raise Refused(Cause.DEADLINE, f"{spec.name} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
+        raise Refused(Cause.DEADLINE, f"{resource} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
 
     def _read(self, read: asyncio.Future[list[Chosen]]) -> None:
         """A read has come back, perhaps too late for anybody to want what it brings."""
         del self._reading[read]
         read.exception()
 
-    def _asked(self, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> list[Asked]:
+    def _asked(self, resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Iterator[Asked]:
         """The devices asked for, with what the last look made of them."""
-        asked: list[Asked] = []
+        if spec.slots is not None:
+            yield from self._whole(resource, spec, devices)
+            return
         for device, shares in devices.items():
-            candidate = self._truth.look.candidate(device.key)
-            if candidate is None or candidate.resource != spec.name:
-                raise Refused(Cause.UNHEALTHY, f"{spec.name} {device.id}: it is not offered any more")
-            asked.append(Asked(device, shares, candidate))
-        return asked
+            found = self._truth.look.candidate(device.key)
+            if found is None or found.resource != resource:
+                raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
+            yield Asked(device, shares, found, self._truth.specs[found.entry])
+
+    def _whole(self, resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Iterator[Asked]:
+        """Everything healthy of a resource, which each of its slots gives."""
+        slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
+        written = "" if spec.name_text is None else spec.name
+        offers = self._truth.look.candidates().get((resource, written), {})
+        for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
+            if not found.trouble:
+                name = found.ids[0] if found.ids else found.device.name
+                device = offered(found, name, spec.slots.count if spec.slots else None)
+                yield Asked(device, slots, found, self._truth.specs[found.entry], known=False)
 
     async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
@@ -155,11 +177,17 @@ class Allocation:
 
 
 class Asked(NamedTuple):
-    """A device asked for, the numbers of the shares asked of it, and what the last look made of its host devices."""
+    """A device asked for, the numbers of the shares asked of it, what the last look made of its host devices, and the
+    entry that gives it.
+
+    known: it is known by its own id, and not given with others by a slot.
+    """
 
     device: Device
     shares: tuple[int, ...]
     candidate: Candidate
+    spec: ResourceSpec
+    known: bool = True
 
 
 def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[int, ...]]:
@@ -180,19 +208,18 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
 
 
-def read_anew(root: Root, spec: ResourceSpec, asked: Sequence[Asked], cdi: SpecDirectories) -> list[Chosen]:
+def read_anew(root: Root, asked: Sequence[Asked], cdi: SpecDirectories) -> list[Chosen]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi)
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
     finder = Remembered(reader, partners)
     same_partners = all(catalog.same(root, partner) for partner in partners.values())
-    return [_anew(root, spec, one, reader, finder, same_partners=same_partners) for one in asked]
+    return [_anew(root, one, reader, finder, same_partners=same_partners) for one in asked]
 
 
-def _anew(
-    root: Root, spec: ResourceSpec, asked: Asked, reader: HostReader, finder: Finder, *, same_partners: bool
-) -> Chosen:
-    device, candidate, words = asked.device, asked.candidate, spec.giving_words()
+def _anew(root: Root, asked: Asked, reader: HostReader, finder: Finder, *, same_partners: bool) -> Chosen:
+    device, candidate, spec = asked.device, asked.candidate, asked.spec
+    words = spec.giving_words()
     facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
     first = facts[candidate.device.key]
     group = candidate.group
@@ -202,7 +229,7 @@ def _anew(
     lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
     texts = [text.write(fact.of(lead)) for text in spec.id]
     ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-    is_it = device.id in ids or (lead is None and candidate.is_known(device))
+    is_it = not asked.known or device.id in ids or (lead is None and candidate.is_known(device))
     all_words = [fact, *(one for _, one in by_each)]
     return Chosen(
         device,
@@ -215,4 +242,14 @@ def _anew(
         each=tuple(
             Each({word: one(word) for word in words}, group is None or host in group.matched) for host, one in by_each
         ),
+        spec=spec,
     )
+
+
+def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
+    """The words of the host that a grant reads; none if there is more to it than words of one host device."""
+    if spec.mounts or spec.cdi or spec.group:
+        return None
+    words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
+    words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}
+    return words if words.isdisjoint(spec.own) else None

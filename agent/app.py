@@ -10,13 +10,15 @@ import asyncio
 import fcntl
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
 from agent.config.load import Configuration
 from agent.core.assemble import Assembly
 from agent.core.device import Snapshot
+from agent.core.expect import short
+from agent.core.resource import ResourceSpec
 from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
 from agent.held import Held
@@ -30,7 +32,7 @@ from agent.host.presence import Presences
 from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kubelet.socket_file import remove_stale
-from agent.offering import Offering
+from agent.offering import Offering, Way
 from agent.registry import Registry
 from agent.reload import Difference, difference
 from agent.state import State, StateFile
@@ -83,6 +85,7 @@ class Agent:
             self.registry,
             configuration.resources,
             remembered.lists,
+            fanned=remembered.fanned,
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
@@ -111,6 +114,7 @@ class Agent:
         self._stopping = asyncio.Event()
         self._failure: asyncio.Future[None] | None = None
         self._first_lists = True
+        self._offered: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
 
     async def run(self) -> None:
         """Serve until `stop`; every socket and task is gone when this returns.
@@ -147,13 +151,9 @@ class Agent:
         if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self.configuration = configuration
-        ways = {spec.name: spec.registration for spec in configuration.resources}
         self.tracker.configure(configuration.resources)
-        self._offering.keep(ways)
+        self._offering.keep({spec.name: _way(spec) for spec in configuration.resources if not spec.adds})
         await self.tracker.looked()
-        if change.added:
-            self._held.doubt()
-        self._offering.add(ways)
         log.info("configuration: %s: %s", configuration.digest, change)
         return change
 
@@ -183,28 +183,51 @@ class Agent:
             work.cancel()
 
     async def _begin(self) -> None:
-        """Serve every resource once its first list is full, then say that the agent is ready."""
-        await self.tracker.looked()
+        """Serve every resource, then say that the agent is ready.
+
+        What the last life had listed is offered at once, all Unhealthy until it has been looked for: the kubelet's
+        part of a registration takes as long as a look (docs/adr/0009-names-and-shares.md). Others' first lists are
+        full.
+        """
+        told = self.tracker.assembly.snapshots
+        for snapshot in told.values():
+            self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.
-        ways = dict.fromkeys(self.tracker.assembly.snapshots, self.settings.kubelet.registration)
-        self._offering.add(ways | {spec.name: spec.registration for spec in self.tracker.specs})
+        self._offering.add(dict.fromkeys(told, Way(self.settings.kubelet.registration)) | self._ways(told))
+        await self.tracker.looked()
+        self._offer(self.tracker.assembly.written)
         while not self.status.settled:
             await self.status.changed()
         self.status.ready()
 
+    def _ways(self, resources: Iterable[str]) -> dict[str, Way]:
+        """How resources that an entry has are with the kubelet."""
+        entries = {name: self.tracker.entry_of(name) for name in resources}
+        return {name: _way(entry) for name, entry in entries.items() if entry is not None}
+
+    def _offer(self, written: Mapping[str, str]) -> None:
+        """Offer the resources that there are now. One that is new here may have been another's, and be held."""
+        ways = self._ways(written)
+        self._offering.keep(ways)
+        if self._offering.add(ways) and not self._first_lists:
+            self._held.doubt()
+
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
         self.status.published(before, assembly, first=self._first_lists)
+        if (assembly.written, self.tracker.specs) != self._offered:
+            self._offered = assembly.written, self.tracker.specs
+            self._offer(assembly.written)
         self._first_lists = False
+        self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
-        self._file.save(State(assembly.snapshots, self._held.known))
+        fanned = {name: one.written for name, one in assembly.fanned.items()}
+        self._file.save(State(assembly.snapshots, self._held.known, fanned))
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))
-        configured = {spec.name for spec in self.tracker.specs}
-        for name, snapshot in assembly.snapshots.items():
-            if name not in configured and not snapshot.devices:
-                self._offering.retire(name)
+        for name in assembly.ending:
+            self._offering.retire(name)
 
     def _held_changed(self) -> None:
         self.tracker.reassemble()
@@ -238,6 +261,11 @@ class Agent:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _way(entry: ResourceSpec) -> Way:
+    # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
+    return Way(entry.registration, preferred=entry.limit.distinct)
 
 
 async def _raised(failure: asyncio.Future[None]) -> None:

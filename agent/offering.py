@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
 
 from agent.core.phase import Phase
 from agent.first import first
@@ -20,7 +21,7 @@ from agent.kubelet.call import Unexpected
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.plugin import Granting
 from agent.kubelet.socket_file import new_generation
-from agent.kubelet.wire import ListEncoder
+from agent.kubelet.wire import ListEncoder, Options
 from agent.registration import keep_registered
 from agent.registry import Registry
 from agent.status import Status
@@ -31,20 +32,27 @@ FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
 log = logging.getLogger("agent")
 
 
+class Way(NamedTuple):
+    """How a resource is with the kubelet: how it registers, and whether it is to be asked which ids are preferred."""
+
+    registration: str
+    preferred: bool = False
+
+
 class _Offer:
     """What is wanted of one resource.
 
-    way: how it registers. leaving: it is to end, when the kubelet has its last list.
+    way: how it is there. leaving: it is to end, when the kubelet has its last list.
     """
 
-    def __init__(self, way: str) -> None:
+    def __init__(self, way: Way) -> None:
         self.way = way
         self.leaving = False
         self.encoder = ListEncoder()
         self.changed = asyncio.Event()
         self.life: asyncio.Task[None] | None = None
 
-    def want(self, way: str, *, leaving: bool) -> None:
+    def want(self, way: Way, *, leaving: bool) -> None:
         """Want something of it; its life goes on from there."""
         self.way, self.leaving = way, leaving
         self.changed.set()
@@ -103,15 +111,20 @@ class Offering:
                 if offer.life is not None:
                     offer.life.cancel()
 
-    def add(self, ways: Mapping[str, str]) -> None:
-        """Offer those resources that are not offered yet, each in its way; none any more once all is to end."""
+    def add(self, ways: Mapping[str, Way]) -> bool:
+        """Offer those resources that are not offered yet, each in its way; none any more once all is to end.
+
+        Whether there was one.
+        """
+        before = len(self._offers)
         for name, way in ways.items():
             if self._tasks is not None and name not in self._offers:
                 self._status.add(name)
                 offer = self._offers[name] = _Offer(way)
                 offer.life = self._tasks.create_task(self._live(name, offer), name=name)
+        return len(self._offers) > before
 
-    def keep(self, ways: Mapping[str, str]) -> None:
+    def keep(self, ways: Mapping[str, Way]) -> None:
         """Let those that are offered already stay, in these ways, even if they were about to end."""
         for name in ways.keys() & self._offers.keys():
             self._offers[name].want(ways[name], leaving=False)
@@ -149,12 +162,14 @@ class Offering:
                 new_generation(),
                 self._registry,
                 self._granting,
+                options=options,
                 unexpected=self._unexpected,
                 encoder=offer.encoder,
                 watcher=watcher,
             )
 
-        watcher = offer.way == "watcher"
+        options = Options(preferred=offer.way.preferred)
+        watcher = offer.way.registration == "watcher"
         if watcher:
             await keep_offered(serve, self._watcher.stirred, report)
         else:

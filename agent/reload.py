@@ -39,15 +39,24 @@ class Difference:
 
 def difference(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Difference:
     """What changes from one set of entries to another. Where an entry stands in its file is no difference."""
-    before = {spec.name: spec for spec in old}
-    names = [spec.name for spec in new]
-    known = [spec for spec in new if spec.name in before]
-    moved = tuple(spec.name for spec in known if spec.registration != before[spec.name].registration)
-    same = tuple(spec.name for spec in known if spec.meaning() == before[spec.name].meaning())
+    before, after = _by_name(old), _by_name(new)
+    known = [name for name in after if name in before]
+    moved = tuple(name for name in known if after[name][0].registration != before[name][0].registration)
+    same = tuple(
+        name for name in known if [each.meaning() for each in after[name]] == [each.meaning() for each in before[name]]
+    )
     return Difference(
         unchanged=same,
-        changed=tuple(spec.name for spec in known if spec.name not in same and spec.name not in moved),
+        changed=tuple(name for name in known if name not in same and name not in moved),
         moved=moved,
-        added=tuple(name for name in names if name not in before),
-        removed=tuple(spec.name for spec in old if spec.name not in names),
+        added=tuple(name for name in after if name not in before),
+        removed=tuple(name for name in before if name not in after),
     )
+
+
+def _by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
+    """The entries of each resource, what adds to it included; the one whose name it is comes first."""
+    named: dict[str, list[ResourceSpec]] = {}
+    for spec in specs:
+        named.setdefault(spec.name, []).append(spec)
+    return named

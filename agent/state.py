@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from agent.core.device import Device, Health, Member, Snapshot, list_order
+from agent.core.device import SUFFIX, Device, Health, Member, Snapshot, list_order
+from agent.core.resource import SHARE_MARK
 from agent.core.text import ID_LIMIT
 
 VERSION = 1
@@ -36,10 +37,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The lists as last told, and the ids that pods may hold."""
+    """The lists as last told, and the ids that pods may hold.
+
+    fanned: those lists whose name came out of words, with the name as its entry writes it.
+    """
 
     lists: Mapping[str, Snapshot] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
+    fanned: Mapping[str, str] = field(default_factory=dict)
 
 
 def load(directory: str) -> State:
@@ -138,7 +143,8 @@ class _Writer:
         """As the file has it, a line for each resource."""
         self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n"held": {json.dumps(sorted(state.held))}}}\n'
+        fanned, held = json.dumps(dict(sorted(state.fanned.items()))), json.dumps(sorted(state.held))
+        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n"fanned": {fanned},\n"held": {held}}}\n'
 
     def _list(self, name: str, snapshot: Snapshot) -> tuple[Snapshot, str]:
         before, text = self._lists.get(name, (None, ""))
@@ -164,6 +170,7 @@ def _remembered(device: Device) -> dict[str, object]:
         "shares": device.shares,
         "first_share": device.first_share,
         **({} if not device.grouping else _grouped(device)),
+        **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
     }
 
 
@@ -194,7 +201,9 @@ def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     for device, following in pairwise(devices):
         if device.form == following.form and following.first_share < (device.shares or 1):
             raise ValueError(f"{device.id} is in it twice")
-    return State(lists, frozenset(_typed(id, str) for id in _typed(content["held"], list)))  # noqa: A001
+    held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
+    fanned = _typed(content.get("fanned", {}), dict)
+    return State(lists, held, {name: _typed(written, str) for name, written in fanned.items() if name in lists})
 
 
 def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
@@ -208,6 +217,9 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
     numa = tuple(_typed(node, int) for node in _typed(entry["numa"], list))
     if any(node < 0 for node in numa):
         raise ValueError(f"{id} has NUMA nodes {numa}")
+    suffix = _typed(entry.get("suffix", SHARE_MARK), str)
+    if not SUFFIX.fullmatch(suffix):
+        raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
     return Device(
         id=id,
         place=_typed(entry["place"], str),
@@ -222,6 +234,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         lost=_members(entry.get("lost", [])),
         lead=_typed(entry.get("lead", ""), str),
         grouping=_typed(entry.get("grouping", ""), str),
+        suffix=suffix,
     )
 
 

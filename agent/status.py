@@ -39,6 +39,7 @@ class Status:
         self._counts: dict[str, tuple[Snapshot, int, int]] = {}
         self._ready = False
         self._complaints: dict[str, str] = {}
+        self._missing: dict[str, str] = {}
         self._kubelet_up: bool | None = None
         self._changed = asyncio.Event()
         self.told_ready = asyncio.Event()  # systemd has READY
@@ -79,6 +80,15 @@ class Status:
                 if (old := before.get(name, Snapshot(name))) is not after:
                     _say(list(transitions(old, after)))
         self._stir()
+
+    def expected(self, missing: Mapping[str, str]) -> None:
+        """Which resources have fewer devices than expected, with what there is; each is said once."""
+        for name, said in missing.items():
+            if self._missing.get(name) != said:
+                log.warning("%s: %s there", name, said)
+        for name in self._missing.keys() - missing.keys():
+            log.info("%s: as many devices there as expected", name)
+        self._missing = dict(missing)
 
     def ready(self) -> None:
         """Everything that should listen does."""

@@ -16,6 +16,7 @@ from dataclasses import replace
 from agent.core.assemble import Assembly, assemble
 from agent.core.device import Snapshot
 from agent.core.look import Listing, Look, look
+from agent.core.naming import Fanned, whose
 from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
 from agent.core.rounds import Rounds
@@ -38,7 +39,7 @@ class Tracker:
 
     Args:
         specs: the entries, in file order.
-        told: the lists of the last life.
+        told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
@@ -58,6 +59,7 @@ class Tracker:
         specs: Sequence[ResourceSpec],
         told: Mapping[str, Snapshot],
         *,
+        fanned: Mapping[str, str] | None = None,
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
@@ -66,7 +68,8 @@ class Tracker:
     ) -> None:
         self.look = Look()
         self.specs = tuple(specs)
-        self.assembly = Assembly(dict(told))
+        known = {name: Fanned(written) for name, written in (fanned or {}).items()}
+        self.assembly = Assembly(dict(told), written=whose(self.specs, known), fanned=known)
         self.directories: frozenset[str] = frozenset()
         self.events = 0
         self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
@@ -101,6 +104,12 @@ class Tracker:
             self.assembly,
             snapshots={name: list_ for name, list_ in self.assembly.snapshots.items() if name != resource},
         )
+
+    def entry_of(self, resource: str) -> ResourceSpec | None:
+        """The entry that a resource is of, as last told; not those that add to it."""
+        written = self.assembly.written.get(resource)
+        name = written or resource
+        return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
@@ -183,7 +192,13 @@ class Tracker:
         while True:
             told = self.assembly.snapshots
             self.assembly = assemble(
-                self.look, self.specs, self._held(), told, time.monotonic(), settled=self.assembly.settled
+                self.look,
+                self.specs,
+                self._held(),
+                told,
+                time.monotonic(),
+                fanned=self.assembly.fanned,
+                settled=self.assembly.settled,
             )
             changed = [
                 snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)

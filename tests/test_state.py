@@ -24,10 +24,12 @@ FULL = State(
             listed("y", place="p\udcff", shares=4),
             listed("y", shares=8, first_share=4),
             listed("z", members=MEMBERS[:1], lost=MEMBERS[1:], lead="p2", grouping="abc"),
+            listed("z", shares=2, suffix="::part-"),
         ),
         "example.com/empty": Snapshot("example.com/empty"),
     },
     frozenset({"x9", "y::7"}),
+    {"example.com/empty": "example.com/{model}"},
 )
 
 
@@ -50,13 +52,23 @@ def as_remembered(device):
 async def test_what_is_written_is_read_back(tmp_path, caplog):
     await write(tmp_path / "new", FULL)
     read = load(str(tmp_path / "new"))
-    assert read.held == FULL.held
+    assert (read.held, read.fanned) == (FULL.held, FULL.fanned)
     assert set(read.lists) == set(FULL.lists)
     for name, list_ in FULL.lists.items():
         assert read.lists[name] == Snapshot(name, tuple(map(as_remembered, list_.devices)))
     assert not caplog.records
     assert os.listdir(tmp_path / "new") == ["state.json"]
     assert os.stat(tmp_path / "new").st_mode & 0o777 == 0o700
+
+
+async def test_a_file_of_before_there_were_names_with_words_is_read(tmp_path, caplog):
+    await write(tmp_path, State(FULL.lists, FULL.held))
+    path = tmp_path / "state.json"
+    content = json.loads(path.read_text())
+    del content["fanned"]
+    path.write_text(json.dumps(content))
+    assert set(load(str(tmp_path)).lists) == set(FULL.lists)
+    assert not caplog.records
 
 
 async def test_the_newest_is_written_even_on_the_way_out(tmp_path):

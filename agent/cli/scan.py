@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     lines = overview(inventory, terminal, everything=arguments.all)
     last = summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
-    print("\n".join((*lines, *_oddities(inventory))))
+    missing = [f"missing: {name}: {said} here" for name, said in inventory.missing.items()]
+    print("\n".join((*lines, *_oddities(inventory), *missing)))
     print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
     return 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent.config import names
 from agent.config.cdi import compile_cdi
 from agent.config.clauses import compile_clause
 from agent.config.finding import Finding
@@ -12,6 +11,7 @@ from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
 from agent.config.mounts import compile_mounts
+from agent.config.named import compile_name
 from agent.config.options import compile_options
 from agent.config.own import OwnWords
 from agent.config.sayings import compile_annotations, compile_env
@@ -19,12 +19,14 @@ from agent.config.scope import Scope
 from agent.config.shares import compile_shares
 from agent.config.shelf import Sentence
 from agent.config.sources import compile_every, compile_source, is_single
-from agent.config.spot import Piece, Spot
+from agent.config.spot import Spot
 from agent.config.tree import Branch, Leaf
+from agent.config.whole import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.core.clause import Clause
 from agent.core.resource import ResourceSpec
 
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
+OF_THE_RESOURCE = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
 _SOURCE_HINT = 'write class = "…", or source = …'
 
 
@@ -34,6 +36,7 @@ def compile_entry(sentence: Sentence, spot: Spot, registration: str, findings: l
     If errors are added to the findings the spec is not to be served. `registration` is the agent's default.
     """
     spec = _compile(sentence, spot, registration, findings, entry=True)
+    _not_its_own(sentence.tree, spot, findings)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
         told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
         if sentence.keys_known and not told:
@@ -67,6 +70,8 @@ def _compile(
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
     every = compile_every(source_leaf, scope) if source_leaf else None
     scope.single = scope.source is not None and is_single(scope.source)
+    limit = compile_limit(tree)
+    scope.lone = limit.per_container == 1 and tree.branch("slots") is None
     constants = compile_options(tree, scope, spot, demanded=entry)
     own = OwnWords(tree, scope, constants)
     scope.own = own
@@ -76,35 +81,39 @@ def _compile(
     scope.judging = False
     scope.grouped = group is not None
     scope.single = scope.single or (group is not None and not group.by)
-    name = _name(tree.leaf("name"), scope)
-    ids = compile_ids(tree, scope, spot, demanded=scope.keys_known)
+    named = compile_name(tree, scope)
+    slots = compile_slots(tree, scope, words=named is not None and named.text is not None)
+    ids = () if slots and tree.leaf("id") is None else compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     give = tree.branch("give")
     nodes = compile_nodes(give, scope)
     mounts = compile_mounts(give, scope)
-    env = compile_env(give, scope, name)
+    env = compile_env(give, scope, named.name if named and named.text is None else None)
     annotations = compile_annotations(give, scope)
     cdi = compile_cdi(give, scope)
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
-    exclude = _exclude(tree.branch("exclude"), scope)
+    exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
     scope.judging = False
+    wait = _clauses("wait", tree, scope, "everything would wait for ever")
+    gate = _gate(tree, scope)
+    topology = compile_topology(tree, scope)
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     findings += [not_yet(part.spot, part.address, mark="key") for part in later]
-    if name is None or scope.source is None or not ids:
+    if named is None or scope.source is None or not (ids or slots):
         return None
     class_leaf = tree.leaf("class")
     return ResourceSpec(
-        name=name,
+        name=named.name,
         origin=spot.origin,
         class_name=str(class_leaf.value) if class_leaf else None,
         source=scope.source,
         match=clause,
         exclude=exclude,
         id=tuple(made.text for made in ids),
-        shares=shares,
+        shares=shares.number,
         nodes=nodes,
         env=env,
         registration=own_registration or registration,
@@ -115,36 +124,57 @@ def _compile(
         cdi=cdi,
         group=group,
         joins=own.joins(),
+        adds=named.adds,
+        name_text=named.text,
+        shares_by=shares.by,
+        suffix=shares.suffix,
+        slots=slots,
+        limit=limit,
+        wait=wait,
+        gate=gate,
+        topology=() if slots else topology,
+        expect=compile_expect(tree),
     )
 
 
-def _exclude(branch: Branch | None, scope: Scope) -> tuple[Clause, ...]:
-    """The exclusions. One without lines would exclude everything, and is reported."""
+def _clauses(
+    section: str, tree: Branch, scope: Scope, so: str, write: str = "take it out, or say when it holds"
+) -> tuple[Clause, ...]:
+    """The named clauses of a section. One without lines would hold of everything, and is reported."""
+    branch = tree.branch(section)
     clauses: list[Clause] = []
     for name, member in branch.branches() if branch else ():
         if not member.members and member.spot.data == {}:
-            message = f"exclude.{name} says nothing, so it would exclude everything"
-            scope.error(member.spot.error("type", message, "take it out, or say what it excludes", mark="key"))
-        clauses.append(compile_clause(f"exclude.{name}", member, scope))
+            message = f"{section}.{name} says nothing, so {so}"
+            scope.error(member.spot.error("type", message, write, mark="key"))
+        clauses.append(compile_clause(f"{section}.{name}", member, scope))
     return tuple(clause for clause in clauses if clause.lines)
 
 
-def _name(leaf: Leaf | None, scope: Scope) -> str | None:
-    """The resource's name, if the kubelet takes it."""
+def _gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
+    """The gates: clauses about the machine, which say nothing of a device."""
+    gates = _clauses("gate", tree, scope, "it would always be open")
+    branch = tree.branch("gate")
+    for name, member in branch.branches() if branch else ():
+        for address, node in member.members.items():
+            if address.startswith(("host.", "options.", "/")) or not isinstance(node, Leaf):
+                continue
+            message = f"gate.{name} is about the machine: host.…, options.…, or a path from the root"
+            scope.error(node.spot.error("unknown-word", message, f"for a device write wait.{name}", mark="key"))
+    return gates
+
+
+def _not_its_own(tree: Branch, entry: Spot, findings: list[Finding]) -> None:
+    """Report what an entry says that adds to another's resource, and that is for the other to say."""
+    leaf = tree.leaf("adds_to")
     if leaf is None:
-        return None
-    name = leaf.value
-    if not isinstance(name, str):
-        scope.error(leaf.spot.error("type", "a resource's name is text", 'write "example.com/…"'))
-        return None
-    if "{" in name:
-        scope.error(not_yet(leaf.spot, "a {word} in a name", mark=Piece(name.index("{"), len(name))))
-        return None
-    fault = names.judge(name)
-    if fault is not None:
-        scope.error(leaf.spot.error("resource-name", fault.message, fault.write, mark=Piece(fault.at, fault.length)))
-        return None
-    return name
+        return
+    for key in OF_THE_RESOURCE:
+        node = tree.leaf(key) or tree.branch(key)
+        within = node is not None and node.spot.document is entry.document
+        if node is not None and within and node.spot.path[: len(entry.path)] == entry.path:
+            message = f"{key} is of the whole resource, so the entry says it that has the name"
+            findings.append(node.spot.error("adds-to", message, f"write it where {leaf.value} is defined", mark="key"))
 
 
 def _about(tree: Branch, scope: Scope) -> None:

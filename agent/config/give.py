@@ -27,7 +27,7 @@ def compile_nodes(give: Branch | None, scope: Scope) -> tuple[NodeGive, ...]:
 
 def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Known]:
     """A node, and what is known of where it comes out."""
-    unknown = Known(Kind.PATH, varies=not scope.single)
+    unknown = Known(Kind.PATH, varies=not (scope.single or scope.lone))
     path_leaf = member.leaf("path")
     permissions = _permissions(member.leaf("permissions"), scope)
     optional = _switch(member.leaf("optional"), "optional", scope)

@@ -20,8 +20,9 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 
 _COMMON = _keys(
-    "about name uses source match exclude id replicas give registration accept part let join options group",
-    "adds_to expect wait slots limit moves_into_pod gate health topology prefer links prepare prestart probe",
+    "about name uses source match exclude id replicas give registration accept part let join options group"
+    " adds_to expect wait gate slots limit topology",
+    "moves_into_pod health prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
 _VARIABLE = _keys("value name join", "json key when")
@@ -44,9 +45,9 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         ),
         "join": ("a join", _keys("source dir class resource on match let optional")),
         "group": ("group", _keys("by claims parts")),
-        "replicas": ("replicas", _keys("count", "by map else suffix")),
-        "slots": ("slots", _keys("", "count id")),
-        "limit": ("limit", _keys("", "per_container distinct")),
+        "replicas": ("replicas", _keys("count by map else suffix")),
+        "slots": ("slots", _keys("count id")),
+        "limit": ("limit", _keys("per_container distinct")),
         "options": ("an option", _keys("about one_of some_of type default value")),
         "give": ("give", MappingProxyType({**_GIVEN, "devinfo": LATER, "also": LATER})),
         "give.nodes": ("a node", _keys("path to permissions optional", "when")),

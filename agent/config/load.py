@@ -11,7 +11,8 @@ from agent.config.compile import check_class, compile_entry
 from agent.config.document import Document
 from agent.config.files import Files, unreadable
 from agent.config.finding import Finding, Severity, sort
-from agent.config.language import key_finding
+from agent.config.language import hint, key_finding
+from agent.config.named import name_leaf
 from agent.config.settings import DIRECTORY, PathSettings, Settings
 from agent.config.shelf import Folder, Sentence, Shelf
 from agent.config.spot import Mark, Spot
@@ -96,8 +97,8 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     findings += _duplicates(entries)
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
-    resources = tuple(entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad)
-    configuration = Configuration(said, resources, found, tuple(files.names), files.digest)
+    resources = [entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad]
+    configuration = Configuration(said, _joined(resources), found, tuple(files.names), files.digest)
     return Study(configuration, shelf, tuple(entries), own_names)
 
 
@@ -151,21 +152,64 @@ def _check(sentence: Sentence, findings: list[Finding]) -> None:
 
 
 def _duplicates(entries: Sequence[Entry]) -> list[Finding]:
-    """A finding for each name that an earlier entry has."""
-    first: dict[object, Spot] = {}
+    """A finding for each name that an earlier entry has, and for each that an entry adds to and none before it has."""
+    first: dict[str, Spot] = {}
     findings: list[Finding] = []
     for entry in entries:
-        leaf = entry.sentence.tree.leaf("name")
+        leaf = name_leaf(entry.sentence.tree)
         if leaf is None or not isinstance(leaf.value, str):
             continue
         spot = _own(leaf, entry.spot)
-        if leaf.value not in first:
-            first[leaf.value] = spot
-            continue
-        message = f"{leaf.value} is defined at {first[leaf.value].origin}; a name has one definition"
         mark: Mark = "text" if spot is leaf.spot else "value"
-        findings.append(spot.error("duplicate-name", message, "rename it, or widen the first", mark=mark))
+        if leaf is entry.sentence.tree.leaf("adds_to"):
+            if leaf.value not in first:
+                message, write = _nothing_to_add_to(leaf.value, entries)
+                findings.append(spot.error("adds-to", message, write, mark=mark))
+        elif leaf.value not in first:
+            first[leaf.value] = spot
+        else:
+            message = f"{leaf.value} is defined at {first[leaf.value].origin}; a name has one definition"
+            write = f'to add to it: adds_to = "{leaf.value}"'
+            findings.append(spot.error("duplicate-name", message, write, mark=mark))
     return findings
+
+
+def _nothing_to_add_to(name: str, entries: Sequence[Entry]) -> tuple[str, str]:
+    """Why nothing can be added to a resource of that name here, and what to write."""
+    named: dict[str, Spot] = {}
+    for entry in entries:
+        leaf = entry.sentence.tree.leaf("name")
+        if leaf is not None and isinstance(leaf.value, str):
+            named.setdefault(leaf.value, entry.spot)
+    if name in named:
+        return f"{name} is defined only later, at {named[name].origin}", "put this entry behind it"
+    return f"no entry before this has the name {name}", hint(name, named)
+
+
+def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
+    """The entries, each that adds to a resource with what is said of that resource; those whose first one has an error
+    are left out with it.
+    """
+    first: dict[str, ResourceSpec] = {}
+    made: list[ResourceSpec] = []
+    for spec in resources:
+        if not spec.adds:
+            first.setdefault(spec.name, spec)
+            made.append(spec)
+        elif (owner := first.get(spec.name)) is not None:
+            topology = () if owner.slots else spec.topology
+            registration = owner.registration
+            made.append(
+                replace(
+                    spec,
+                    slots=owner.slots,
+                    limit=owner.limit,
+                    expect=None,
+                    topology=topology,
+                    registration=registration,
+                )
+            )
+    return tuple(made)
 
 
 def _own(leaf: Leaf, entry: Spot) -> Spot:

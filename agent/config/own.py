@@ -200,7 +200,7 @@ def _head(word: str) -> tuple[str, str]:
 
 
 def _captured(capture: Capture, scope: Scope) -> Made:
-    return Made(Known(capture.kind, varies=not scope.single), Captured(capture.word))
+    return Made(Known(capture.kind, varies=not (scope.single or scope.lone)), Captured(capture.word))
 
 
 def _of_source(source: Source | None, name: str) -> bool:

@@ -84,7 +84,7 @@ def _saying(key: str, member: Branch, place: _Place, scope: Scope, judged: _Judg
     own = {slot.word for slot in name.text.slots}
     one = "n" not in own if value.many else value.varies and own.isdisjoint({"n", "id"})
     if join_leaf is None and name.certain and value.certain and one:
-        message = "differs between devices: add join, or {n} in its name"
+        message = "differs between devices: add join, or {n} in its name, or limit.per_container = 1"
         if value.many:
             message = "a list, which needs something between its elements"
         scope.error(value_leaf.spot.error("differs-between-devices", message, 'add join = ","', mark="text"))

@@ -111,6 +111,7 @@ class Scope:
     grouped: several host devices may be one device. parts: names of these, which are words.
     judging: what is compiled is asked of each host device, before it is known which are together.
     library: what a join may be of. joining: the classes and entries of which joins lead here.
+    lone: a container has one device of it at most, so that nothing can differ between two of its own.
     """
 
     source: Source | None
@@ -128,6 +129,7 @@ class Scope:
     judging: bool = False
     library: Library | None = None
     joining: tuple[str, ...] = ()
+    lone: bool = False
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -182,15 +184,14 @@ class Scope:
             self.error(spot.error("glob", error.message, error.write, mark=mark))
             return None
         whole = word.startswith(("host.", "/"))
-        return Known(
-            found.kind, found.many, not whole and not self.single, found.table, each=self.grouped and not whole
-        )
+        alike = whole or self.single or self.lone
+        return Known(found.kind, found.many, not alike, found.table, each=self.grouped and not whole)
 
     def _each(self, known: Known | None) -> Known | None:
         """The same of an entry whose devices are several host devices."""
         if known is None or known is ANYTHING:
             return known
-        return replace(known, each=self.grouped and (known.varies or self.single))
+        return replace(known, each=self.grouped and (known.varies or self.single or self.lone))
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
@@ -228,7 +229,7 @@ class Scope:
     def _giving(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         if word in GIVING:
             kind, constant = GIVING[word]
-            return Known(kind, varies=not constant and not self.single)
+            return Known(kind, varies=not (constant or self.single or self.lone))
         name = word.removeprefix("given.")
         if name in self.given:
             return self.given[name]

@@ -111,7 +111,7 @@ def _holds(name: str, said: Branch, branch: Branch, scope: Scope) -> Made | None
     clause = compile_clause(f"let.{name}.holds", said, scope)
     if len(scope.findings) > before and len(clause.lines) < len(said.members):
         return None
-    return Made(Known(Kind.BOOL, varies=not scope.single), Holds(clause))
+    return Made(Known(Kind.BOOL, varies=not (scope.single or scope.lone)), Holds(clause))
 
 
 def _kfd_address(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:

@@ -14,33 +14,38 @@ from agent.core.text import Fact, has_control
 from agent.core.value import Absent, natural
 
 
-def allocate(spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], offered: int) -> Grant:
+def allocate(
+    spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], offered: int, *, resource: str = ""
+) -> Grant:
     """The grant for one container.
 
     Args:
-        spec: the resource.
+        spec: the resource's entry.
         ids: the ids asked for; their order makes no difference.
         chosen: their host devices, each once, in list order of the resource: the order of everything given.
         offered: how many ids the resource lists.
+        resource: its name, where the entry's has words.
 
     Raises:
         Refused: a required node is missing or not what was listed, or two devices want one path or variable.
     """
-    draft = _Draft(spec.name)
+    resource = resource or spec.name
+    draft = _Draft(resource)
     counted: dict[str, int] = {}
     for n, device in enumerate(chosen):
-        words = GivingWords(spec.name, device, n, counted, asked=len(ids), offered=offered)
-        for node in spec.nodes:
+        entry = device.spec or spec
+        words = GivingWords(resource, device, n, counted, asked=len(ids), offered=offered)
+        for node in entry.nodes:
             draft.add_nodes(node, device, words)
         if not device.same:
             raise draft.missing(device.device, "other hardware is in its place now")
-        for mount in spec.mounts:
+        for mount in entry.mounts:
             draft.add_mounts(mount, device, words)
-        for item in spec.cdi:
+        for item in entry.cdi:
             draft.add_cdi(item, device, words)
-        for variable in spec.env:
+        for variable in entry.env:
             draft.add_variable(variable, device.device, words)
-        for annotation in spec.annotations:
+        for annotation in entry.annotations:
             draft.add_annotation(annotation, device.device, words)
         counted = words.count_on(counted)
     return draft.grant(ids)

@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.core.candidate import Candidate
 from agent.core.device import Device, Snapshot, list_bytes, unhealthy
 from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
 from agent.core.exclusive import exclusive
 from agent.core.join import Unlisted, join
 from agent.core.look import Look
-from agent.core.resource import SHARE_MARK, ResourceSpec
+from agent.core.naming import EMPTY_SECONDS, Fanned, Names, share_out
+from agent.core.resource import ResourceSpec
 from agent.core.settled import Settled, settle
+from agent.core.slots import slotted
+from agent.core.value import natural
 
 LIST_LIMIT = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL = "the kubelet's list is full (4 MiB)"
-_NONE: Mapping[str, Candidate] = {}
 _SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
 
 
@@ -30,7 +31,10 @@ class Assembly:
     """The lists of all resources, retired ones included, and what is not in them.
 
     moving: whether something waits only for another list to be delivered; assemble again when that is done.
-    next_at: monotonic seconds at which an absent device is to be forgotten; None if none is.
+    next_at: monotonic seconds at which an absent device, or an empty name, is to be forgotten; None if none is.
+    written: whose each resource is, by its name as the entry writes it; one that is not in it is nobody's, and is to
+        end when its list is empty.
+    fanned: those whose name came out of words.
     settled: what is known of lists that need not be gone through again.
     """
 
@@ -38,7 +42,15 @@ class Assembly:
     unlisted: tuple[Unlisted, ...] = ()
     moving: bool = False
     next_at: float | None = None
+    written: Mapping[str, str] = field(default_factory=dict)
+    fanned: Mapping[str, Fanned] = field(default_factory=dict)
     settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ending(self) -> frozenset[str]:
+        """The resources that nothing is left of."""
+        lists = self.snapshots.items()
+        return frozenset(name for name, list_ in lists if name not in self.written and not list_.devices)
 
 
 def assemble(
@@ -48,6 +60,7 @@ def assemble(
     previous: Mapping[str, Snapshot],
     now: float,
     *,
+    fanned: Mapping[str, Fanned] | None = None,
     settled: Mapping[str, Settled] | None = None,
 ) -> Assembly:
     """The lists to be told now.
@@ -60,39 +73,71 @@ def assemble(
         held: ids (as the kubelet sees them) that a pod may hold.
         previous: the lists as last told; at start, those of the state file.
         now: monotonic seconds, for how long something is gone.
+        fanned: that of the last assembly; at start, of the state file.
         settled: that of the last assembly.
     """
-    settled = settled or {}
     present = Present(look, Held(held), now)
-    candidates = look.candidates()
-    drafts: dict[str, Draft] = {}
-    for spec in specs:
-        old = previous.get(spec.name) or Snapshot(spec.name)
-        known, offers = settled.get(spec.name), candidates.get(spec.name, _NONE)
-        if known is not None and known.spec is spec and known.snapshot is old:
-            drafts[spec.name] = known.draft(offers, present)
-        else:
-            drafts[spec.name] = draft(spec, old.devices, {**offers}, present)
+    names = share_out(look.candidates(), specs, previous, fanned or {}, now)
+    drafts = _drafts(names, specs, previous, present, settled or {})
     for name, old in previous.items():
         if name not in drafts:
             drafts[name] = retired(name, old.devices, present.held)
-    unlisted, moving = join(specs, drafts, present)
+    unlisted, moving = join(drafts, present)
     exclusive(drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
+    unlisted += sorted(
+        (
+            Unlisted(candidate.resource, candidate.device.place, candidate.device.key, why)
+            for candidate, why in names.left_out
+        ),
+        key=lambda one: (one.resource, natural(one.place), one.key),
+    )
     partly = {left_out.resource for left_out in unlisted}
     again = {
-        spec.name: known
-        for spec in specs
-        if spec.name not in partly
-        and (known := settle(spec, candidates.get(spec.name, _NONE), drafts[spec.name], snapshots[spec.name]))
+        name: known
+        for name in names.written
+        if name not in partly and (known := settle(names.candidates[name], drafts[name], snapshots[name]))
     }
-    deadlines = (
+    kept = {
+        name: Fanned(one.written) if snapshots[name].devices else one.empty(now) for name, one in names.fanned.items()
+    }
+    return Assembly(snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written, kept, again)
+
+
+def _drafts(
+    names: Names,
+    specs: Sequence[ResourceSpec],
+    previous: Mapping[str, Snapshot],
+    present: Present,
+    settled: Mapping[str, Settled],
+) -> dict[str, Draft]:
+    """The drafts of all resources that an entry has, in file order."""
+    drafts: dict[str, Draft] = {}
+    slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.adds}
+    for name, written in names.written.items():
+        old = previous.get(name) or Snapshot(name)
+        known, offers = settled.get(name), names.candidates[name]
+        shared = slots.get(written or name)
+        if shared is not None:
+            drafts[name] = slotted(name, shared, old.devices, offers, present)
+            names.left_out += [(candidate, candidate.waits) for candidate in offers.values() if candidate.waits]
+        elif known is not None and known.snapshot is old and known.written == written:
+            drafts[name] = known.draft(offers, present)
+        else:
+            drafts[name] = draft(name, old.devices, {**offers}, present, written=written)
+    return drafts
+
+
+def _next(drafts: Mapping[str, Draft], fanned: Mapping[str, Fanned], present: Present) -> float | None:
+    """When something is to be forgotten."""
+    gone = (
         device.gone_since + FORGET_SECONDS
         for made in drafts.values()
         for device in made.gone.values()
         if device.gone_since is not None and not present.held.holds(device)
     )
-    return Assembly(snapshots, tuple(unlisted), moving, min(deadlines, default=None), again)
+    empty = (one.empty_since + EMPTY_SECONDS for one in fanned.values() if one.empty_since is not None)
+    return min((*gone, *empty), default=None)
 
 
 def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unlisted]) -> Snapshot:
@@ -138,5 +183,5 @@ def _within_limit(devices: list[Device], resource: str, held: Held, unlisted: li
 
 
 def _bytes(device: Device) -> int:
-    suffix = 0 if device.shares is None else len(f"{SHARE_MARK}{device.shares}")
+    suffix = 0 if device.shares is None else len(f"{device.suffix}{device.shares}")
     return len(device) * list_bytes(len(device.id) + suffix, len(device.numa))

@@ -9,12 +9,17 @@ from agent.core.cdi import is_name
 from agent.core.device import Device, HostDevice, Member, Node
 from agent.core.gather import Group
 from agent.core.group import Grouping
+from agent.core.logic import Knowledge
+from agent.core.name import resource_name
 from agent.core.own import Join
 from agent.core.pattern import Pattern, literal, parse
-from agent.core.resource import CdiGive, MountGive, NodeGive, ResourceSpec
+from agent.core.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.standing import Standing
 from agent.core.text import Fact, Text, clean_id
-from agent.core.value import Absent
+from agent.core.value import Absent, text_of
+from agent.core.waiting import not_yet
+
+UNKNOWN = 0  # a number of shares that cannot be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,10 @@ class Candidate:
     possible: what the other alternatives might say if their words were there. While one is still to come, those after
         it are among them: that one goes before.
     waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
+    entry: which of the entries takes it.
+    written: the name as that writes it, if it has words; then `resource` is what comes out, or the same where nothing
+        does.
+    shares, suffix: how it is divided; None if it is whole, `UNKNOWN` while that cannot be said.
     grouping: how that puts host devices together; None if it does not, and what follows is empty.
     group, members: the host devices.
     partners: the devices that its joins mean, by the key of the host device that has one.
@@ -53,12 +62,21 @@ class Candidate:
     fault: str
     possible: tuple[Pattern, ...] = ()
     waits: str = ""
+    entry: int = 0
     grouping: Grouping | None = None
     group: Group | None = None
     members: tuple[Member, ...] = ()
     partners: Mapping[tuple[str, Join], HostDevice] = field(default_factory=dict)
     leads: Mapping[str, Lead] = field(default_factory=dict)
     orphan: tuple[Pattern, ...] = ()
+    written: str = ""
+    shares: int | None = None
+    suffix: str = SHARE_MARK
+
+    @property
+    def mark(self) -> str:
+        """As of the device that it becomes."""
+        return "" if self.shares is None else self.suffix
 
     @property
     def trouble(self) -> str:
@@ -102,8 +120,13 @@ class Candidate:
         return any(pattern.matches(device.id) for pattern in possible)
 
 
-def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, standing: Standing) -> Candidate:
-    """What the entry makes of a host device of whose facts `fact` tells."""
+def candidate(
+    spec: ResourceSpec, device: HostDevice, fact: Knowledge, standing: Standing, *, entry: int = 0, gate: str = ""
+) -> Candidate:
+    """What the entry makes of a host device of whose facts `fact` tells.
+
+    entry: its number. gate: why it is not to offer anything now.
+    """
     ids: dict[str, None] = {}
     unnamed = ""
     possible: list[Pattern] = []
@@ -116,19 +139,50 @@ def candidate(spec: ResourceSpec, device: HostDevice, fact: Fact, standing: Stan
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
         pending = pending or (isinstance(written, Absent) and written.pending)
         possible.append(could_be(text, fact))
-    numa = fact("numa")
+    name = spec.name if spec.name_text is None else resource_name(spec.name_text, fact)
+    shares = _shares(spec, fact)
+    waits = gate or not_yet(spec, fact)
+    if isinstance(name, Absent):
+        waits = waits or f"it has no name: {name.reason}"
+    if isinstance(shares, Absent):
+        waits = waits or f"replicas: {shares.reason}"
     nodes, fault = _nodes(spec.nodes, fact, standing)
     faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
     return Candidate(
-        resource=spec.name,
+        resource=spec.name if waits or isinstance(name, Absent) else name,
         device=device,
         ids=tuple(ids),
         unnamed=unnamed,
-        numa=(numa,) if isinstance(numa, int) and numa >= 0 else (),
+        numa=_topology(spec, fact),
         nodes=nodes,
         fault=next(filter(None, faults), ""),
         possible=tuple(possible),
+        waits=waits,
+        entry=entry,
+        written="" if spec.name_text is None else spec.name,
+        shares=UNKNOWN if isinstance(shares, Absent) else shares,
+        suffix=spec.suffix,
     )
+
+
+def _shares(spec: ResourceSpec, fact: Fact) -> int | Absent | None:
+    """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
+    by = spec.shares_by
+    if by is None:
+        return spec.shares
+    value = fact(by.word)
+    if isinstance(value, Absent):
+        return Absent(f"{by.word}: {value.reason}")
+    said = text_of(value) if not isinstance(value, tuple) else ""
+    count = by.count(said)
+    return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
+
+
+def _topology(spec: ResourceSpec, fact: Fact) -> tuple[int, ...]:
+    if not isinstance(spec.topology, str):
+        return spec.topology
+    numa = fact(spec.topology)
+    return (numa,) if isinstance(numa, int) and numa >= 0 else ()
 
 
 def could_be(text: Text, fact: Fact) -> Pattern:

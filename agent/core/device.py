@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from agent.core.piece import Taken
-from agent.core.resource import SHARE_MARK
+from agent.core.resource import SHARE_DIGITS, SHARE_MARK
 from agent.core.value import natural
 
-_SHARE_DIGITS = 6  # SHARE_SUFFIX leaves room for no more
+Form: TypeAlias = tuple[str, str]
 
-
-Form: TypeAlias = tuple[str, bool]
+SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
 
 
 class Health(Enum):
@@ -108,6 +108,12 @@ class Device:
     lost: tuple[Member, ...] = ()
     lead: str = ""
     grouping: str = ""
+    suffix: str = SHARE_MARK
+
+    @property
+    def mark(self) -> str:
+        """What stands between its id and the number of a share; nothing if it is whole."""
+        return "" if self.shares is None else self.suffix
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -125,7 +131,7 @@ class Device:
     @property
     def form(self) -> Form:
         """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
-        return self.id, self.shares is None
+        return self.id, self.mark
 
     def ids(self) -> Iterator[str]:
         """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
@@ -133,7 +139,7 @@ class Device:
             yield self.id
         else:
             for share in range(self.first_share, self.shares):
-                yield f"{self.id}{SHARE_MARK}{share}"
+                yield f"{self.id}{self.suffix}{share}"
 
     def __len__(self) -> int:
         """How many ids that is."""
@@ -154,12 +160,13 @@ class Snapshot:
         if not self._index:
             for device in self.devices:
                 self._index.setdefault(device.id, []).append(device)
-        base, share = split_share(id)
-        for device in self._index.get(id, ()):
+        (base, mark), share = split_share(id)
+        for device in self._index.get(base, ()):
+            if device.mark != mark:
+                continue
             if device.shares is None:
                 return device, None
-        for device in self._index.get(base, ()) if share is not None else ():
-            if device.shares is not None and share is not None and device.first_share <= share < device.shares:
+            if share is not None and device.first_share <= share < device.shares:
                 return device, share
         return None
 
@@ -175,17 +182,19 @@ class Snapshot:
         return sum(len(device) for device in self.devices if device.health is health)
 
 
-def split_share(id: str) -> tuple[str, int | None]:  # noqa: A002  the API's own word
-    """An id of the kubelet's as base and share number; None for an id that has no share."""
-    base, mark, share = id.rpartition(SHARE_MARK)
-    if mark and len(share) <= _SHARE_DIGITS and share.isascii() and share.isdecimal() and share == str(int(share)):
-        return base, int(share)
-    return id, None
+def split_share(id: str) -> tuple[Form, int | None]:  # noqa: A002  the API's own word
+    """An id of the kubelet's as the form of its device and the number of the share; None for an id that has none."""
+    base, mark, rest = id.rpartition(SHARE_MARK)
+    word = rest.rstrip("0123456789")
+    number = rest[len(word) :]
+    if mark and (not word or word[0].isalpha()) and 0 < len(number) <= SHARE_DIGITS and number == str(int(number)):
+        return (base, mark + word), int(number)
+    return (id, ""), None
 
 
-def list_order(device: Device) -> tuple[str, bool, int]:
+def list_order(device: Device) -> tuple[str, str, int]:
     """The sort key of a list: natural order of id, a whole device before shares of the same id."""
-    return natural(device.id), device.shares is not None, device.first_share
+    return natural(device.id), device.mark, device.first_share
 
 
 def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:

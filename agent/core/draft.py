@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from agent.core.candidate import Candidate
-from agent.core.device import Device, Health, Member, list_order, split_share, unhealthy
+from agent.core.candidate import UNKNOWN, Candidate
+from agent.core.device import Device, Form, Health, Member, list_order, split_share, unhealthy
 from agent.core.look import Look
 from agent.core.lost import lost, said
-from agent.core.resource import ResourceSpec
 
 FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays listed
 
 RETIRED = "taken out by configuration"
 ABSENT = "absent"
+SLOT_KEY = "slot:"  # how the keys of slots begin, which are no host devices
 
 
 class Held:
@@ -29,21 +29,21 @@ class Held:
 
     def __init__(self, ids: frozenset[str]) -> None:
         self._ids = ids
-        self._shares: dict[str, list[int]] = {}
+        self._shares: dict[Form, list[int]] = {}
         for id in ids:  # noqa: A001  the API's own word
-            base, share = split_share(id)
+            form, share = split_share(id)
             if share is not None:
-                self._shares.setdefault(base, []).append(share)
+                self._shares.setdefault(form, []).append(share)
 
     def holds(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
-        return device.id in (self._ids if device.shares is None else self._shares)
+        return device.id in self._ids if device.shares is None else device.form in self._shares
 
     def part(self, device: Device) -> Device | None:
         """The device with its shares up to the highest that is held; none if none of them is."""
         if device.shares is None:
             return device if device.id in self._ids else None
-        shares = (share for share in self._shares.get(device.id, ()) if device.first_share <= share < device.shares)
+        shares = (share for share in self._shares.get(device.form, ()) if device.first_share <= share < device.shares)
         highest = max(shares, default=None)
         if highest is None:
             return None
@@ -88,26 +88,28 @@ class Present:
 class Draft:
     """The list of one resource while it is made.
 
+    written: the name as its entry writes it, if that has words.
     settled: in list order, as the old list was.
     added: settled ones too, in no order.
-    gone: by id.
+    gone: by form.
     leaving: devices, or the upper shares of some; what is offered again is taken off at the end.
     freed: devices of the old list that this one does not have.
     newcomers: by key. known: the id that one had in its place before; key to id.
-    doubtful: the gone devices that a newcomer may be; key to ids.
+    doubtful: the gone devices that a newcomer may be; key to forms.
     unchanged: it began as the old list, and is that still unless something is freed.
     unsettled: something in it depends on more than its candidate.
     """
 
     resource: str
+    written: str = ""
     settled: list[Device] = field(default_factory=list)
     added: list[Device] = field(default_factory=list)
-    gone: dict[str, Device] = field(default_factory=dict)
+    gone: dict[Form, Device] = field(default_factory=dict)
     leaving: list[Device] = field(default_factory=list)
     freed: list[Device] = field(default_factory=list)
     newcomers: dict[str, Candidate] = field(default_factory=dict)
     known: dict[str, str] = field(default_factory=dict)
-    doubtful: dict[str, list[str]] = field(default_factory=dict)
+    doubtful: dict[str, list[Form]] = field(default_factory=dict)
     unchanged: bool = False
     unsettled: bool = False
 
@@ -142,40 +144,42 @@ class Draft:
 
 
 def draft(
-    spec: ResourceSpec,
+    resource: str,
     devices: Iterable[Device],
     candidates: dict[str, Candidate],
     present: Present,
     settled: Sequence[Device] = (),
+    *,
+    written: str = "",
 ) -> Draft:
     """The draft of one resource, without its newcomers.
 
     Args:
-        spec: its entry.
+        resource: its name.
         devices: its list as last told, in order, but for those of `settled`.
         candidates: by key; they are used up.
         present: where the old devices are looked for.
         settled: devices that are known to be in their place, in list order; their candidates are not among the others.
+        written: the name as its entry writes it, if that has words.
     """
-    made = Draft(spec.name, [*settled], newcomers=candidates)
+    made = Draft(resource, written, [*settled], newcomers=candidates)
     there = made.added if settled else made.settled
     others: list[Device] = []
-    whole = spec.shares is None
     for device in devices:
         candidate = candidates.get(device.key)
         if (
             candidate is not None
             and candidate.is_known(device)
             and device.stamp == candidate.device.stamp
-            and (device.shares is None) == whole
+            and device.mark == candidate.mark
             and not device.first_share
         ):
             del candidates[device.key]
-            there.append(still(made, device, candidate, spec, present))
+            there.append(still(made, device, candidate, present))
         else:
             others.append(device)
     if others:
-        _judge(made, others, spec, present)
+        _judge(made, others, present)
     return made
 
 
@@ -203,7 +207,7 @@ def offered(
     lead: str = "",
     missing: tuple[Member, ...] = (),
 ) -> Device:
-    """The device that a candidate makes under an id, which the member at the place `lead` gave."""
+    """The device that a candidate makes under an id, which the member at the place `lead` gave, in so many shares."""
     reason = said(missing) or candidate.trouble
     return Device(
         id=id,
@@ -219,11 +223,13 @@ def offered(
         lost=missing,
         lead="" if lead == candidate.device.place else lead,
         grouping=candidate.digest,
+        suffix=candidate.suffix,
     )
 
 
-def still(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec, present: Present) -> Device:
-    """The device as it is now, under the id it had; the same object if nothing changed."""
+def still(made: Draft, device: Device, candidate: Candidate, present: Present) -> Device:
+    """The device as it is now, under the id it had; the same object if nothing changed. Shares too many leave."""
+    shares = candidate.shares if candidate.shares != UNKNOWN else device.shares
     grouped = bool(device.members or candidate.members)
     missing = lost(device, candidate, present.look, held=present.held.holds(device)) if grouped else ()
     made.unsettled |= bool(missing)
@@ -232,7 +238,7 @@ def still(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec,
         device.reason == (said(missing) or candidate.trouble)
         and device.nodes == candidate.nodes
         and device.numa == candidate.numa
-        and device.shares == spec.shares
+        and device.shares == shares
         and device.stamp == candidate.device.stamp
         and device.key == candidate.device.key
         and device.place == candidate.device.place
@@ -242,13 +248,23 @@ def still(made: Draft, device: Device, candidate: Candidate, spec: ResourceSpec,
         and device.gone_since is None
     ):
         return device
-    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
-        made.leave(replace(device, first_share=spec.shares), RETIRED, present.held)
+    if device.shares is not None and shares is not None and device.shares > shares:
+        made.leave(replace(device, first_share=shares), _fewer(shares), present.held)
     lead = device.lead or device.place if candidate.members else ""
-    return replace(offered(candidate, device.id, spec.shares, lead, missing), grouping=digest)
+    return replace(offered(candidate, device.id, shares, lead, missing), grouping=digest)
 
 
-def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Present) -> None:
+def absent(made: Draft, device: Device, reason: str, present: Present) -> bool:
+    """Keep a device that the host does not show, unless it may be forgotten."""
+    if present.forgets(device):
+        made.freed.append(device)
+        return False
+    since = present.now if device.gone_since is None else device.gone_since
+    made.gone[device.form] = unhealthy(device, reason, gone_since=since)
+    return True
+
+
+def _judge(made: Draft, devices: list[Device], present: Present) -> None:
     """What becomes of devices that are not simply where they were under the same key."""
     places: dict[str, dict[str, Candidate]] = {}
     for key in sorted(made.newcomers):
@@ -262,8 +278,8 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
         here = [one for place in device.places for key, one in places.get(place, {}).items() if key not in taken]
         same = next((one for one in here if one.is_known(device)), None)
         doubt = next((one for one in here if one.may_be(device)), None)
-        if device.first_share or (device.shares is None) != (spec.shares is None):
-            made.leave(device, RETIRED, present.held)
+        if device.first_share or (same is not None and same.mark != device.mark):
+            made.leave(device, _why_less(device, present.look), present.held)
             if same is not None and not present.held.holds(device):
                 taken.add(same.device.key)
                 made.known[same.device.key] = device.id
@@ -271,44 +287,44 @@ def _judge(made: Draft, devices: list[Device], spec: ResourceSpec, present: Pres
             taken.add(same.device.key)
             if present.has_some(device):
                 del made.newcomers[same.device.key]
-                made.added.append(still(made, device, same, spec, present))
-            elif _absent(made, device, ABSENT, spec, present):
+                made.added.append(still(made, device, same, present))
+            elif absent(made, device, ABSENT, present):
                 made.known[same.device.key] = device.id
         elif doubt is not None:
-            if _absent(made, device, f"it has no id now: {doubt.unnamed}", spec, present):
-                made.doubtful.setdefault(doubt.device.key, []).append(device.id)
-        elif present.has(device):
-            made.leave(device, _why_not(device, spec, present.look), present.held)
+            if absent(made, device, f"it has no id now: {doubt.unnamed}", present):
+                made.doubtful.setdefault(doubt.device.key, []).append(device.form)
+        elif present.has(device) or device.key.startswith(SLOT_KEY):
+            made.leave(device, _why_not(device, made, present.look), present.held)
         else:
             other = not filled.isdisjoint(device.places)
-            _absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, spec, present)
+            absent(made, device, f"{ABSENT}: other hardware is in its place" if other else ABSENT, present)
 
 
-def _absent(made: Draft, device: Device, reason: str, spec: ResourceSpec, present: Present) -> bool:
-    """Keep a device that the host does not show, unless it may be forgotten."""
-    if present.forgets(device):
-        made.freed.append(device)
-        return False
-    since = present.now if device.gone_since is None else device.gone_since
-    if device.shares is not None and spec.shares is not None and device.shares > spec.shares:
-        made.leave(replace(device, first_share=spec.shares), RETIRED, present.held)
-        device = replace(device, shares=spec.shares)
-    made.gone[device.id] = unhealthy(device, reason, gone_since=since)
-    return True
-
-
-def _why_not(device: Device, spec: ResourceSpec, look: Look) -> str:
-    """Why a device that is there is not offered any more."""
+def _why_less(device: Device, look: Look) -> str:
+    """Why a device is not offered as it was divided."""
     found = look.candidate(device.key)
-    if found is not None and found.resource != spec.name:
+    fewer = found is not None and found.mark == device.mark and device.id in found.ids and found.shares
+    return _fewer(fewer) if fewer else RETIRED
+
+
+def _fewer(shares: int) -> str:
+    return f"no longer offered: its device has {shares} share{'s' * (shares != 1)} now"
+
+
+def _why_not(device: Device, made: Draft, look: Look) -> str:
+    """Why a device that is there is not offered any more."""
+    if device.key.startswith(SLOT_KEY):
+        return RETIRED
+    found = look.candidate(device.key)
+    if found is None:
+        here = {made.resource, made.written}
+        refusal = next((one for one in look.sightings[device.key].refusals if one.resource in here), None)
+        if refusal is None:
+            return "no longer offered: no entry looks for it"
+        return f"no longer offered: {refusal.address} = {refusal.written}, here {refusal.here}"
+    if found.resource not in {made.resource, made.written}:
         return f"no longer offered: it is {found.resource} now"
-    if found is not None:
-        return f"no longer offered: its id is {next(iter(found.ids), 'unknown')} now"
-    refusals = look.sightings[device.key].refusals
-    refusal = next((refusal for refusal in refusals if refusal.resource == spec.name), None)
-    if refusal is None:
-        return f"no longer offered: its source is not {spec.source}"
-    return f"no longer offered: {refusal.address} = {refusal.written}, here {refusal.here}"
+    return "no longer offered: " + (found.waits or f"its id is {next(iter(found.ids), 'unknown')} now")
 
 
 def _above(device: Device, share: int) -> Device | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from agent.core.device import Device, Fit, Node
 from agent.core.printable import escape
+from agent.core.resource import ResourceSpec
 from agent.core.value import Absent, Value
 
 REFUSAL_LIMIT = 200  # characters
@@ -24,6 +25,7 @@ class Cause(Enum):
     CDI_MISSING = "cdi_missing"
     CONFLICT = "conflict"
     DEADLINE = "deadline"
+    LIMIT = "limit"
 
 
 MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
@@ -95,6 +97,7 @@ class Chosen:
     cdi: the spec that has each CDI device it names.
     same: whether it is the very thing that was listed, and not another in its place.
     each: its host devices, if several are one device.
+    spec: the entry that gives it; the resource's own if none is said.
     """
 
     device: Device
@@ -105,3 +108,4 @@ class Chosen:
     mounts: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
     cdi: Mapping[str, str | Absent] = field(default_factory=dict)
     each: tuple[Each, ...] = ()
+    spec: ResourceSpec | None = None

@@ -8,14 +8,13 @@ alternative, so that no order of discovery shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.core.candidate import Candidate
 from agent.core.device import Form
 from agent.core.draft import Draft, Present, offered, still
 from agent.core.exclusive import holders
-from agent.core.resource import ResourceSpec
 from agent.core.value import natural
 
 
@@ -37,31 +36,31 @@ class _Waits:
     moving: bool = False
 
 
-def join(specs: Sequence[ResourceSpec], drafts: Mapping[str, Draft], present: Present) -> tuple[list[Unlisted], bool]:
-    """Put newcomers into the drafts; those that are left out, and whether one of them only waits for another list."""
+def join(drafts: Mapping[str, Draft], present: Present) -> tuple[list[Unlisted], bool]:
+    """Put newcomers into the drafts, which are in file order; those that are left out, and whether one of them only
+    waits for another list.
+    """
     unlisted: list[Unlisted] = []
     moving = False
     if not any(draft.newcomers for draft in drafts.values()):
         return unlisted, moving
     owners = _Owners(drafts, present)
-    for spec in specs:
-        draft = drafts[spec.name]
+    for name, draft in drafts.items():
         wanted = Counter(id for candidate in draft.newcomers.values() for id in candidate.ids)  # noqa: A001
         for candidate in sorted(draft.newcomers.values(), key=lambda newcomer: _order(newcomer, draft)):
-            choice = owners.choose(candidate, spec, wanted)
+            choice = owners.choose(candidate, name, wanted)
             if isinstance(choice, _Waits):
                 host = candidate.device
-                unlisted.append(Unlisted(spec.name, host.place, host.key, choice.reason))
+                unlisted.append(Unlisted(candidate.resource, host.place, host.key, choice.reason))
+                draft.unsettled = True
                 moving |= choice.moving
                 continue
-            back = draft.gone.pop(choice, None)
+            back = draft.gone.pop((choice, candidate.mark), None)
             device = (
-                offered(candidate, choice, spec.shares)
-                if back is None
-                else still(draft, back, candidate, spec, present)
+                offered(candidate, choice, candidate.shares) if back is None else still(draft, back, candidate, present)
             )
             draft.added.append(device)
-            owners.listed[device.form] = spec.name
+            owners.listed[device.form] = name
     return unlisted, moving
 
 
@@ -85,49 +84,50 @@ class _Owners:
             self.leaving.update((device.form, name) for device in draft.freed if device.id in ids)
             self._vacated.update((key, name) for device in draft.freed if present.has(device) for key in device.keys)
 
-    def choose(self, candidate: Candidate, spec: ResourceSpec, wanted: Counter[str]) -> str | _Waits:
+    def choose(self, candidate: Candidate, resource: str, wanted: Counter[str]) -> str | _Waits:
         """An id for a newcomer, or why it has to wait. `wanted`: how many newcomers of the resource want each id."""
-        draft = self._drafts[spec.name]
+        draft = self._drafts[resource]
         key = candidate.device.key
         known = draft.known.get(key)
-        if candidate.waits and (known is None or known not in draft.gone):
+        if candidate.waits and (known is None or (known, candidate.mark) not in draft.gone):
             return _Waits(candidate.waits)
         for one in candidate.keys:
             if one in self._occupied:
                 return _Waits(f"a pod holds {'it' if one == key else one} as {self._occupied[one]}")
-            if (owner := self._vacated.get(one, spec.name)) != spec.name:
+            if (owner := self._vacated.get(one, resource)) != resource:
                 return _Waits(f"it leaves {owner} first", moving=True)
-        if doubts := [id for id in draft.doubtful.get(key, ()) if id in draft.gone]:  # noqa: A001  the API's own word
-            return _Waits(f"it may be {doubts[0]}: {candidate.unnamed}")
+        if doubts := [form for form in draft.doubtful.get(key, ()) if form in draft.gone]:
+            return _Waits(f"it may be {doubts[0][0]}: {candidate.unnamed}")
         if not candidate.ids:
             return _Waits(f"it has no id: {candidate.unnamed}")
         contested: list[str] = []
         for id in candidate.ids if known is None else (known, *candidate.ids):  # noqa: A001  the API's own word
-            waits = self._not_free(id, spec)
+            form = (id, candidate.mark)
+            waits = self._not_free(form, resource)
             if waits is not None:
                 return waits
-            if (id, spec.shares is None) in self.listed and id not in draft.gone:
+            if form in self.listed and form not in draft.gone:
                 continue
             if id == known or wanted[id] == 1:
                 return id
             contested.append(id)
-        return contested[0] if contested else _Waits(f"id {candidate.ids[0]} is in use by {spec.name}")
+        return contested[0] if contested else _Waits(f"id {candidate.ids[0]} is in use by {resource}")
 
-    def _not_free(self, id: str, spec: ResourceSpec) -> _Waits | None:  # noqa: A002  the API's own word
+    def _not_free(self, form: Form, resource: str) -> _Waits | None:
         """Why an id of another resource's cannot be had.
 
         The next alternative is no way out: which of two entries saw the hardware first would show in its id.
         """
-        form = (id, spec.shares is None)
+        id, _ = form  # noqa: A001  the API's own word
         owner = self.listed.get(form)
-        if owner is not None and owner != spec.name:
-            gone = self._drafts[owner].gone.get(id)
-            if gone is None or gone.form != form or self._held.holds(gone):
+        if owner is not None and owner != resource:
+            gone = self._drafts[owner].gone.get(form)
+            if gone is None or self._held.holds(gone):
                 return _Waits(f"id {id} is in use by {owner}")
-            self._drafts[owner].freed.append(self._drafts[owner].gone.pop(id))
+            self._drafts[owner].freed.append(self._drafts[owner].gone.pop(form))
             del self.listed[form]
             self.leaving[form] = owner
-        if self.leaving.get(form, spec.name) != spec.name:
+        if self.leaving.get(form, resource) != resource:
             return _Waits(f"id {id} leaves {self.leaving[form]} first", moving=True)
         return None
 

@@ -6,7 +6,7 @@ The first entry whose clauses hold takes the device, whatever its id, nodes or h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
@@ -23,6 +23,9 @@ from agent.core.standing import Noted
 from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
 from agent.core.value import Absent
+from agent.core.waiting import closed_gate
+
+_GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class Sighting:
     candidate: what the entry that takes it makes of it; None if that puts host devices together, and see
         `Look.candidate`.
     stopped, tied: see `Judged`.
+    lent: what entries with `slots` make of it, which take it from nobody.
     """
 
     devices: tuple[HostDevice, ...]
@@ -71,6 +75,7 @@ class Sighting:
     consulted: frozenset[str]
     stopped: int | None = None
     tied: Mapping[int, Tied] = field(default_factory=dict)
+    lent: tuple[Candidate, ...] = ()
 
     @property
     def undecided(self) -> bool:
@@ -83,6 +88,7 @@ class Look:
     """The machine as one look saw it; sightings by key of the host device.
 
     grouped: candidates of several host devices, by key of each.
+    gates: why entries, by their number, are not to offer anything; empty for an open one.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -91,8 +97,9 @@ class Look:
     grouped: Mapping[str, Candidate] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
     partners: Partners | None = field(default=None, repr=False, compare=False)
+    gates: Mapping[int, str] = field(default_factory=dict)
 
-    _offers: dict[str, Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
+    _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
     def candidate(self, key: str) -> Candidate | None:
         """What is made of a host device, with others or alone; none if that is nothing."""
@@ -101,8 +108,16 @@ class Look:
         sighting = self.sightings.get(key)
         return sighting.candidate if sighting else None
 
-    def candidates(self) -> Mapping[str, Mapping[str, Candidate]]:
-        """The candidates of each resource, by key of their (first) host device, in no order that means anything.
+    def offers(self, key: str) -> Iterator[Candidate]:
+        """Everything that is made of a host device: also what `slots` make of it."""
+        if (found := self.candidate(key)) is not None:
+            yield found
+        if (sighting := self.sightings.get(key)) is not None:
+            yield from sighting.lent
+
+    def candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
+        """The candidates of each resource and name as written, by key of their (first) host device, in no order that
+        means anything.
 
         Those of a resource are the same object as in the look before if nothing of them was judged again.
         """
@@ -140,6 +155,9 @@ def look(
         places = previous.places
         partners = Partners(listing.found, reader, places, previous.partners)
         doubtful |= partners.renew(doubtful, due)
+    gates = _gates(specs, reader, places, previous.gates, doubtful)
+    if doubtful is not None:
+        doubtful |= _behind(gates, previous)
         for key in doubtful:
             sightings.pop(key, None)
     seen: dict[str, dict[Source, HostDevice]] = {}
@@ -152,9 +170,9 @@ def look(
         sources = tuple(by_source)
         if sources not in entries:
             entries[sources] = tuple((at, spec) for at, spec in enumerate(specs) if spec.source in by_source)
-        sighting = sightings[key] = _sight(entries[sources], by_source, reader, partners)
+        sighting = sightings[key] = _sight(entries[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
-    now = Look(listing, sightings, places, partners=partners)
+    now = Look(listing, sightings, places, partners=partners, gates=gates)
     again: set[str] = set(seen) if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
@@ -172,7 +190,7 @@ def _grouped(
     doubtful: set[str],
 ) -> tuple[Look, set[str]]:
     """The look with what goes together in it, and the keys of all whose group was looked at again."""
-    groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group}
+    groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group and spec.slots is None}
     gathered, renewed = gather(groupings, now.sightings, previous.gathered, previous.sightings, doubtful)
     grouped = {**previous.grouped}
     for key in renewed:
@@ -186,7 +204,8 @@ def _grouped(
         noted = Noted(reader)
 
         def make(device: HostDevice, words: MemberFacts) -> Candidate:
-            return candidate(spec if device is group.matched[0] else others, device, words, noted)  # noqa: B023
+            of, gate = spec if device is group.matched[0] else others, now.gates.get(group.entry, "")  # noqa: B023
+            return candidate(of, device, words, noted, entry=group.entry, gate=gate)  # noqa: B023
 
         def owner(device: HostDevice) -> str:
             other = now.candidate(device.key)
@@ -228,21 +247,52 @@ def judge(spec: ResourceSpec, facts: Knowledge) -> Refusal | None:
 
 
 def _renewed(
-    offers: Mapping[str, Mapping[str, Candidate]], before: Look, now: Look, doubtful: Iterable[str]
-) -> dict[str, Mapping[str, Candidate]]:
+    offers: Mapping[tuple[str, str], Mapping[str, Candidate]], before: Look, now: Look, doubtful: Iterable[str]
+) -> dict[tuple[str, str], Mapping[str, Candidate]]:
     """The candidates of all resources after these keys were judged again."""
-    renewed: dict[str, dict[str, Candidate]] = {}
+    renewed: dict[tuple[str, str], dict[str, Candidate]] = {}
     for look in (before, now):
         for key in doubtful:
-            if (found := look.candidate(key)) is None:
-                continue
-            if found.resource not in renewed:
-                renewed[found.resource] = {**offers.get(found.resource, {})}
-            if look is now:
-                renewed[found.resource][found.device.key] = found
-            else:
-                renewed[found.resource].pop(found.device.key, None)
-    return {name: found for name, found in {**offers, **renewed}.items() if found}
+            for found in look.offers(key):
+                offer = found.resource, found.written
+                if offer not in renewed:
+                    renewed[offer] = {**offers.get(offer, {})}
+                if look is now:
+                    renewed[offer][found.device.key] = found
+                else:
+                    renewed[offer].pop(found.device.key, None)
+    return {offer: found for offer, found in {**offers, **renewed}.items() if found}
+
+
+def _gates(
+    specs: Sequence[ResourceSpec],
+    reader: Reader,
+    places: Places,
+    before: Mapping[int, str],
+    doubtful: set[str] | None,
+) -> Mapping[int, str]:
+    """Which gates are closed, and why; those that nothing touched concerns are as they were."""
+    gates: dict[int, str] = {}
+    for entry, spec in enumerate(specs):
+        if not spec.gate:
+            continue
+        machine = HostDevice(spec.source.kind, f"{_GATE}{entry}", "", "")
+        if doubtful is not None and machine.key not in doubtful:
+            gates[entry] = before[entry]
+            continue
+        gates[entry] = closed_gate(spec, Facts(spec, machine, reader))
+        places.add(machine.key, reader.consulted(machine))
+    return gates
+
+
+def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:
+    """The keys of what an entry takes whose gate has moved."""
+    moved = {entry for entry, why in gates.items() if previous.gates.get(entry) != why}
+    return {
+        key
+        for key, sighting in (previous.sightings.items() if moved else ())
+        if sighting.stopped in moved or any(found.entry in moved for found in sighting.lent)
+    }
 
 
 def _different(before: Listing, now: Listing) -> set[str]:
@@ -261,6 +311,7 @@ def _sight(
     by_source: Mapping[Source, HostDevice],
     reader: Reader,
     partners: Partners,
+    gates: Mapping[int, str],
 ) -> Sighting:
     refusals: list[Refusal] = []
     noted = Noted(reader)
@@ -268,12 +319,22 @@ def _sight(
     taken: Candidate | None = None
     stopped: int | None = None
     tied: dict[int, Tied] = {}
+    lent: list[Candidate] = []
     for entry, spec in entries:
         claims = spec.group is not None and spec.group.claims
-        if stopped is not None and not claims:
+        if stopped is not None and not claims and spec.slots is None:
             continue
         device = by_source[spec.source]
         facts = Facts(spec, device, reader, partners)
+        if spec.slots is not None:
+            refusal = judge(spec, facts)
+            if refusal is None:
+                made = candidate(spec, device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
+                lent.append(joined(made, spec, (facts,)))
+            elif stopped is None:
+                refusals.append(replace(refusal, undecided=False))
+            ends.update(facts.rests_on())
+            continue
         part = ""
         if stopped is None:
             refusal = judge(spec, facts)
@@ -282,7 +343,8 @@ def _sight(
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
-                taken = joined(candidate(spec, device, alone(facts), noted), spec, (facts,))
+                made = candidate(spec, device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
+                taken = joined(made, spec, (facts,))
             if refusal is None or refusal.undecided:
                 stopped = entry
         if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
@@ -290,7 +352,7 @@ def _sight(
         ends.update(facts.rests_on())
     devices = tuple(by_source.values())
     consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
-    return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied)
+    return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
 
 
 def _part(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Refusal | None]:

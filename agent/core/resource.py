@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from agent.core.clause import Clause, Origin
 from agent.core.group import Grouping
 from agent.core.own import Join, Own
+from agent.core.pattern import Pattern
 from agent.core.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
 from agent.core.text import Text
 
-SHARE_MARK = "::"  # between a device's id and the number of its share
+SHARE_MARK = "::"  # between a device's id and the number of its share; no text of a device can hold it
 NODE_NUMBER = "major_minor"  # of the node that a `to` is said of: 511:3
 GRANT_WORDS = frozenset(
     ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
 )  # words of the giving itself, beside given.NAME; no source has them
-SHARE_SUFFIX = 8  # characters of the mark and the largest number
+SHARE_DIGITS = 6  # of the largest number of a share
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,62 @@ class EnvGive:
 
 
 @dataclass(frozen=True, slots=True)
+class SharesBy:
+    """`replicas.by`: how many shares, by what a word says: the count of its text, else of the longest pattern that
+    fits, else `otherwise`. `map` is what was written, in canonical texts.
+    """
+
+    word: str
+    map: tuple[tuple[str, int], ...]
+    patterns: tuple[tuple[Pattern, int], ...] = ()
+    otherwise: int | None = None
+
+    def count(self, text: str) -> int | None:
+        """How many shares that is; none if nothing says."""
+        for key, count in self.map:
+            if key == text:
+                return count
+        return next((count for pattern, count in self.patterns if pattern.matches(text)), self.otherwise)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`limit`: how many ids one container may have, and whether two shares of one device may be among them."""
+
+    per_container: int | None = None
+    distinct: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether it limits anything."""
+        return self.per_container is not None or self.distinct
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """`slots`: so many shares of all devices together, named by a text with `{n}` and perhaps `{resource}`."""
+
+    count: int
+    id: Text
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceSpec:
     """One `[[resource]]` entry with its classes merged in, checked and compiled.
 
-    `id` holds the alternatives, best first. `shares` is None where devices are whole (ids without a suffix).
-    `registration` is "socket" or "watcher". `own` are the words that it brings with it (`options.NAME`, those of
-    `let`), and its paths that have words in them, all as they are written in clauses and texts. `group` is None where
-    each host device is a device. `every`: seconds between looks at the source besides its events.
+    name: the resource's name as written; of an entry that adds to another's resource (`adds`), that other's.
+    name_text: the same where it has words: the entry is of all resources that come out of it.
+    id: the alternatives, best first.
+    shares, shares_by: into how many a device is divided, always or by a word; None both where it is whole. `suffix`
+        stands between id and number.
+    slots: its devices are given all together; it takes none of them away from other entries.
+    wait, gate: clauses while one of which holds, and until all of which hold, its devices are not offered.
+    topology: the word that says the NUMA node, or the nodes themselves.
+    expect: so many devices should be there.
+    registration: "socket" or "watcher".
+    own: the words that it brings with it (`options.NAME`, those of `let`), and its paths that have words in them, all
+        as they are written in clauses and texts.
+    group: None where each host device is a device.
+    every: seconds after which its source is looked at again; None where the sweep is enough.
     """
 
     name: str
@@ -106,6 +156,16 @@ class ResourceSpec:
     cdi: tuple[CdiGive, ...] = ()
     every: float | None = None
     joins: tuple[Join, ...] = ()
+    adds: bool = False
+    name_text: Text | None = None
+    shares_by: SharesBy | None = None
+    suffix: str = SHARE_MARK
+    slots: Slots | None = None
+    limit: Limit = Limit()
+    wait: tuple[Clause, ...] = ()
+    gate: tuple[Clause, ...] = ()
+    topology: str | tuple[int, ...] = "numa"
+    expect: int | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -113,14 +173,16 @@ class ResourceSpec:
         mounts = [(mount.name, mount.path, mount.to, mount.read_only, mount.optional) for mount in self.mounts]
         said = [[(s.key, s.name, s.value, s.join) for s in sayings] for sayings in (self.env, self.annotations)]
         cdi = [(item.key, item.name, item.via, item.unchecked) for item in self.cdi]
-        clauses = [clause.lines for clause in (self.match, *self.exclude)]
+        clauses = [[clause.lines for clause in each] for each in ((self.match,), self.exclude, self.wait, self.gate)]
+        numbers = (self.shares, self.shares_by, self.suffix, self.slots, self.limit, self.topology, self.expect)
         given = (give, mounts, said, cdi)
         return (
             self.name,
+            self.adds,
             self.source,
             clauses,
             self.id,
-            self.shares,
+            numbers,
             given,
             self.registration,
             self.own,
@@ -141,9 +203,14 @@ class ResourceSpec:
         return (self.source, *(source for join in self.joins for source in join.pool.sources()))
 
     @property
+    def whole(self) -> bool:
+        """Whether ids have no suffix, for each device is one."""
+        return self.shares is None and self.shares_by is None
+
+    @property
     def suffix_length(self) -> int:
         """Characters that a share's suffix may take of an id; room for any number, so that more shares rename none."""
-        return 0 if self.shares is None else SHARE_SUFFIX
+        return 0 if self.whole else len(self.suffix) + SHARE_DIGITS
 
     def giving_words(self) -> frozenset[str]:
         """The words of the host that what it gives mentions: what is read anew for each grant."""

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from agent.core.candidate import Candidate
 from agent.core.device import Device, Snapshot
 from agent.core.draft import Draft, Present, draft
-from agent.core.resource import ResourceSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A list in which every candidate of its entry is, and nothing else but what is gone.
+    """A list in which every candidate of its resource is, and nothing else but what is gone.
 
-    As long as an entry, a candidate and a device are the same objects, the device stays as it is.
+    As long as a candidate and a device are the same objects, the device stays as it is.
 
     there: the devices in their place, in list order, with NUMA nodes even where the list leaves them out.
     gone: those that the host does not show, as they are listed.
+    written: as of the draft.
     """
 
-    spec: ResourceSpec
     candidates: Mapping[str, Candidate]
     snapshot: Snapshot
     there: tuple[Device, ...]
     gone: tuple[Device, ...]
+    written: str = ""
 
     def still(self, candidates: Mapping[str, Candidate], present: Present) -> bool:
         """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
@@ -35,24 +35,25 @@ class Settled:
 
     def draft(self, candidates: Mapping[str, Candidate], present: Present) -> Draft:
         """The draft with these candidates; only what differs is judged."""
-        gone = {device.id: device for device in self.gone}
+        gone = {device.form: device for device in self.gone}
         if self.still(candidates, present):
-            return Draft(self.spec.name, list(self.there), gone=gone, unchanged=True)
+            return Draft(self.snapshot.resource, self.written, list(self.there), gone=gone, unchanged=True)
         before = self.candidates
         changed = {key for key, found in candidates.items() if before.get(key) is not found}
         changed.update(key for key in before if key not in candidates)
         return draft(
-            self.spec,
-            [device for device in self.snapshot.devices if device.key in changed or device.id in gone],
+            self.snapshot.resource,
+            [device for device in self.snapshot.devices if device.key in changed or device.form in gone],
             {key: candidates[key] for key in changed if key in candidates},
             present,
             [device for device in self.there if device.key not in changed],
+            written=self.written,
         )
 
 
-def settle(spec: ResourceSpec, candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot) -> Settled | None:
+def settle(candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot) -> Settled | None:
     """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
     if made.leaving or made.unsettled:
         return None
-    gone = tuple(device for device in snapshot.devices if device.id in made.gone) if made.gone else ()
-    return Settled(spec, candidates, snapshot, tuple(made.settled), gone)
+    gone = tuple(device for device in snapshot.devices if device.form in made.gone) if made.gone else ()
+    return Settled(candidates, snapshot, tuple(made.settled), gone, made.written)

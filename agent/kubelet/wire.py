@@ -40,6 +40,7 @@ _STATUS = {
     Cause.MOUNT_MISSING: Status.FAILED_PRECONDITION,
     Cause.CDI_MISSING: Status.FAILED_PRECONDITION,
     Cause.CONFLICT: Status.FAILED_PRECONDITION,
+    Cause.LIMIT: Status.INVALID_ARGUMENT,
     Cause.DEADLINE: Status.DEADLINE_EXCEEDED,
 }
 
@@ -171,6 +172,7 @@ def _same(one: Device, other: Device) -> bool:
         one.health is other.health
         and one.numa == other.numa
         and one.shares == other.shares
+        and one.mark == other.mark
         and one.first_share == other.first_share
     )
 

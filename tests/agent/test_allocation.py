@@ -96,10 +96,10 @@ def stuck(monkeypatch):
     release = threading.Event()
     read_anew = allocation.read_anew
 
-    def slow(root, spec, asked, *more):
+    def slow(root, asked, *more):
         if "foo0" in {one.device.id for one in asked}:
             release.wait(20)
-        return read_anew(root, spec, asked, *more)
+        return read_anew(root, asked, *more)
 
     monkeypatch.setattr(allocation, "read_anew", slow)
     monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
@@ -330,8 +330,8 @@ async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
     read_anew = allocation.read_anew
 
-    def unplugs(*asked):
-        chosen = read_anew(*asked)
+    def unplugs(root, asked, *more):
+        chosen = read_anew(root, asked, *more)
         node.unplug("foo0", "foo1", "foo2")
         return chosen
 

@@ -65,8 +65,8 @@ def host(place, key=None, stamp="1", source="pci"):
     return HostDevice(source, key or f"key {place}", place, place, stamp=stamp)
 
 
-def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", unnamed="", possible=()):
-    return Candidate(resource, device, ids, unnamed, numa, nodes, fault, possible)
+def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", unnamed="", possible=(), **more):
+    return Candidate(resource, device, ids, unnamed, numa, nodes, fault, possible, **more)
 
 
 def look_at(*candidates, turned_down=()):

@@ -17,6 +17,8 @@ NONE = frozenset()
 def told(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=()):
     """The assembly that follows lists."""
     entries = (spec(A),) if specs is None else specs
+    shares = {entry.name: entry.shares for entry in entries}
+    candidates = [replace(one, shares=shares.get(one.resource)) if one.shares is None else one for one in candidates]
     return assemble(look_at(*candidates, turned_down=turned_down), entries, frozenset(held), lists(*before), now)
 
 
@@ -362,7 +364,8 @@ def test_the_number_of_shares_changes(old, new, held, expected):
     blocked = bool(held) and (old is None or new is None)
     whole = ["x"] if new is None else shares(new)
     assert offered == (set() if blocked else set(whole))
-    assert {reason for name, reason in said(after).items() if name not in offered} <= {RETIRED}
+    fewer = f"no longer offered: its device has {new} shares now"
+    assert {reason for name, reason in said(after).items() if name not in offered} <= {RETIRED if blocked else fewer}
     assert why(after) == ({"key p1": f"a pod holds it as {A} x"} if blocked else {})
     released = told(found, specs=(spec(A, shares=new),), before=after.snapshots.values())
     assert said(released) == dict.fromkeys(whole, "")
@@ -380,7 +383,8 @@ def test_a_new_form_keeps_the_id_of_the_last_in_its_place():
     gone = listed("x", "p1", stamp="0", gone_since=1.0, health=Health.UNHEALTHY, reason="absent")
     before = snapshot(gone, listed("x@1", "p1"))
     after = told(candidate(host("p1"), "x", "x@1"), specs=(spec(A, shares=2),), before=[before])
-    assert list(said(after)) == ["x@1::0", "x@1::1"]
+    assert list(said(after)) == ["x", "x@1::0", "x@1::1"]
+    assert said(after)["x"] == "absent: other hardware is in its place"
 
 
 def test_upper_shares_leave_when_only_lower_ones_are_held():
@@ -424,10 +428,16 @@ def test_upper_shares_that_are_held_survive_absence_and_return():
     assert said(moved) == dict.fromkeys(shares(4), "") | dict.fromkeys(shares(8, 4), RETIRED)
 
 
-def test_an_absent_device_has_no_more_shares_than_its_entry_now():
+def test_an_absent_device_keeps_its_shares_until_it_is_back():
+    """How many it has now may be for the device to say."""
     before = told(candidate(host("p1"), "x"), specs=(spec(A, shares=10),)).snapshots.values()
-    assert list(said(told(specs=(spec(A, shares=4),), before=before))) == shares(4)
-    assert list(said(told(specs=(spec(A, shares=4),), before=before, held=["x::5"]))) == shares(6)
+    gone = told(specs=(spec(A, shares=4),), before=before)
+    assert list(said(gone)) == shares(10)
+    for held, expected in (((), shares(4)), (["x::5"], shares(6))):
+        back = told(
+            candidate(host("p1", stamp="2"), "x"), specs=(spec(A, shares=4),), before=gone.snapshots.values(), held=held
+        )
+        assert list(said(back)) == expected
 
 
 def test_a_held_share_of_what_is_offered_no_more_keeps_those_below_it():

@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from agent.core.assemble import Assembly, assemble
-from agent.core.device import Health, HostDevice, list_order
-from agent.core.draft import FORGET_SECONDS
+from agent.core.device import Health, HostDevice, list_order, split_share
+from agent.core.draft import FORGET_SECONDS, SLOT_KEY
 from agent.core.look import Listing, Look, look
+from agent.core.naming import EMPTY_SECONDS, Fanned
+from agent.core.resource import SharesBy, Slots
 from agent.core.text import parse
-from agent.core.value import Absent
+from agent.core.value import Absent, Kind
 from tests.core.building import PCI, clause, line, spec
 
 RESOURCES = ("example.com/a", "example.com/b", "example.com/c")
+FANNED, SHARED = "example.com/{model}", "example.com/all"  # one resource for each model; all devices together
+MODELS = ["a", "m1", "m2", Absent("no model")]  # one of them has another entry
 IDS = {"serial": ("{serial}",), "either": ("{serial}", "{serial}@{place}"), "place": ("{kind}@{place}",)}
 PLACES = st.sampled_from(["p1", "p2", "p3", "p10"])
 UNREADABLE = Absent("EIO", unread=True)
@@ -28,6 +32,7 @@ class Machine:
     def __init__(self):
         self.plugged = {}
         self.plugs = 0
+        self.open = True
 
     def plug(self, place, **says):
         self.plugs += 1
@@ -42,6 +47,8 @@ class Machine:
         return look(specs, Listing({PCI: tuple(device for device, _ in self.plugged.values())}), self)
 
     def fact(self, device, word):
+        if word == "open":
+            return self.open
         says = {"place": device.place} | self.plugged[device.place][1]
         return says.get(word, Absent("unknown"))
 
@@ -59,18 +66,33 @@ def as_before(seen, before):
         for key, sighting in seen.sightings.items()
     }
     offers = {**Look(seen.listing, sightings).candidates()}
-    for name, found in before.candidates().items():
-        if list(map(id, found.values())) == list(map(id, offers.get(name, {}).values())):
-            offers[name] = found
+    for offer, found in before.candidates().items():
+        if list(map(id, found.values())) == list(map(id, offers.get(offer, {}).values())):
+            offers[offer] = found
     return replace(seen, sightings=sightings, _offers=offers)
 
 
+BUSY = (clause(line("wait.busy", True, Kind.BOOL), name="wait.busy"),)
+OPEN = (clause(line("open", True, Kind.BOOL), name="gate.open"),)
+
+
 @cache
-def entry(name, shares, ids):
+def entry(name, shares, ids, adds=False):
     """Takes what says its kind; the last takes two kinds, and so what others leave."""
-    kinds = [name[-1]] if name != RESOURCES[-1] else ["a", "c"]
-    excluded = tuple(clause(line("kind", kind), name=kind) for kind in "abc" if kind not in kinds)
-    return spec(name, shares=shares, id=tuple(map(parse, IDS[ids])), exclude=excluded)
+    excluded = {RESOURCES[0]: "bcf", RESOURCES[1]: "acf", RESOURCES[2]: "bf", FANNED: "abc", SHARED: "bc"}[name]
+    by = SharesBy("mode", (("one", 1), ("four", 4))) if shares == "by" else None
+    return spec(
+        name,
+        shares=None if by else shares,
+        shares_by=by,
+        id=tuple(map(parse, IDS[ids])),
+        exclude=tuple(clause(line("kind", kind), name=kind) for kind in excluded),
+        name_text=parse(name) if name == FANNED else None,
+        slots=Slots(shares or 2, parse("slot-{n}")) if name == SHARED else None,
+        wait=BUSY,
+        gate=OPEN if name in {RESOURCES[1], FANNED} else (),
+        adds=adds,
+    )
 
 
 def owners(snapshots):
@@ -96,20 +118,25 @@ class Life(RuleBasedStateMachine):
         self.configured = ()
         self.chance = random.Random(1)
 
-    @initialize(shares=st.sampled_from([None, 3]), ids=st.sampled_from(sorted(IDS)))
-    def start(self, shares, ids):
-        self.entries = dict.fromkeys(RESOURCES, (shares, ids))
+    @initialize(shares=st.sampled_from([None, 3, "by"]), ids=st.sampled_from(sorted(IDS)), slots=st.booleans())
+    def start(self, shares, ids, slots):
+        self.entries = {(name, False): (shares, ids) for name in (*RESOURCES, FANNED)}
+        if slots:
+            self.entries[SHARED, False] = 2, ids
         self.settle()
 
     @rule(
         place=PLACES,
         serial=st.sampled_from(["S1", "S2", "S3", UNREADABLE]),
-        kind=st.sampled_from("abc"),
+        kind=st.sampled_from("abcf"),
         number=st.integers(0, 1),
         numa=st.sampled_from([0, 1, -1]),
+        model=st.sampled_from(MODELS),
     )
-    def plug(self, place, serial, kind, number, numa):
-        self.machine.plug(place, serial=serial, kind=kind, number=number, numa=numa)
+    def plug(self, place, serial, kind, number, numa, model):
+        self.machine.plug(
+            place, serial=serial, kind=kind, number=number, numa=numa, model=model, busy=False, mode="one"
+        )
         self.settle()
 
     @rule(places=st.sets(PLACES, min_size=1))
@@ -132,22 +159,47 @@ class Life(RuleBasedStateMachine):
         self.machine.says(place, serial=serial)
         self.settle()
 
-    @rule(place=PLACES, kind=st.sampled_from("abc"))
+    @rule(place=PLACES, kind=st.sampled_from("abcf"))
     def rebind(self, place, kind):
         self.machine.says(place, kind=kind)
         self.settle()
 
+    @rule(place=PLACES, model=st.sampled_from(MODELS))
+    def rename(self, place, model):
+        self.machine.says(place, model=model)
+        self.settle()
+
+    @rule(place=PLACES, mode=st.sampled_from(["one", "four", "five", Absent("no mode")]))
+    def divide(self, place, mode):
+        self.machine.says(place, mode=mode)
+        self.settle()
+
+    @rule(place=PLACES, busy=st.booleans())
+    def occupy(self, place, busy):
+        self.machine.says(place, busy=busy)
+        self.settle()
+
+    @rule()
+    def gate(self):
+        self.machine.open = not self.machine.open
+        self.settle()
+
     @rule(
-        name=st.sampled_from(RESOURCES),
-        config=st.none() | st.tuples(st.sampled_from([None, 1, 2, 5]), st.sampled_from(sorted(IDS))),
-        order=st.permutations(RESOURCES),
+        name=st.sampled_from([*((name, False) for name in (*RESOURCES, FANNED, SHARED)), (RESOURCES[0], True)]),
+        config=st.none() | st.tuples(st.sampled_from([None, 1, 2, 5, "by"]), st.sampled_from(sorted(IDS))),
+        order=st.permutations((*RESOURCES, FANNED)),
     )
     def configure(self, name, config, order):
-        self.entries = {other: self.entries[other] for other in order if other in self.entries}
+        place = {other: index for index, other in enumerate(order)}
         if config is None:
             self.entries.pop(name, None)
+        elif name[0] == SHARED:
+            self.entries[name] = 2 if config[0] == "by" else config[0], config[1]
         else:
             self.entries[name] = config
+        self.entries = dict(sorted(self.entries.items(), key=lambda item: place.get(item[0][0], 9)))
+        if (RESOURCES[0], False) not in self.entries:
+            self.entries.pop((RESOURCES[0], True), None)
         self.settle()
 
     @rule(choice=st.integers(0, 30))
@@ -188,17 +240,20 @@ class Life(RuleBasedStateMachine):
                 for device in snapshot.devices
             ]
             self.snapshots[resource] = type(snapshot)(resource, tuple(devices))
+        fanned = {name: Fanned(one.written) for name, one in self.assembly.fanned.items()}
+        self.assembly = replace(self.assembly, fanned=fanned, settled={})
         self.settle()
 
     # One round after another, until nothing moves
 
     def specs(self):
-        return tuple(entry(name, *config) for name, config in self.entries.items())
+        return tuple(entry(name, *config, adds) for (name, adds), config in self.entries.items())
 
     def assemble(self, seen):
         state = (seen, self.configured, frozenset(self.held), self.snapshots, self.now)
-        assembly = assemble(*state, settled=self.assembly.settled)
-        assert assembly == assemble(*state), "what is settled makes a difference"
+        fanned = self.assembly.fanned
+        assembly = assemble(*state, fanned=fanned, settled=self.assembly.settled)
+        assert assembly == assemble(*state, fanned=fanned), "what is settled makes a difference"
         return assembly
 
     def settle(self, *, looked=True):
@@ -227,7 +282,7 @@ class Life(RuleBasedStateMachine):
             assert has.get(name) == resource, f"held {name} left its list"
         for name, resource in has.items():
             assert had.get(name, resource) == resource, f"{name} joined {resource} before it left {had[name]}"
-        self.check_hardware(seen, before, after)
+        self.check_hardware(seen, before, after, assembly)
         self.check_absence(seen, before, has, assembly)
         mixed = list(seen.sightings)
         self.chance.shuffle(mixed)
@@ -237,15 +292,21 @@ class Life(RuleBasedStateMachine):
         for _, _, device in after:
             assert known.get(device, device) is device, "an equal device is another object"
 
-    def check_hardware(self, seen, before, after):
+    def check_hardware(self, seen, before, after, assembly):
         """Only what is there and taken is Healthy; no host device is offered twice; it keeps its id."""
         offered = {}
         for _, resource, device in after:
             if device.health is not Health.HEALTHY:
                 continue
+            if device.key.startswith(SLOT_KEY):
+                lent = [found for sighting in seen.sightings.values() for found in sighting.lent]
+                assert any(not found.trouble for found in lent)
+                continue
             candidate = seen.sightings[device.key].candidate
             assert candidate.resource == resource
+            assert candidate.trouble == ""
             assert device.id in candidate.ids
+            assert candidate.mark == device.mark
             assert (candidate.device.place, candidate.device.stamp) == (device.place, device.stamp)
             assert offered.setdefault(device.key, device.id) == device.id
         for name, resource, device in before:
@@ -256,10 +317,14 @@ class Life(RuleBasedStateMachine):
             if name in self.held and device.key in offered:
                 assert offered[device.key] == device.id, f"a pod holds it as {name}"
             candidate = sighting.candidate
-            if candidate is None or candidate.resource != resource or device.id not in candidate.ids:
+            owner = assembly.written.get(resource) or resource
+            if assembly.written.get(resource) != self.assembly.written.get(resource):
                 continue
-            same_form = (device.shares is None) == (self.entries[resource][0] is None)
-            if same_form and device.gone_since is None:
+            if candidate is None or candidate.resource not in {resource, owner} or device.id not in candidate.ids:
+                continue
+            if (candidate.written or candidate.resource) != owner:
+                continue
+            if candidate.mark == device.mark and device.gone_since is None:
                 kept = [other for _, place, other in after if (place, other.key) == (resource, device.key)]
                 assert device.id in {other.id for other in kept}, "a device lost its id in its place"
 
@@ -267,19 +332,26 @@ class Life(RuleBasedStateMachine):
         """What the host does not show stays for its time; when it is to go is told."""
         for name, resource, device in before:
             gone = device.key not in seen.sightings and device.gone_since is None
+            if device.key.startswith(SLOT_KEY):
+                gone = (SHARED, False) in self.entries and not any(one.lent for one in seen.sightings.values())
+                gone = gone and device.gone_since is None and int(name[5:]) < (self.entries[SHARED, False][0] or 2)
             wanted = any(
                 device.id in sighting.candidate.ids for sighting in seen.sightings.values() if sighting.candidate
             )
-            if gone and not wanted and resource in self.entries and device.shares == self.entries[resource][0]:
+            if gone and not wanted and resource in assembly.written:
                 assert name in has or device.first_share, f"{name} was forgotten at once"
-        held = {(name.rpartition("::")[0], False) if "::" in name else (name, True) for name in self.held}
+        held = {split_share(name)[0] for name in self.held}
         going = [
             device.gone_since + FORGET_SECONDS
             for _, _, device in owners(assembly.snapshots)
             if device.gone_since is not None and device.form not in held
         ]
+        going += [one.empty_since + EMPTY_SECONDS for one in assembly.fanned.values() if one.empty_since is not None]
         assert assembly.next_at == min(going, default=None)
         assert not going or assembly.next_at > self.now
+        for name, one in assembly.fanned.items():
+            assert assembly.written[name] == one.written == FANNED
+            assert (one.empty_since is None) == bool(assembly.snapshots[name].devices)
 
     def check_rest(self, seen):
         """Nothing moves: another round changes nothing, and everything is listed or has a reason."""
@@ -294,6 +366,8 @@ class Life(RuleBasedStateMachine):
             for device in snapshot.devices
             if device.stamp == stamps.get(device.key)
         }
+        listed |= {(self.assembly.written.get(resource) or resource, key) for resource, key in listed}
+        left_out |= {(self.assembly.written.get(resource) or resource, key) for resource, key in left_out}
         taken = {(sighting.candidate.resource, key) for key, sighting in seen.sightings.items() if sighting.candidate}
         assert taken <= listed | left_out, "something is neither listed nor has a reason"
 
@@ -307,17 +381,25 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def with_nothing_held_and_all_well_everything_is_listed(self):
         """Waits out whatever is remembered, on a copy."""
-        serials = [says["serial"] for _, says in self.machine.plugged.values()]
-        if self.held or UNREADABLE in serials or len(set(serials)) < len(serials):
+        there = [says for _, says in self.machine.plugged.values()]
+        serials = [says["serial"] for says in there]
+        if self.held or UNREADABLE in serials or len(set(serials)) < len(serials) or not self.machine.open:
             return
-        seen, snapshots = self.machine.look(self.specs()), self.snapshots
+        if any(says["busy"] or says["mode"] not in {"one", "four"} or says["model"] == MODELS[-1] for says in there):
+            return
+        if any(says["model"] == "a" for says in there):
+            return
+        seen, snapshots, fanned = self.machine.look(self.specs()), self.snapshots, self.assembly.fanned
         for later in (1, 2, 2, 2, 2):
             now = self.now + later * FORGET_SECONDS
-            assembly = assemble(seen, self.specs(), frozenset(), snapshots, now)
-            snapshots = assembly.snapshots
+            assembly = assemble(seen, self.specs(), frozenset(), snapshots, now, fanned=fanned)
+            snapshots, fanned = assembly.snapshots, assembly.fanned
         assert assembly.unlisted == ()
+        candidates = (found for key in seen.sightings for found in seen.offers(key))
+        models = {found.resource for found in candidates if found.written}
+        assert fanned.keys() == models, "a name that nobody wants stays"
         assert all(device.health is Health.HEALTHY for _, _, device in owners(snapshots))
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
+TestLife.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -19,6 +19,8 @@ MIXED = snapshot(listed("a"), listed("x"), SHARED, UPPER)
         ("a:b::3", "a:b", 3),
         ("x:::0", "x:", 0),
         ("::0", "", 0),
+        ("x::part-7", "x", 7),
+        ("x::part-", "x::part-", None),
         ("x::", "x::", None),
         ("x::01", "x::01", None),
         ("x::-1", "x::-1", None),
@@ -28,7 +30,8 @@ MIXED = snapshot(listed("a"), listed("x"), SHARED, UPPER)
     ],
 )
 def test_an_id_of_the_kubelets_is_a_base_and_perhaps_a_share(written, base, share):
-    assert split_share(written) == (base, share)
+    mark = "" if share is None else written[len(base) :].rstrip("0123456789")
+    assert split_share(written) == ((base, mark), share)
 
 
 def test_the_ids_that_the_kubelet_sees():
@@ -54,6 +57,15 @@ def test_the_ids_that_the_kubelet_sees():
 )
 def test_finding(written, found):
     assert MIXED.find(written) == found
+
+
+def test_suffixes_of_ones_own_are_told_apart():
+    own, other = listed("x", shares=2, suffix="::part-"), listed("x", shares=2)
+    mixed = snapshot(own, other)
+    assert list(own.ids()) == ["x::part-0", "x::part-1"]
+    assert mixed.find("x::part-1") == (own, 1)
+    assert mixed.find("x::1") == (other, 1)
+    assert mixed.find("x::pard-1") is None
 
 
 def test_every_id_of_a_list_is_found_in_it():
@@ -135,4 +147,4 @@ def test_transitions_are_told_once_each():
 def test_devices_are_values():
     assert listed("a") == listed("a")
     assert hash(listed("a")) == hash(listed("a"))
-    assert Device("a", "p", "k", Health.HEALTHY).form == ("a", True)
+    assert Device("a", "p", "k", Health.HEALTHY).form == ("a", "")

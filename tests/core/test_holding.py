@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from agent.core.backoff import Backoff
 from agent.core.holding import SURE_SECONDS, Holding, remembered
 from agent.core.prefer import prefer
+from agent.core.resource import Limit
 
 NONE = frozenset()
 
@@ -76,6 +77,25 @@ def test_preference_is_satisfied_or_empty_and_never_depends_on_order(available, 
 
 def test_the_others_are_the_first_in_natural_order():
     assert prefer(["x10", "x9", "x2", "x01", "x1"], ["x10"], 3) == ("x01", "x1", "x10")
+
+
+SHARES = [f"{device}::{share}" for device in ("a", "b", "c") for share in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "forced", "size", "chosen"),
+    [
+        (Limit(distinct=True), [], 2, ("a::0", "b::0")),
+        (Limit(distinct=True), ["b::1"], 3, ("a::0", "b::1", "c::0")),
+        (Limit(distinct=True), [], 4, ()),
+        (Limit(distinct=True), ["a::0", "a::1"], 2, ()),
+        (Limit(per_container=2), [], 2, ("a::0", "a::1")),
+        (Limit(per_container=2), [], 3, ()),
+    ],
+)
+def test_preference_keeps_within_a_limit(limit, forced, size, chosen):
+    for available in (SHARES, SHARES[::-1]):
+        assert prefer(available, forced, size, limit) == chosen
 
 
 def test_waiting_grows_to_its_ceiling_and_begins_anew():

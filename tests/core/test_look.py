@@ -98,7 +98,7 @@ def test_one_thing_seen_by_two_sources_is_taken_once():
     assert list(seen.sightings) == [GPU.key]
     assert seen.sightings[GPU.key].candidate.resource == "example.com/net"
     assert seen.sightings[GPU.key].devices == (GPU, net)
-    assert list(seen.candidates()) == ["example.com/net"]
+    assert list(seen.candidates()) == [("example.com/net", "")]
 
 
 def test_ids_are_the_alternatives_that_can_be_written():

@@ -48,7 +48,7 @@ def test_a_group_is_one_candidate_by_the_words_of_its_first_that_matches():
     assert [member.name for member in found.members] == ["a", "b", "c"]
     assert found.numa == (0, 1)
     assert all(now.candidate(key) is found for key in "abc")
-    assert now.candidates() == {"example.com/a": {"b": found}}
+    assert now.candidates() == {("example.com/a", ""): {"b": found}}
 
 
 def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entry_may_have_it():
@@ -59,7 +59,7 @@ def test_what_does_not_match_is_not_in_it_unless_all_is_claimed_and_a_later_entr
     assert now.candidate("b").resource == "example.com/b"
     now = seen((spec(match=VFIO, group=CLAIMS), later), facts)
     assert now.candidate("b").resource == "example.com/a"
-    assert list(now.candidates()) == ["example.com/a"]
+    assert list(now.candidates()) == [("example.com/a", "")]
 
 
 def test_what_an_earlier_entry_has_makes_the_group_unfit_and_says_where_it_is():

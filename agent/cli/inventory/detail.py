@@ -123,15 +123,15 @@ def _taker(item: Item) -> Iterator[str]:
         return
     device = item.device
     known = f" as {device.id}" if device else ""
-    shares = f" ×{spec.shares}" if spec.shares is not None else ""
+    shares = f" ×{device.shares}" if device and device.shares is not None else ""
     of = f", class {spec.class_name}" if spec.class_name else ""
-    yield f"  taken by     {spec.name}{shares}{known}    {spec.origin}{of}"
+    yield f"  taken by     {item.resource}{shares}{known}    {spec.origin}{of}"
     if item.others:
         along = any(turned.refusal.resource == spec.name for turned in item.turned_down)
         said = "comes along  with" if along else "together     with"
         yield f"  {said} {', '.join(printable(name, None) for name in item.others)}"
     if device is None:
-        yield f"  health       not listed: {escape(item.waits)}"
+        yield f"  health       not listed: {escape(item.waits) or 'each slot gives it with the others'}"
     else:
         yield f"  health       {device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
 

@@ -70,9 +70,9 @@ def summary(inventory: Inventory, milliseconds: float, *, everything: bool) -> s
 def taken_by(item: Item) -> str:
     """The resource with its shares, or a dash and what is nearest to taking it."""
     if item.taken_by is not None:
-        shares = f" ×{item.taken_by.shares}" if item.taken_by.shares is not None else ""
-        unhealthy = " Unhealthy" if item.device is not None and item.device.reason else ""
-        return f"{item.taken_by.name}{shares}{unhealthy}"
+        shares = f" ×{item.device.shares}" if item.device is not None and item.device.shares is not None else ""
+        state = " waits" if item.waits else " Unhealthy" if item.device is not None and item.device.reason else ""
+        return f"{item.resource}{shares}{state}"
     near = next((turned.refusal.resource for turned in item.turned_down if turned.nearly), "")
     if near:
         return f"–  nearest: {near}"

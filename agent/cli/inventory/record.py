@@ -19,7 +19,7 @@ def record(inventory: Inventory, item: Item) -> dict[str, object]:
         "node": item.host.node or None,
         "attributes": {word: None if isinstance(value, Absent) else value for word, value in facts(inventory, item)},
         "nodes": [] if isinstance(nodes, Absent) else list(nodes) if isinstance(nodes, tuple) else [nodes],
-        "taken_by": item.taken_by.name if item.taken_by else None,
+        "taken_by": item.resource if item.taken_by else None,
         "device_id": device.id if device else None,
         "shares": device.shares if device else None,
         "health": device.health.value if device else None,

@@ -80,7 +80,7 @@ def _by_address(inventory: Inventory, name: str) -> Sequence[Item]:
 
 
 def _by_name(inventory: Inventory, name: str) -> Sequence[Item]:
-    base, share = split_share(name)
+    (base, _), share = split_share(name)
     named = _ranked(item for item in inventory.items if name in _names(item))
     return named or _ranked(item for item in inventory.items if share is not None and base in _names(item))
 

@@ -9,6 +9,7 @@ from agent.core.assemble import assemble
 from agent.core.candidate import Candidate
 from agent.core.cdi import DIRECTORIES
 from agent.core.device import Device, HostDevice
+from agent.core.expect import short
 from agent.core.facts import NOBODY, Facts
 from agent.core.join import Unlisted
 from agent.core.logic import PLAIN
@@ -36,8 +37,9 @@ class TurnedDown:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One host device. `device` is what the resource in `taken_by` offers of it, if it does.
+    """One host device. `device` is what the entry `taken_by` offers of it, if it does.
 
+    resource: the name under which it is offered, or would be.
     fits: device classes that would take it, by name; only of what no entry takes.
     others: the host devices that are one device with it, by name. waits: why that device is not listed.
     """
@@ -50,6 +52,7 @@ class Item:
     fits: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     waits: str = ""
+    resource: str = ""
 
     @property
     def label(self) -> str:
@@ -65,6 +68,7 @@ class Inventory:
     oddities: what a configured source came across and did not take for a device.
     totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
     specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
+    missing: which entries have fewer devices than they expect, and how many there are.
     """
 
     def __init__(
@@ -77,11 +81,13 @@ class Inventory:
         unlisted: Sequence[Unlisted],
         specs: Sequence[ResourceSpec],
         facts: Callable[[ResourceSpec, HostDevice], Facts],
+        missing: Mapping[str, str],
     ) -> None:
         self.items = items
         self.oddities = oddities
         self.totals = totals
         self.unlisted = unlisted
+        self.missing = missing
         self.root = root
         self.specs = tuple(specs)
         self.facts = facts
@@ -128,21 +134,22 @@ def take(
         key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices for key in device.keys
     }
     unlisted = {one.key: one.reason for one in assembly.unlisted}
-    by_name = {spec.name: spec for spec in specs}
     found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
     items: dict[str, Item] = {}
     for source, hosts in found.items():
         for key, host in hosts.items():
-            sighting, candidate = now.sightings[key], now.candidate(key)
-            spec = by_name[candidate.resource] if candidate else None
+            sighting, candidate = now.sightings[key], next(now.offers(key), None)
+            spec = specs[candidate.entry] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
             turned = tuple(
-                TurnedDown(refusal, _nearly(by_name[refusal.resource], found, key, of)) for refusal in sighting.refusals
+                TurnedDown(refusal, _nearly(_by(specs, refusal, found, key, of), found, key, of))
+                for refusal in sighting.refusals
             )
             fits = () if spec else tuple(_fitting(classes, found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
-            items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why)
+            resource = candidate.resource if candidate else ""
+            items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why, resource)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
     return Inventory(
@@ -153,12 +160,20 @@ def take(
         unlisted=assembly.unlisted,
         specs=specs,
         facts=of,
+        missing=short(specs, now, assembly),
     )
 
 
 def _others(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
     """The names of those that are one device with a host device."""
     return tuple(other.name for other in candidate.hosts if other.key != host.key) if candidate else ()
+
+
+def _by(specs: Sequence[ResourceSpec], refusal: Refusal, found: _Found, key: str, of: _FactsOf) -> ResourceSpec:
+    """The entry that a refusal is of: several may be of one resource."""
+    named = [spec for spec in specs if spec.name == refusal.resource and key in found.get(spec.source, {})]
+    judged = (spec for spec in named[:-1] if judge(spec, of(spec, found[spec.source][key])) == refusal)
+    return next(judged, named[-1])
 
 
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
