@@ -44,6 +44,9 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     group = tree.branch("group")
     if group is None:
         return None
+    if tree.branch("slots") is not None:
+        message = "slots are shares of all that there is, so nothing is put together for them"
+        scope.error(group.spot.error("type", message, "leave out group, or slots", mark="key"))
     by = _by(group.leaf("by"), scope)
     parts = group.branch("parts")
     clauses: dict[str, Clause] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agent.core.candidate import Candidate
-from agent.core.device import Snapshot
+from agent.core.device import Device, Snapshot
 from agent.core.resource import ResourceSpec
 from agent.core.value import natural
 
@@ -136,17 +136,17 @@ def _new(
 
 def _send_home(found: Mapping[str, Candidate], names: Names, previous: Mapping[str, Snapshot]) -> None:
     """Give candidates that wait, and so have no name now, to the list in which they are; others join none."""
-    homes: dict[str, list[tuple[str, str]]] = {}
-    waiting = {candidate.device.place for candidate in found.values()}
+    homes: dict[str, list[tuple[str, Device]]] = {}
+    waiting = {place for candidate in found.values() for place in candidate.places}
     written = next(candidate.written for candidate in found.values())
     for name, owner in names.written.items():
         for device in previous[name].devices if owner == written and name in previous else ():
-            if device.place in waiting:
-                homes.setdefault(device.place, []).append((name, device.id))
+            for place in waiting.intersection(device.places):
+                homes.setdefault(place, []).append((name, device))
     sent: dict[str, dict[str, Candidate]] = {}
     for key, candidate in found.items():
-        here = homes.get(candidate.device.place, [])
-        home = next((name for name, id in here if id in candidate.ids), here[0][0] if here else None)  # noqa: A001
+        here = [home for place in candidate.places for home in homes.get(place, ())]
+        home = next((name for name, device in here if candidate.is_known(device)), here[0][0] if here else None)
         if home is None:
             names.left_out.append((candidate, candidate.waits))
         else:

@@ -89,6 +89,7 @@ def test_a_list_comes_out_element_by_element_where_n_is_in_its_place(read):
 
 WRONG = [
     ("group = {}", 4, 1, "group", "missing", 'write for example group = "iommu.group"'),
+    ('slots = 4\ngroup = "slot"', 5, 1, "group", "type", "leave out group, or slots"),
     ("group = true", 4, 9, "true", "type", None),
     ("group = []", 4, 9, "[]", "type", None),
     ("group = [3]", 4, 9, "[3]", "type", None),

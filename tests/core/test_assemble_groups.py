@@ -34,6 +34,7 @@ class Life:
         self.entries = entries
         self.lists = {}
         self.settled = {}
+        self.fanned = {}
         self.now = 0.0
         self.unlisted = ()
         self.facts = {}
@@ -48,14 +49,16 @@ class Life:
         )
         now = look(self.entries, Listing({PCI: hosts}), Facts(facts))
         for _ in range(3):
-            made = assemble(now, self.entries, frozenset(held), self.lists, self.now, settled=self.settled)
+            known = {"settled": self.settled, "fanned": self.fanned}
+            made = assemble(now, self.entries, frozenset(held), self.lists, self.now, **known)
             self.lists, self.settled, self.unlisted = made.snapshots, made.settled, made.unlisted
+            self.fanned = made.fanned
             if not made.moving:
                 break
         return self.told(self.entries[0].name)
 
     def told(self, resource):
-        return {device.id: device.reason for device in self.lists[resource].devices}
+        return {device.id: device.reason for device in self.lists[resource].devices} if resource in self.lists else {}
 
     @property
     def waiting(self):
@@ -218,6 +221,21 @@ def test_a_part_with_another_serial_is_another_device_where_that_is_in_the_id():
         "S1": "absent: other hardware is in its place",
         "S2": "",
     }
+
+
+def test_a_name_with_words_of_a_part_comes_with_the_first_whole_kit_and_stays():
+    name = "example.com/kit-{dongle.serial}"
+    life = Life(replace(KIT, name=name, name_text=parse(name)))
+    life.seen(a=part("d", serial="S1"))
+    assert life.lists == {}
+    assert life.waiting == ["there is no programmer"]
+    life.seen(a=part("d", serial="S1"), b=part("p"))
+    assert life.told("example.com/kit-S1") == {"kit-1": ""}
+    life.seen(b=part("p"))
+    assert life.told("example.com/kit-S1") == {"kit-1": "lost dongle (a)"}
+    life.seen(a=part("d", serial="S1"))
+    assert life.told("example.com/kit-S1") == {"kit-1": "lost programmer (b)"}
+    assert list(life.lists) == ["example.com/kit-S1"]
 
 
 # ---------------------------------------------------------------- whatever happens
