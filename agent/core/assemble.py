@@ -99,7 +99,8 @@ def assemble(
         if name not in partly and (known := settle(names.candidates[name], drafts[name], snapshots[name]))
     }
     kept = {
-        name: Fanned(one.written) if snapshots[name].devices else one.empty(now) for name, one in names.fanned.items()
+        name: Fanned(one.written) if snapshots[name].devices or names.candidates[name] else one.empty(now)
+        for name, one in names.fanned.items()
     }
     return Assembly(snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written, kept, again)
 

@@ -24,7 +24,7 @@ _NONE: Mapping[str, Candidate] = {}
 
 @dataclass(frozen=True, slots=True)
 class Fanned:
-    """One of the names of an entry: the name as written there, and since when (monotonic) it has no device."""
+    """One of the names of an entry: the name as written there, and since when (monotonic) nothing wants it."""
 
     written: str
     empty_since: float | None = None

@@ -110,6 +110,15 @@ def test_an_empty_name_stays_for_a_while_and_then_ends():
     assert node.lists() == {"example.com/m1": {"p1": ""}, "example.com/m2": {}}
 
 
+def test_a_name_stays_while_a_device_wants_it():
+    node = Node(fan())
+    node.says("p1", model="m1", serial=Absent("EIO", unread=True))
+    node.settle()
+    node.settle(2 * EMPTY_SECONDS)
+    assert node.lists() == {"example.com/m1": {}}
+    assert (node.assembly.ending, node.assembly.next_at) == (NONE, None)
+
+
 def test_a_held_device_keeps_its_name_and_says_what_it_would_be():
     node = Node(fan())
     node.says("p1", model="m1")
