@@ -10,19 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.candidate import Candidate, candidate
-from agent.core.clause import Failing, Origin, shown
 from agent.core.device import HostDevice
 from agent.core.facts import NOBODY, Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
-from agent.core.group import Grouping, ties
-from agent.core.logic import CAREFUL, Knowledge
+from agent.core.group import ties
+from agent.core.judge import Refusal, judge, part_of
 from agent.core.members import MemberFacts, alone
 from agent.core.partners import Partners, joined
 from agent.core.resource import ResourceSpec, Source
 from agent.core.standing import Noted
 from agent.core.together import together
 from agent.core.touched import EVERYTHING, Places, Touched
-from agent.core.value import Absent
 from agent.core.waiting import closed_gate
 
 _GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
@@ -42,21 +40,6 @@ class Oddity:
 
     path: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
-
-    undecided: it rests on what is still to come; until then no later entry has the device either (rulings 7).
-    """
-
-    resource: str
-    address: str
-    written: str
-    here: str
-    origin: Origin
-    undecided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,28 +207,6 @@ def _grouped(
     return now, renewed
 
 
-def judge(spec: ResourceSpec, facts: Knowledge) -> Refusal | None:
-    """The first clause of the entry that turns down the device of which `facts` tell, or none: it takes it."""
-    for clause in spec.exclude:
-        if not clause.lines:
-            continue
-        failed = clause.failing(facts, CAREFUL)
-        if failed is None:
-            first = clause.lines[0]
-            return _refusal(spec, Failing(first, first.here(facts, CAREFUL)))
-        if failed.doubt is None:
-            continue
-        if failed.doubt.pending:
-            return _refusal(spec, failed)
-        return _refusal(
-            spec, Failing(failed.statement, f"could not be read ({failed.doubt.reason}), so it stays excluded")
-        )
-    failed = spec.match.failing(facts)
-    if failed is not None:
-        return _refusal(spec, failed)
-    return None if spec.group is None else _part(spec, spec.group, facts)[1]
-
-
 def _renewed(
     offers: Mapping[tuple[str, str], Mapping[str, Candidate]], before: Look, now: Look, doubtful: Iterable[str]
 ) -> dict[tuple[str, str], Mapping[str, Candidate]]:
@@ -339,7 +300,7 @@ def _sight(
         if stopped is None:
             refusal = judge(spec, facts)
             if refusal is None and spec.group is not None:
-                part, _ = _part(spec, spec.group, facts)
+                part, _ = part_of(spec, spec.group, facts)
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
@@ -353,31 +314,3 @@ def _sight(
     devices = tuple(by_source.values())
     consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
     return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
-
-
-def _part(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Refusal | None]:
-    """Which part a device is, empty where there are none; if it is none of them, the line that it fails by.
-
-    As long as it is not known what it is together with, neither is whether it is the entry's.
-    """
-    for by in group.by:
-        value = facts(by.word)
-        if isinstance(value, Absent) and value.pending:
-            return "", Refusal(spec.name, "group.by", by.word, shown(value), spec.origin, undecided=True)
-    first: Refusal | None = None
-    for name, clause in group.parts.items():
-        failing = clause.failing(facts)
-        if failing is None:
-            return name, None
-        refusal = _refusal(spec, failing)
-        if refusal.undecided:
-            return "", refusal
-        first = first or refusal
-    return "", first
-
-
-def _refusal(spec: ResourceSpec, failed: Failing) -> Refusal:
-    statement = failed.statement
-    return Refusal(
-        spec.name, statement.address, statement.written, failed.here, statement.origin, failed.doubt is not None
-    )

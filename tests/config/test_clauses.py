@@ -6,7 +6,7 @@ import pytest
 
 from agent.config.expressions import compile_expression
 from agent.core.facts import Facts
-from agent.core.look import judge
+from agent.core.judge import judge
 from agent.core.value import Absent
 from tests.core.building import Facts as Reader
 from tests.core.building import host

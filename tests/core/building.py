@@ -1,11 +1,12 @@
 """What the tests of the core have in common: entries, host devices, looks, in a few words."""
 
 from agent.core import facts as core_facts
-from agent.core import look as core_look
+from agent.core import judge as core_judge
 from agent.core.candidate import Candidate
 from agent.core.clause import Clause, Line, Origin
 from agent.core.device import Device, Health, HostDevice, Node, Snapshot
-from agent.core.look import Listing, Look, Refusal, Sighting
+from agent.core.judge import Refusal
+from agent.core.look import Listing, Look, Sighting
 from agent.core.operators import Equals
 from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
 from agent.core.text import parse
@@ -94,7 +95,7 @@ def snapshot(*devices, resource="example.com/a"):
 
 
 def judge(entry, device, reader):
-    return core_look.judge(entry, core_facts.Facts(entry, device, reader))
+    return core_judge.judge(entry, core_facts.Facts(entry, device, reader))
 
 
 class Known:

@@ -10,7 +10,7 @@ from agent.config.finding import Finding
 from agent.config.load import Entry
 from agent.config.spot import Spot
 from agent.config.tree import Branch, Leaf
-from agent.core.look import judge
+from agent.core.judge import judge
 from agent.core.printable import printable
 from agent.core.resource import ResourceSpec
 

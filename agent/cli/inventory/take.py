@@ -12,8 +12,9 @@ from agent.core.device import Device, HostDevice
 from agent.core.expect import short
 from agent.core.facts import NOBODY, Facts
 from agent.core.join import Unlisted
+from agent.core.judge import Refusal, judge
 from agent.core.logic import PLAIN
-from agent.core.look import Listing, Oddity, Refusal, judge, look
+from agent.core.look import Listing, Oddity, look
 from agent.core.pattern import literal
 from agent.core.resource import ResourceSpec, Source
 from agent.core.touched import EVERYTHING
