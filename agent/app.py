@@ -86,6 +86,7 @@ class Agent:
             configuration.resources,
             remembered.lists,
             fanned=remembered.fanned,
+            failing=remembered.failing,
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
@@ -222,7 +223,7 @@ class Agent:
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
         fanned = {name: one.written for name, one in assembly.fanned.items()}
-        self._file.save(State(assembly.snapshots, self._held.known, fanned))
+        self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.failing))
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))

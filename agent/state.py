@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
+from agent.core.conditions import Failing
 from agent.core.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.resource import SHARE_MARK
 from agent.core.text import ID_LIMIT
@@ -40,11 +41,13 @@ class State:
     """The lists as last told, and the ids that pods may hold.
 
     fanned: those lists whose name came out of words, with the name as its entry writes it.
+    failing: which checks fail, as `Conditions.failing` has it.
     """
 
     lists: Mapping[str, Snapshot] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     fanned: Mapping[str, str] = field(default_factory=dict)
+    failing: Failing = field(default_factory=dict)
 
 
 def load(directory: str) -> State:
@@ -143,8 +146,9 @@ class _Writer:
         """As the file has it, a line for each resource."""
         self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        fanned, held = json.dumps(dict(sorted(state.fanned.items()))), json.dumps(sorted(state.held))
-        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n"fanned": {fanned},\n"held": {held}}}\n'
+        said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": state.failing}
+        others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
+        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
 
     def _list(self, name: str, snapshot: Snapshot) -> tuple[Snapshot, str]:
         before, text = self._lists.get(name, (None, ""))
@@ -202,8 +206,19 @@ def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
         if device.form == following.form and following.first_share < (device.shares or 1):
             raise ValueError(f"{device.id} is in it twice")
     held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
-    fanned = _typed(content.get("fanned", {}), dict)
-    return State(lists, held, {name: _typed(written, str) for name, written in fanned.items() if name in lists})
+    said = _typed(content.get("fanned", {}), dict)
+    fanned = {name: _typed(written, str) for name, written in said.items() if name in lists}
+    return State(lists, held, fanned, _failing(content.get("failing", {})))
+
+
+def _failing(entries: Any) -> Failing:  # noqa: ANN401  JSON is anything
+    return {
+        entry: {
+            place: {check: _typed(reason, str) for check, reason in _typed(checks, dict).items()}
+            for place, checks in _typed(places, dict).items()
+        }
+        for entry, places in _typed(entries, dict).items()
+    }
 
 
 def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything

@@ -11,10 +11,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.core.assemble import Assembly, assemble
-from agent.core.device import Snapshot
+from agent.core.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.device import Device, Snapshot
 from agent.core.look import Listing, Look, look
 from agent.core.naming import Fanned, whose
 from agent.core.printable import escape
@@ -34,12 +35,27 @@ SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will n
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Clearing:
+    """That a person clears checks of a device; `done` is told which of them failed."""
+
+    entry: str
+    device: Device
+    check: str | None
+    done: asyncio.Future[frozenset[str]]
+
+    def concerns(self, spot: Spot, ward: Ward) -> bool:
+        """Whether that is this device, or was where it is."""
+        return spot.entry == self.entry and (spot.at in self.device.keys or ward.place in self.device.places)
+
+
 class Tracker:
     """Keeps the registry true to the host.
 
     Args:
         specs: the entries, in file order.
         told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
+        failing: what failed in it.
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
@@ -60,6 +76,7 @@ class Tracker:
         told: Mapping[str, Snapshot],
         *,
         fanned: Mapping[str, str] | None = None,
+        failing: Failing | None = None,
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
@@ -81,6 +98,8 @@ class Tracker:
         self._published = published
         self._wanted = self.specs
         self._rounds = Rounds()
+        self._concluded = Concluded(remembered(failing or {}))
+        self._clearing: list[_Clearing] = []
         self._touched = EVERYTHING
         self._reassemble = False
         self._nudged = asyncio.Event()
@@ -111,6 +130,22 @@ class Tracker:
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
 
+    @property
+    def failing(self) -> Failing:
+        """What fails of what was looked at, told or not."""
+        return self._concluded.conditions.failing()
+
+    async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
+        """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
+
+        check: the one; None for all of them.
+        """
+        entry = self.assembly.written.get(resource) or resource
+        clearing = _Clearing(entry, device, check, asyncio.get_running_loop().create_future())
+        self._clearing.append(clearing)
+        await self.looked()
+        return await clearing.done
+
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
         self._wanted = tuple(specs)
@@ -132,7 +167,7 @@ class Tracker:
             self._nudged.clear()
             if loop.time() >= swept_at + self._every:
                 self._touched = EVERYTHING
-            self._touched |= Touched(sources=self._rounds.due(self._wanted, loop.time()))
+            self._touched |= Touched(sources=self._rounds.due(self._wanted, loop.time()), keys=self._due())
             touched, self._touched = self._touched, Touched()
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
@@ -148,8 +183,19 @@ class Tracker:
 
     def _next(self, swept_at: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
-        sweep = min(swept_at + self._every, self._rounds.next_at)
-        return sweep if self.assembly.next_at is None else min(sweep, self.assembly.next_at)
+        others = (self.assembly.next_at, self._concluded.conditions.next_at)
+        return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
+
+    def _due(self) -> frozenset[str]:
+        """The keys of what is to be looked at now for its checks, also because somebody has cleared one."""
+        clearing, self._clearing = self._clearing, []
+        keys: frozenset[str] = frozenset()
+        for one in clearing:
+            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check)
+            self._concluded = replace(self._concluded, conditions=conditions)
+            one.done.set_result(cleared)
+            keys |= frozenset(one.device.keys) if cleared else frozenset()
+        return keys | self._concluded.conditions.due_at(time.monotonic())
 
     async def _until_nudged(self, when: float) -> None:
         try:
@@ -189,6 +235,9 @@ class Tracker:
 
     async def _publish(self) -> None:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new."""
+        now = time.monotonic()
+        entries = (spec.name for spec in self.specs)
+        self._concluded = conclude(self._concluded, self.look.candidates(), entries, now, self._settle)
         while True:
             told = self.assembly.snapshots
             self.assembly = assemble(
@@ -199,6 +248,7 @@ class Tracker:
                 time.monotonic(),
                 fanned=self.assembly.fanned,
                 settled=self.assembly.settled,
+                candidates=self._concluded.offers,
             )
             changed = [
                 snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)

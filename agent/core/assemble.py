@@ -15,7 +15,7 @@ from agent.core.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_ord
 from agent.core.exclusive import exclusive
 from agent.core.join import Unlisted, join
 from agent.core.look import Look
-from agent.core.naming import EMPTY_SECONDS, Fanned, Names, share_out
+from agent.core.naming import EMPTY_SECONDS, Fanned, Names, Offers, share_out
 from agent.core.resource import ResourceSpec
 from agent.core.settled import Settled, settle
 from agent.core.slots import slotted
@@ -62,6 +62,7 @@ def assemble(
     *,
     fanned: Mapping[str, Fanned] | None = None,
     settled: Mapping[str, Settled] | None = None,
+    candidates: Offers | None = None,
 ) -> Assembly:
     """The lists to be told now.
 
@@ -75,9 +76,10 @@ def assemble(
         now: monotonic seconds, for how long something is gone.
         fanned: that of the last assembly; at start, of the state file.
         settled: that of the last assembly.
+        candidates: those of the look, if checks have said something of them.
     """
     present = Present(look, Held(held), now)
-    names = share_out(look.candidates(), specs, previous, fanned or {}, now)
+    names = share_out(look.candidates() if candidates is None else candidates, specs, previous, fanned or {}, now)
     drafts = _drafts(names, specs, previous, present, settled or {})
     for name, old in previous.items():
         if name not in drafts:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.core.cdi import is_name
+from agent.core.check import Checked
 from agent.core.device import Device, HostDevice, Member, Node
 from agent.core.gather import Group
 from agent.core.group import Grouping
@@ -51,6 +52,7 @@ class Candidate:
     group, members: the host devices.
     partners: the devices that its joins mean, by the key of the host device that has one.
     leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
+    checked: what its checks say, in file order; each of every host device.
     """
 
     resource: str
@@ -72,6 +74,7 @@ class Candidate:
     written: str = ""
     shares: int | None = None
     suffix: str = SHARE_MARK
+    checked: tuple[Checked, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -162,6 +165,7 @@ def candidate(
         written="" if spec.name_text is None else spec.name,
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
+        checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),
     )
 
 

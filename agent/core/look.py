@@ -130,7 +130,7 @@ def look(
         partners = Partners(listing.found, reader, places, None)
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
-        due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
+        due = {device.key for source in touched.sources for device in listing.found.get(source, ())} | touched.keys
         doubtful |= due
         if not doubtful and listing == previous.listing:
             return previous

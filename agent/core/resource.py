@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agent.core.check import Check
 from agent.core.clause import Clause, Origin
 from agent.core.group import Grouping
 from agent.core.own import Join, Own
@@ -166,6 +167,7 @@ class ResourceSpec:
     gate: tuple[Clause, ...] = ()
     topology: str | tuple[int, ...] = "numa"
     expect: int | None = None
+    checks: tuple[Check, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -189,6 +191,7 @@ class ResourceSpec:
             self.group,
             self.every,
             self.joins,
+            [check.meaning() for check in self.checks],
         )
 
     @property

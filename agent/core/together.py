@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.core.candidate import Candidate, Lead, could_be
+from agent.core.check import Checked
 from agent.core.device import HostDevice, Member
 from agent.core.facts import Facts
 from agent.core.gather import Group
@@ -55,6 +56,7 @@ def together(
         ),
         leads={one.device.place: Lead(one.ids, one.possible) for one in (first, *others)},
         orphan=tuple(could_be(text, words.of(None)) for text in spec.id),
+        checked=_checked(list(made.values())),
     )
 
 
@@ -71,6 +73,14 @@ def words_of(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> Me
         of(group.matched),
         {name: found[0] if found else None for name, found in parts.items()},
     )
+
+
+def _checked(made: Sequence[Candidate]) -> tuple[Checked, ...]:
+    """What each check says of each member; whose it is, if there are several."""
+    if len(made) == 1:
+        return made[0].checked
+    by_check = zip(*(one.checked for one in made), strict=True)
+    return tuple(one._replace(member=of.device.name) for each in by_check for of, one in zip(made, each, strict=True))
 
 
 def _unfit(grouping: Grouping, group: Group) -> str:

@@ -15,13 +15,14 @@ class Touched:
 
     paths: canonical, below /sys/devices or /dev, without the root prefix.
     subsystems: classes and buses of the kernel that may have gained or lost a device.
-    sources: those whose devices may have changed without any event.
+    sources: those whose devices may have changed without any event. keys: such devices.
     """
 
     paths: frozenset[str] = frozenset()
     subsystems: frozenset[str] = frozenset()
     everything: bool = False
     sources: frozenset[Source] = frozenset()
+    keys: frozenset[str] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
         """Both together."""
@@ -30,11 +31,12 @@ class Touched:
             self.subsystems | other.subsystems,
             self.everything or other.everything,
             self.sources | other.sources,
+            self.keys | other.keys,
         )
 
     def __bool__(self) -> bool:
         """Whether anything is touched at all."""
-        return self.everything or bool(self.paths or self.subsystems or self.sources)
+        return self.everything or bool(self.paths or self.subsystems or self.sources or self.keys)
 
     @property
     def places(self) -> frozenset[str]:

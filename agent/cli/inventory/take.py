@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.core.assemble import assemble
 from agent.core.candidate import Candidate
 from agent.core.cdi import DIRECTORIES
+from agent.core.conditions import as_it_is
 from agent.core.device import Device, HostDevice
 from agent.core.expect import short
 from agent.core.facts import NOBODY, Facts
@@ -130,7 +131,7 @@ def take(
     def of(spec: ResourceSpec, host: HostDevice) -> Facts:
         return Facts(spec, host, reader, now.partners or NOBODY)
 
-    assembly = assemble(now, specs, frozenset(), {}, 0.0)
+    assembly = assemble(now, specs, frozenset(), {}, 0.0, candidates=as_it_is(now.candidates()))
     offered = {
         key: device for snapshot in assembly.snapshots.values() for device in snapshot.devices for key in device.keys
     }

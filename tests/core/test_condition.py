@@ -1,0 +1,186 @@
+"""The automaton of a check: tables, and against a second definition of it that reads the whole history."""
+
+from dataclasses import replace
+from math import inf
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
+from agent.core.condition import HEALTHY, Condition, step
+from tests.core.building import clause
+
+APART = 0.05  # seconds
+GOOD, BAD, NOTHING, BESIDE = (Outcome(says, "why" if says is Says.BAD else "") for says in Says)
+LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE}
+
+
+def check(trip=ONE, recover=ONE, every=None):
+    return Check("link", clause(), every=every, trip=trip, recover=recover, on_unknown=OnUnknown.UNHEALTHY)
+
+
+def play(one: Check, *looks: tuple[float, Outcome], condition: Condition = HEALTHY) -> list[bool]:
+    """Whether it fails after each of the looks."""
+    failing = []
+    for now, outcome in looks:
+        condition, again = step(one, condition, outcome, now, APART)
+        assert again is None or again > now
+        failing.append(condition.failing)
+    return failing
+
+
+def history(text: str, distance: float = 1.0) -> list[tuple[float, Outcome]]:
+    return [(number * distance, LETTERS[letter]) for number, letter in enumerate(text)]
+
+
+@pytest.mark.parametrize(
+    ("one", "distance", "looks", "failing"),
+    [
+        pytest.param(check(), 1, "gbbgbg", ".FF.F.", id="one look each way"),
+        pytest.param(check(), 0.001, "gbgb", ".F.F", id="one look counts at once, however close"),
+        pytest.param(check(trip=Looks(2)), 1, "gbgbbg", "....F.", id="two looks in a row"),
+        pytest.param(check(trip=Looks(2)), 0.01, "bbbbbbbbb", ".....FFFF", id="close looks are one: 50 ms apart"),
+        pytest.param(check(trip=Looks(2), every=5.0), 1, "bbbbbbbb", ".....FFF", id="and with every, that far apart"),
+        pytest.param(check(trip=Looks(2), every=5.0), 1, "bbbgbbbbbbb", ".........FF", id="any look ends a row"),
+        pytest.param(check(trip=Lasting(3)), 1, "bbbbbgb", "...FF..", id="a time"),
+        pytest.param(check(trip=Lasting(3)), 1, "bbgbbgbbb", ".........", id="a time begins anew"),
+        pytest.param(check(trip=Lasting(0)), 1, "bgb", "F.F", id="no time"),
+        pytest.param(check(recover=Lasting(3)), 1, "bggbgggg", "FFFFFFF.", id="recovery takes its time"),
+        pytest.param(check(recover=Looks(3)), 1, "bggbggg", "FFFFFF.", id="recovery takes looks"),
+        pytest.param(check(recover=None), 1, "bgggg-gg", "FFFFFFFF", id="a latch"),
+        pytest.param(check(recover=None), 1, "gg-g", "....", id="a latch that has not fallen"),
+        pytest.param(check(trip=Looks(2)), 1, "bnnbg", "...F.", id="what counts for no look ends no row"),
+        pytest.param(check(recover=Lasting(9)), 1, "b-b", "F.F", id="what does not apply does not fail"),
+        pytest.param(check(trip=Looks(2)), 1, "b-bb", "...F", id="and ends a row"),
+    ],
+)
+def test_course(one, distance, looks, failing):
+    assert "".join(".F"[f] for f in play(one, *history(looks, distance))) == failing
+
+
+@pytest.mark.parametrize(
+    ("one", "looks", "again"),
+    [
+        pytest.param(check(), "b", None, id="no time in it: events are enough"),
+        pytest.param(check(trip=Lasting(3)), "b", 3.0, id="a row becomes old enough"),
+        pytest.param(check(trip=Lasting(3)), "bb", 3.0, id="and from its beginning"),
+        pytest.param(check(trip=Lasting(3)), "bg", None, id="no row"),
+        pytest.param(check(trip=Lasting(3)), "bbbb", None, id="done"),
+        pytest.param(check(recover=Lasting(7)), "bg", 8.0, id="recovery"),
+        pytest.param(check(recover=None), "bg", None, id="a latch waits for no time"),
+        pytest.param(check(every=5.0), "gg", 6.0, id="every"),
+        pytest.param(check(every=5.0, trip=Looks(2)), "bb", 5.0, id="every, from the look that counted"),
+        pytest.param(check(every=5.0, trip=Lasting(2)), "b", 2.0, id="the sooner"),
+        pytest.param(check(trip=Looks(2)), "b", None, id="looks without every wait for the next event"),
+        pytest.param(check(trip=Lasting(1)), "bnn", None, id="what cannot be told is not asked for on and on"),
+    ],
+)
+def test_next_time(one, looks, again):
+    condition, said = HEALTHY, None
+    for now, outcome in history(looks):
+        condition, said = step(one, condition, outcome, now, APART)
+    assert said == again
+
+
+def test_the_reason_is_that_of_the_look_that_made_it_fail():
+    """A thermometer of a failing device would be a line in the log at each look."""
+    one = check(trip=Looks(2))
+    condition = HEALTHY
+    for now, reason in enumerate(("at 96", "at 97", "at 98", "at ?")):
+        condition, _ = step(one, condition, Outcome(Says.BAD, reason), now, APART)
+    assert condition == Condition(True, "at 97")
+    condition, _ = step(one, condition, GOOD, 9, APART)
+    assert condition == HEALTHY
+
+
+AFTER = st.one_of(st.builds(Looks, st.integers(1, 4)), st.builds(Lasting, st.sampled_from([0.0, 0.5, 2.0, 7.0])))
+CHECKS = st.builds(check, AFTER, st.none() | AFTER, st.none() | st.sampled_from([0.5, 2.0]))
+STEPS = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.01, 0.25, 0.5, 1.0, 3.0]), st.sampled_from([GOOD, BAD, NOTHING, BESIDE])),
+    max_size=40,
+)
+
+
+def timed(steps) -> list[tuple[float, Outcome]]:
+    now, looks = 0.0, []
+    for passed, outcome in steps:
+        now += passed
+        looks.append((now, outcome))
+    return looks
+
+
+def by_history(one: Check, looks) -> bool:
+    """The same, said by going back through everything that was ever seen."""
+    failing, turned = False, 0
+    for at, (now, outcome) in enumerate(looks):
+        goal = one.recover if failing else one.trip
+        if outcome is BESIDE:
+            failing, turned = failing and goal is None, at + 1
+        row = []
+        for when, seen in looks[turned : at + 1][::-1]:
+            if seen is not NOTHING:
+                if seen is not (GOOD if failing else BAD):
+                    break
+                row.insert(0, when)
+        if not row or goal is None or outcome is NOTHING:
+            continue
+        counted, last = 0, -inf
+        for when in row:
+            if when >= last + (APART if one.every is None else one.every):
+                counted, last = counted + 1, when
+        if counted >= goal.number if isinstance(goal, Looks) else now >= row[0] + goal.seconds:
+            failing, turned = not failing, at + 1
+    return failing
+
+
+@given(CHECKS, STEPS)
+def test_it_is_what_history_says(one, steps):
+    looks = timed(steps)
+    for end in range(len(looks) + 1):
+        assert play(one, *looks[:end])[-1:] == [by_history(one, looks[:end])][: min(end, 1)]
+
+
+@given(CHECKS, STEPS)
+def test_only_a_contrary_look_turns_it(one, steps):
+    before = False
+    looks = timed(steps)
+    for failing, (_, outcome) in zip(play(one, *looks), looks, strict=True):
+        if failing is not before:
+            assert outcome is BAD if failing else outcome in (GOOD, BESIDE)
+        before = failing
+
+
+@given(CHECKS, STEPS, STEPS)
+def test_a_latch_never_heals(one, steps, later):
+    one = replace(one, recover=None)
+    failing = play(one, *timed([*steps, *later]))
+    assert "".join(".F"[f] for f in failing).lstrip(".").strip("F") == ""
+
+
+@given(CHECKS, STEPS)
+def test_it_never_turns_more_often_than_the_looks_allow(one, steps):
+    """Each turn to failing takes its own looks, or its own time, and none of them serves twice."""
+    looks = timed(steps)
+    course = play(one, *looks)
+    turns = sum(failing and not before for before, failing in zip([False, *course], course, strict=False))
+    bad = [now for now, outcome in looks if outcome is BAD]
+    if isinstance(one.trip, Looks):
+        assert turns * one.trip.number <= len(bad)
+    elif one.trip.seconds:
+        assert turns * one.trip.seconds <= (bad[-1] - bad[0] if bad else 0)
+
+
+@given(CHECKS, STEPS, st.booleans())
+def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
+    """From any state, looks at just the times that it asks for bring it where the device is; `every` for rows."""
+    condition, again, now = HEALTHY, None, 0.0
+    for now, outcome in timed(steps):
+        condition, again = step(one, condition, outcome, now, APART)
+    one = replace(one, recover=one.recover or Looks(1))
+    outcome = BAD if bad else GOOD
+    now += 10.0
+    for _ in range(20):
+        condition, again = step(one, condition, outcome, now, APART)
+        now = now + APART if again is None else again
+    assert condition.failing is bad

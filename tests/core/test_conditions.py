@@ -1,0 +1,234 @@
+"""Checks over looks: which looks count, what is told, what outlasts a device and the agent."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.assemble import assemble
+from agent.core.check import Check, Checked, Lasting, Looks, Outcome, Says
+from agent.core.conditions import Concluded, Spot, as_it_is, conclude, remembered
+from agent.core.device import Health
+from agent.core.look import Listing, look
+from agent.core.touched import EVERYTHING, Touched
+from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
+
+A = "example.com/a"
+OF = (A, "")
+APART = 0.05  # seconds
+GOOD, BAD = Outcome(Says.GOOD), Outcome(Says.BAD, "no link")
+LINK = Check("link", clause())
+SLOW = Check("slow", clause(), every=5.0, trip=Lasting(10))
+LATCH = Check("latch", clause(), recover=None)
+
+
+def ill(name, *said, place=None, key=None, fault="", entry=A):
+    """A candidate of which checks say something."""
+    device = host(place or name, key)
+    checked = tuple(Checked(entry, check, device.key, device.place, outcome) for check, outcome in said)
+    return replace(candidate(device, name, fault=fault), checked=checked)
+
+
+def seen(*candidates):
+    return {OF: {one.device.key: one for one in candidates}}
+
+
+def after(*looks, before=None, entries=(A,)):
+    """What comes of looks, each a time and its candidates."""
+    before = before or Concluded()
+    for now, *candidates in looks:
+        before = conclude(before, seen(*candidates), entries, now, APART)
+    return before
+
+
+def faults(concluded):
+    return {one.ids[0]: one.fault for one in concluded.offers.get(OF, {}).values()}
+
+
+def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
+    well, other = ill("well", (LINK, GOOD)), ill("other")
+    made = after((0, well, other, ill("bad", (LINK, BAD))))
+    assert faults(made) == {"well": "", "other": "", "bad": "link: no link"}
+    assert made.offers[OF]["key well"] is well
+    assert made.offers[OF]["key other"] is other
+
+
+def test_nothing_fails_nothing_is_copied():
+    looked = seen(ill("well", (LINK, GOOD)))
+    assert conclude(Concluded(), looked, (A,), 0, APART).offers[OF] is looked[OF]
+
+
+def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
+    both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, Outcome(Says.BAD, "other")))
+    assert faults(after((0, both))) == {"both": "latch: no link"}
+    assert faults(after((0, replace(both, fault="/dev/x: no such file")))) == {"both": "/dev/x: no such file"}
+
+
+def test_what_was_not_looked_at_was_not_looked_at():
+    """Another device's event, and another assembly, are no second look."""
+    check = Check("link", clause(), trip=Looks(2))
+    bad, other = ill("bad", (check, BAD)), ill("other")
+    made = after((0, bad, other), (1, bad, ill("other")), (2, bad, other))
+    assert faults(made)["bad"] == ""
+    made = after((3, ill("bad", (check, BAD)), other), before=made)
+    assert faults(made)["bad"] == "link: no link"
+
+
+def test_the_same_look_again_changes_nothing():
+    looked = seen(ill("bad", (SLOW, BAD)))
+    made = conclude(Concluded(), looked, (A,), 0, APART)
+    assert conclude(made, looked, (A,), 99, APART) is made
+
+
+def test_it_says_when_to_look_again_and_at_what():
+    made = after((0, ill("bad", (SLOW, BAD)), ill("well", (LINK, GOOD)), ill("two", (SLOW, GOOD))))
+    assert made.conditions.next_at == 5
+    assert made.conditions.due_at(4.9) == frozenset()
+    assert made.conditions.due_at(5) == {"key bad", "key two"}
+    made = after((5, ill("bad", (SLOW, BAD))), (10, ill("bad", (SLOW, BAD))), before=made)
+    assert faults(made) == {"bad": "slow: no link"}
+    assert made.conditions.due_at(99) == {"key bad"}
+    assert after((11,), before=made).conditions.next_at is None
+
+
+def test_a_device_that_was_away_is_as_ill_as_it_was():
+    """Also under another key, and also what does not last for ever."""
+    check = Check("link", clause(), recover=Lasting(30))
+    made = after((0, ill("x", (check, BAD), (LATCH, BAD))), (1,))
+    assert Spot(A, "x") in made.conditions.left
+    made = after((2, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
+    assert faults(made) == {"x": "link: no link"}
+    made = after((33, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
+    assert faults(made) == {"x": "latch: no link"}
+    assert not made.conditions.left
+
+
+def test_the_time_it_was_away_is_no_time_it_was_well():
+    check = Check("link", clause(), recover=Lasting(30))
+    made = after((0, ill("x", (check, BAD))), (1, ill("x", (check, GOOD))), (2,), (40, ill("x", (check, GOOD))))
+    assert faults(made) == {"x": "link: no link"}
+
+
+def test_two_devices_in_one_place_are_two():
+    one, two = ill("one", (LATCH, BAD), place="p", key="1"), ill("two", (LATCH, GOOD), place="p", key="2")
+    again = ill("one", (LATCH, GOOD), place="p", key="1"), ill("two", (LATCH, GOOD), place="p", key="2")
+    assert faults(after((0, one, two), (1, *again))) == {"one": "latch: no link", "two": ""}
+
+
+def test_a_key_that_another_place_has_now_is_another_device():
+    made = after((0, ill("x", (LATCH, BAD), place="a", key="k")), (1, ill("y", (LATCH, GOOD), place="b", key="k")))
+    assert faults(made) == {"y": ""}
+    assert faults(after((2, ill("x", (LATCH, GOOD), place="a", key="k")), before=made)) == {"x": "latch: no link"}
+    swapped = ill("x", (LATCH, GOOD), place="a", key="m"), ill("y", (LATCH, GOOD), place="b", key="k")
+    made = after((0, ill("x", (LATCH, BAD), place="a", key="k")), (1, *swapped))
+    assert faults(made) == {"x": "latch: no link", "y": ""}
+
+
+def test_a_check_that_is_taken_out_fails_no_more():
+    made = after((0, ill("x", (LATCH, BAD))), (1, ill("x", (LINK, GOOD))))
+    assert faults(made) == {"x": ""}
+    assert not made.conditions.failing()
+
+
+def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
+    made = after((0, ill("x", (LATCH, BAD))), (1,))
+    assert made.conditions.failing()
+    assert not after((2, ill("y")), before=made, entries=("example.com/b",)).conditions.failing()
+
+
+def test_the_next_life_begins_with_what_failed():
+    check = Check("link", clause(), trip=Looks(2), recover=Lasting(30))
+    made = after(
+        (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, BAD))), (1, ill("x", (LATCH, GOOD)))
+    )
+    failing = made.conditions.failing()
+    assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
+    made = after((0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(failing)))
+    assert faults(made) == {"x": "latch: no link", "z": ""}
+    assert made.conditions.failing() == failing
+
+
+def test_clearing():
+    bad = [(LATCH, BAD), (Check("other", clause(), recover=None), BAD)]
+    made = after((0, ill("x", *bad), ill("y", *bad)), (1, ill("x", *bad)))
+
+    def clear(at, check):
+        return made.conditions.cleared(lambda spot, ward: at in (spot.at, ward.place), check)
+
+    conditions, names = clear("x", "latch")
+    assert names == {"latch"}
+    assert conditions.failing() == {A: {"x": {"other": "no link"}, "y": {"latch": "no link", "other": "no link"}}}
+    assert clear("y", None)[0].failing() == {A: {"x": {"latch": "no link", "other": "no link"}}}
+    assert clear("z", None) == (made.conditions, frozenset())
+    assert clear("x", "nothing")[1] == frozenset()
+    # A latch that is cleared falls again if the next look says so.
+    made = replace(made, conditions=conditions)
+    assert faults(after((2, ill("x", (LATCH, GOOD))), before=made)) == {"x": ""}
+    assert faults(after((2, ill("x", (LATCH, BAD))), before=made)) == {"x": "latch: no link"}
+
+
+def test_a_single_look_says_what_is_bad_now():
+    """Whatever time it takes to fail."""
+    looked = seen(ill("x", (LINK, GOOD), (SLOW, BAD)), ill("y", (SLOW, BAD), fault="/dev/x: none"), ill("z"))
+    assert {one.ids[0]: one.fault for one in as_it_is(looked)[OF].values()} == {
+        "x": "slow: no link",
+        "y": "/dev/x: none",
+        "z": "",
+    }
+
+
+def test_a_look_asks_the_checks_of_what_it_looks_at():
+    holds = clause(line("state", "ready"), name="match")
+    entry = spec(checks=(Check("link", holds),))
+    facts = Facts({"key x": {"serial": "x", "state": "ready"}, "key y": {"serial": "y", "state": "off"}})
+    listing = Listing({PCI: (host("x"), host("y"))})
+    first = look([entry], listing, facts)
+    lists = assemble(
+        first, [entry], frozenset(), {}, 0, candidates=conclude(Concluded(), first.candidates(), (A,), 0, APART).offers
+    ).snapshots
+    assert [(one.id, one.health, one.reason) for one in lists[A].devices] == [
+        ("x", Health.HEALTHY, ""),
+        ("y", Health.UNHEALTHY, "link: state = 'ready', here off"),
+    ]
+    # By key: of that device alone; without: nothing.
+    second = look([entry], listing, facts, first, Touched(keys=frozenset({"key x"})))
+    before, now = first.candidates()[OF], second.candidates()[OF]
+    assert now["key x"] is not before["key x"]
+    assert now["key y"] is before["key y"]
+    assert look([entry], listing, facts, first, Touched(keys=frozenset({"gone"}))).candidates() == first.candidates()
+    assert look([entry], listing, facts, first, EVERYTHING).candidates() == first.candidates()
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 1.0, 7.0]),
+        st.dictionaries(st.sampled_from("xy"), st.tuples(st.sampled_from("kl"), st.sampled_from([GOOD, BAD]))),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+def test_a_latch_holds_whatever_comes_and_goes(steps):
+    made, now, fallen = Concluded(), 0.0, set()
+    for passed, there in steps:
+        now += passed
+        looks = [ill(place, (LATCH, outcome), key=f"{place}{key}") for place, (key, outcome) in there.items()]
+        made = after((now, *looks), before=made)
+        fallen |= {place for place, (_, outcome) in there.items() if outcome is BAD}
+        assert {name for name, fault in faults(made).items() if fault} == fallen & set(there)
+        assert set(made.conditions.failing().get(A, {})) == fallen
+        assert set(made.conditions.due) == set()
+
+
+def test_lists_and_looks_fit_together():
+    """Assembled from what is concluded, with what was settled: what heals is healed, and nothing else is touched."""
+    entry = spec(checks=(LINK,))
+    told, settled, made = {}, None, Concluded()
+    for now, outcome in enumerate((GOOD, BAD, GOOD)):
+        x, y = ill("x", (LINK, outcome)), ill("y", (LINK, GOOD))
+        at = look_at(x, y)
+        made = conclude(made, at.candidates(), (A,), now, APART)
+        assembly = assemble(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
+        told, settled = assembly.snapshots, assembly.settled
+        assert [one.reason for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
