@@ -7,6 +7,7 @@ from agent.config.clauses import compile_clause
 from agent.config.finding import Finding
 from agent.config.give import compile_nodes
 from agent.config.groups import compile_group, declare_parts
+from agent.config.health import compile_health
 from agent.config.ids import compile_ids
 from agent.config.language import WARNINGS, hint, not_yet
 from agent.config.later import left_for_later
@@ -99,6 +100,7 @@ def _compile(
     wait = _clauses("wait", tree, scope, "everything would wait for ever")
     gate = _gate(tree, scope)
     topology = compile_topology(tree, scope)
+    checks = compile_health(tree, scope, every)
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     findings += [not_yet(part.spot, part.address, mark="key") for part in later]
@@ -134,6 +136,7 @@ def _compile(
         gate=gate,
         topology=() if slots else topology,
         expect=compile_expect(tree),
+        checks=checks,
     )
 
 

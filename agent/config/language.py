@@ -21,8 +21,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology",
-    "moves_into_pod health prefer links prepare prestart probe",
+    " adds_to expect wait gate slots limit topology health",
+    "moves_into_pod prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
 _VARIABLE = _keys("value name join", "json key when")
@@ -61,8 +61,8 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "",
-                "holds log rises run socket probe only ignore when every trip recover latch on_unknown reason timeout",
+                "holds when every trip recover latch on_unknown reason",
+                "log rises run socket probe only ignore timeout",
             ),
         ),
         "links": ("links", _keys("", "dir let on cost")),
@@ -100,7 +100,9 @@ OPERATORS = _keys(
 )
 EITHER = "either"
 
-WARNINGS = frozenset({"list-size", "never-matches", "overlap", "unstable-id"})  # codes that `accept` may name
+WARNINGS = frozenset(
+    {"list-size", "looks-by-chance", "never-matches", "overlap", "unstable-id"}
+)  # codes that `accept` may name
 
 
 def unknown_key(spot: Spot, place: str) -> Finding | None:

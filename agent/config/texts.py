@@ -56,10 +56,12 @@ def phrase(
     giving: bool = False,
     may_be_empty: bool = False,
     of_node: bool = False,
+    lists: bool = False,
 ) -> Phrase | None:
     """The text that a value is; none, with findings, if it is none or has a word that is not there.
 
     giving: it may have words that only a grant knows. of_node: also the number of the node that it is said of.
+    lists: any of its words may be lists.
     """
     if not isinstance(value, str):
         number = isinstance(value, int) and not isinstance(value, bool)
@@ -83,7 +85,7 @@ def phrase(
     known = tuple(word for word in words if word is not None)
     if len(known) < len(words):
         return None
-    if sum(word.many for word in known) > 1:
+    if not lists and sum(word.many for word in known) > 1:
         scope.error(spot.error("type", f"{what} has two lists in it, and a text has one at most", mark="text"))
         return None
     return Phrase(text, known, spot)

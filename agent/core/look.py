@@ -130,8 +130,8 @@ def look(
         partners = Partners(listing.found, reader, places, None)
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
-        due = {device.key for source in touched.sources for device in listing.found.get(source, ())} | touched.keys
-        doubtful |= due
+        due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
+        doubtful |= due | touched.keys
         if not doubtful and listing == previous.listing:
             return previous
         sightings = {**previous.sightings}

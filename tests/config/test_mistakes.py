@@ -16,7 +16,7 @@ ONE = [
     # Keys of the language, of later versions, and of none.
     (PCI + "permision = 1", 4, 1, "permision", "unknown-key", "nearest: permissions, of give.nodes.NAME"),
     (PCI + "replica = 1", 4, 1, "replica", "unknown-key", "nearest: replicas"),
-    (PCI + "health = { x = { rises = 'y' } }", 4, 1, "health", "not-supported-yet", ""),
+    (PCI + "health = { x = { rises = 'y' } }", 4, 18, "rises", "not-supported-yet", ""),
     (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
     (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     ('source = { node = "/dev/x{n}" }', 3, 26, "{n}", "glob", 'write "/dev/x{n:text}" to take what is here'),

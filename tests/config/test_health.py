@@ -1,0 +1,157 @@
+"""`health`: what checks become, and what is wrong with them."""
+
+import pytest
+
+from agent.core.check import Check, Lasting, Looks, OnUnknown
+
+HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
+
+
+def checks(configure, lines, head=HEAD):
+    found = configure({"resources.d/a.toml": head + lines + "\n"})
+    assert found.findings == ()
+    (spec,) = found.resources
+    return spec.checks
+
+
+def course(check: Check):
+    return check.every, check.trip, check.recover, check.on_unknown
+
+
+def test_what_is_not_said(configure):
+    (check,) = checks(configure, 'health.link.holds = { driver = "x" }')
+    assert course(check) == (None, Looks(1), Looks(1), OnUnknown.UNHEALTHY)
+    assert (check.name, check.when, check.reason) == ("link", None, None)
+    (line,) = check.holds.lines
+    assert (line.address, line.word, str(line.origin)) == ("health.link.holds.driver", "driver", "resources.d/a.toml:5")
+
+
+@pytest.mark.parametrize(
+    ("said", "made"),
+    [
+        ("trip = 1", (None, Looks(1), Looks(1), OnUnknown.UNHEALTHY)),
+        ('trip = "2s", recover = "10m"', (None, Lasting(2), Lasting(600), OnUnknown.UNHEALTHY)),
+        ('every = "5s", trip = "2 looks"', (5, Looks(2), Looks(1), OnUnknown.UNHEALTHY)),
+        ('every = "500ms", recover = "1 look"', (0.5, Looks(1), Looks(1), OnUnknown.UNHEALTHY)),
+        ('recover = "never"', (None, Looks(1), None, OnUnknown.UNHEALTHY)),
+        ("latch = true", (None, Looks(1), None, OnUnknown.UNHEALTHY)),
+        ('latch = false, recover = "1s"', (None, Looks(1), Lasting(1), OnUnknown.UNHEALTHY)),
+        ('on_unknown = "healthy"', (None, Looks(1), Looks(1), OnUnknown.HEALTHY)),
+        ('on_unknown = "keep"', (None, Looks(1), Looks(1), OnUnknown.KEEP)),
+    ],
+)
+def test_course(configure, said, made):
+    (check,) = checks(configure, f'health.link = {{ holds.driver = "x", {said} }}')
+    assert course(check) == made
+
+
+def test_looks_may_come_from_the_source(configure):
+    head = HEAD.replace('"npu" }', '"npu", every = "1s" }')
+    (check,) = checks(configure, 'health.a = { holds.driver = "x", trip = "2 looks" }', head)
+    assert check.trip == Looks(2)
+
+
+def test_words_of_the_entry(configure):
+    """`let` in clauses, `when` and the reason; several lists in that."""
+    (check,) = checks(
+        configure,
+        'let = { state = "./state", heat = { read = "./temp", type = "int" }, all = { read_all = "./p*/s" } }\n'
+        "[resource.health.state]\n"
+        'holds = { state = "ready", heat.at_most = 95000, all.none = "down" }\n'
+        'when = { "./on" = "1" }\n'
+        'reason = "it says {state|upper} at {heat} m°C: {all}, {nodes}"',
+    )
+    assert [line.word for line in check.holds.lines] == ["state", "heat", "all"]
+    assert [line.address for line in check.when.lines] == ["health.state.when../on"]
+    assert [slot.word for slot in check.reason.slots] == ["state", "heat", "all", "nodes"]
+
+
+def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
+    found = configure(
+        {
+            "classes/npu.toml": 'about = "x"\nname = "example.com/npu"\nid = "{path_id}"\n'
+            'source = { subsystem = "npu" }\n'
+            '[health.link]\nholds = { driver = "x" }\ntrip = "10s"\n[health.heat]\nholds = { "./hot" = "0" }\n',
+            "resources.d/a.toml": '[[resource]]\nclass = "npu"\n[resource.health]\n'
+            'more = { holds = { "./ok" = "1" } }\nlink = { trip = "30s" }\n',
+            "resources.d/b.toml": '[[resource]]\nclass = "npu"\nname = "example.com/b"\nhealth = { heat = false }\n',
+        }
+    )
+    assert found.findings == ()
+    a, b = found.resources
+    assert [(check.name, check.trip) for check in a.checks] == [
+        ("link", Lasting(30)),
+        ("heat", Looks(1)),
+        ("more", Looks(1)),
+    ]
+    assert [check.name for check in b.checks] == ["link"]
+    assert a.meaning() != b.meaning()
+
+
+MISTAKES = [
+    ("health.a.holds = { drive = 'x' }", "drive", "unknown-word", "nearest: driver"),
+    ("health.a.holds = { driver = 1 }", "1", "type", ""),
+    ("health.a.holds = {}", "holds", "type", "take it out, or say what holds"),
+    ("health.a = {}", "a", "missing", "write holds = { WORD = … }"),
+    ("health.a = { trip = 1 }", "a", "missing", "write holds = { WORD = … }"),
+    ("health.vfio = { trip = 1 }", "vfio", "missing", "write holds = { WORD = … }"),
+    ("health.a = { hold.driver = 'x' }", "hold", "unknown-key", "nearest: holds"),
+    ("health.a = { holds.driver = 'x', trip = 2 }", "2", "type", 'write "2 looks"'),
+    ("health.a = { holds.driver = 'x', trip = '2' }", "'2'", "type", 'write for example "2 looks"'),
+    (
+        "health.a = { holds.driver = 'x', trip = '3 in 10m' }",
+        "'3 in 10m'",
+        "type",
+        'write looks ("2 looks") or a time ("10s")',
+    ),
+    ("health.a = { holds.driver = 'x', recover = 'later' }", "'later'", "type", 'write for example "30s"'),
+    ("health.a = { holds.driver = 'x', every = 5 }", "5", "type", 'write for example "5s"'),
+    ("health.a = { holds.driver = 'x', every = '1ms' }", "'1ms'", "type", 'write for example "5s"'),
+    ("health.a = { holds.driver = 'x', on_unknown = 'ill' }", "'ill'", "type", 'write "unhealthy"'),
+    ("health.a = { holds.driver = 'x', latch = 'yes' }", "'yes'", "type", ""),
+    ("health.a = { holds.driver = 'x', latch = { driver = 'y' } }", "latch", "not-supported-yet", ""),
+    (
+        "health.a = { holds.driver = 'x', latch = true, recover = '1s' }",
+        "'1s'",
+        "type",
+        'take latch out; recover = "never" is the same',
+    ),
+    ("health.a = { holds.driver = 'x', reason = 'it is {drive}' }", "drive", "unknown-word", "nearest: driver"),
+    ("health.a = { holds.driver = 'x', reason = '' }", "''", "type", 'write "…"'),
+    ("health.a = { holds.driver = 'x', reason = 'share {share}' }", "share", "unknown-word", ""),
+    ("health.a = { holds.driver = 'x', when.drive = 'y' }", "drive", "unknown-word", "nearest: driver"),
+    ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "not-supported-yet", ""),
+    ("health.a = { holds.driver = 'x', only.driver = 'y' }", "only", "not-supported-yet", ""),
+    ("health.a = { log = 'x {y:int}' }", "log", "not-supported-yet", ""),
+    ("health.a = { run = ['/x'] }", "run", "not-supported-yet", ""),
+    ("health.a = { socket = '/x' }", "socket", "not-supported-yet", ""),
+    ("health.a = { probe = 'x' }", "probe", "not-supported-yet", ""),
+]
+
+
+@pytest.mark.parametrize(("said", "marked", "code", "write"), MISTAKES, ids=[row[0] for row in MISTAKES])
+def test_one_mistake(configure, said, marked, code, write):
+    (finding,) = configure({"resources.d/a.toml": f"{HEAD}{said}\n"}).findings
+    assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 5, code)
+    assert said[finding.column - 1 : finding.end_column - 1] == marked
+    assert finding.write.startswith(write)
+    assert finding.message
+
+
+def test_looks_by_chance(configure):
+    lines = "health.a = { holds.driver = 'x', trip = '2 looks' }\naccept = { looks-by-chance = 'known' }\n"
+    assert checks(configure, lines)
+    (finding,) = configure({"resources.d/a.toml": HEAD + lines.splitlines()[0]}).findings
+    assert (finding.severity.value, finding.code, finding.column) == ("warning", "looks-by-chance", 41)
+
+
+def test_what_a_joined_class_says_of_health_is_not_there_yet(configure):
+    found = configure(
+        {
+            "classes/gpu.toml": 'about = "x"\nsource = "pci"\nhealth.link.holds = { driver = "x" }\n',
+            "resources.d/a.toml": HEAD
+            + 'join.gpu = { class = "gpu", on = { address = "pci.address" } }\n'
+            + "health.gpu.holds = { gpu.healthy = true }\n",
+        }
+    )
+    assert [(finding.line, finding.code) for finding in found.findings] == [(6, "not-supported-yet")]
