@@ -144,7 +144,10 @@ class Tracker:
         clearing = _Clearing(entry, device, check, asyncio.get_running_loop().create_future())
         self._clearing.append(clearing)
         await self.looked()
-        return await clearing.done
+        cleared = await clearing.done
+        if cleared:
+            log.info("%s %s: cleared: %s", resource, escape(device.id), escape(", ".join(sorted(cleared))))
+        return cleared
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""

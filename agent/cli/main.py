@@ -28,6 +28,7 @@ COMMANDS = {
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
     "reload": ("Operate", "apply the configuration by difference (asks the running agent)"),
+    "clear": ("Operate", "have a check that fails for good begin anew (asks the running agent)"),
     "record": ("Try", "this host as one file, for --root and for bug reports"),
     "lab": ("Try", "a simulated kubelet with this host's devices"),
     "version": ("Try", "which device-agent this is"),

@@ -71,7 +71,7 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
     async with asyncio.TaskGroup() as tasks:
         works = (
             tasks.create_task(configured.run()),
-            tasks.create_task(control.serve(agent.settings.paths.control, commands(configured))),
+            tasks.create_task(control.serve(agent.settings.paths.control, commands(configured, agent))),
         )
         await agent.run()
         for work in works:

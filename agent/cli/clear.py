@@ -1,0 +1,50 @@
+"""Have checks of a device that fail begin anew: a latch holds until a person says so. What is still so fails again.
+
+Asks the running agent, as root. DEVICE is an id, as the kubelet has it, or the device's place; CHECK the one check.
+Exit code 0: done, or nothing failed. 1: it is Unhealthy still. 3: no agent is running. 4: no such device. 5: no
+permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from agent.cli.asking import asked
+from agent.core.printable import escape
+
+NO_SUCH_DEVICE = 4
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `clear`."""
+    parser.add_argument("device", metavar="DEVICE", help="its id, or its place")
+    parser.add_argument("check", nargs="?", metavar="CHECK", help="the check; without it all that fail")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print what the device is like now."""
+    request = {"do": "clear", "device": arguments.device, "check": arguments.check}
+    answer = asked("clear", arguments.config, request)
+    if isinstance(answer, int):
+        return answer
+    devices = answer["devices"]
+    if not devices:
+        said = f"{escape(arguments.device)}: no resource lists such a device; their ids: device-agent scan"
+        print(f"device-agent clear: {said}", file=sys.stderr)
+        return NO_SUCH_DEVICE
+    if arguments.output == "json":
+        print(json.dumps(answer, indent=1))
+    else:
+        print("\n".join(_line(device, arguments.check) for device in devices))
+    return 1 if any(device["reason"] for device in devices) else 0
+
+
+def _line(device: Mapping[str, Any], check: str | None) -> str:
+    cleared = ", ".join(device["cleared"])
+    done = f"cleared: {cleared}" if cleared else f"{check} does not fail" if check else "no check fails"
+    reason = f": {device['reason']}" if device["reason"] else ""
+    return escape(f"{device['resource']} {device['id']}: {done}; {device['health'] or 'gone'} now{reason}")
