@@ -48,6 +48,7 @@ proto: .venv/.ready
 
 docs: .venv/.ready
 	$(bin)/python -m agent.cli.reference > docs/words.md
+	$(bin)/python -m agent.cli.class_reference > docs/classes.md
 
 bench: .venv/.ready
 	@$(bin)/python -m bench $(ONLY) $(ARGS)

@@ -52,7 +52,12 @@ def own_node(sight: Sight, thing: Thing) -> str | Absent:
 
 
 def below(sight: Sight, directory: str, same: str) -> tuple[Thing, ...]:
-    """The devices below a directory, depth first; not into another of subsystem `same`, nor another USB device."""
+    """The devices below a directory, depth first; not into another of the bus `same`, nor another USB device.
+
+    What is of one class with what it stands below is a part of that: a sound card's streams, an input device's event
+    node, a disk's partitions.
+    """
+    apart = {"usb"} if not same or _is_class(sight, same) else {"usb", same}
     found: list[Thing] = []
     waiting = [(directory, 0)]
     looked = 0
@@ -62,13 +67,18 @@ def below(sight: Sight, directory: str, same: str) -> tuple[Thing, ...]:
         if here != directory:
             subsystem = sight.link(f"{here}/subsystem")
             if isinstance(subsystem, str):
-                if subsystem in {same, "usb"} and _is_device(subsystem, here):
+                if subsystem in apart and _is_device(subsystem, here):
                     continue
                 found.append(Thing("every", here.rpartition("/")[2], here, subsystem=subsystem))
         if depth < _DEEP:
             paths = [f"{here}/{name}" for name in sight.root.directories(here)]
             waiting.extend((path, depth + 1) for path in reversed(paths))
     return tuple(found)
+
+
+def _is_class(sight: Sight, subsystem: str) -> bool:
+    path = f"/sys/class/{subsystem}"
+    return sight.once("class", path, lambda: sight.root.is_directory(path))
 
 
 def _is_device(subsystem: str, directory: str) -> bool:

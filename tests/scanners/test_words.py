@@ -116,6 +116,13 @@ def test_nodes_do_not_cross_into_another_usb_device(tree):
     assert facts("1-1.4", "nodes") == ("/dev/bus/usb/001/030", "/dev/hidraw0")
 
 
+def test_nodes_of_one_class_below_each_other_are_parts_of_one_device(tree):
+    card = tree.class_device(f"{tree.pci('0000:00:1f.3')}/sound/card0", "sound")
+    for minor, name in enumerate(("controlC0", "pcmC0D0p")):
+        tree.class_device(f"{card}/{name}", "sound", f"snd/{name}", 116, minor)
+    assert Facts(tree.root, "subsystem", "sound")("card0", "nodes") == ("/dev/snd/controlC0", "/dev/snd/pcmC0D0p")
+
+
 def test_nodes_do_not_cross_into_another_function(tree):
     bridge = tree.pci("0000:3a:00.0")
     card = tree.pci("0000:3b:00.0", below=bridge)

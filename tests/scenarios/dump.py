@@ -10,7 +10,22 @@ import re
 from tests.tree import Tree
 
 # Of these the kernel lists devices under /sys/bus; of the others under /sys/class.
-BUSES = {"acpi", "auxiliary", "cxl", "dax", "dsa", "hid", "i2c", "mdev", "mei", "pci", "platform", "scsi", "serio"}
+BUSES = {
+    "acpi",
+    "auxiliary",
+    "cxl",
+    "dax",
+    "dsa",
+    "gpio",
+    "hid",
+    "i2c",
+    "mdev",
+    "mei",
+    "pci",
+    "platform",
+    "scsi",
+    "serio",
+}
 BUSES |= {"spi", "usb", "usb-serial", "vdpa", "virtio", "vmbus", "wmi"}
 OF_UDEV = re.compile(r"ID_|DEVLINKS$|TAGS$|CURRENT_TAGS$|USEC_INITIALIZED$|SYSTEMD_")
 
@@ -70,7 +85,8 @@ def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
         tree.file(f"{directory}/{name}", bytes.fromhex(value))
     for name, target in (each.split("=", 1) for each in values.get("L", ())):
         tree.link(f"{directory}/{name}", target)
-        tree.at(os.path.normpath(f"{directory}/{target}")).mkdir(parents=True, exist_ok=True)
+        here = os.path.dirname(f"{directory}/{name}")
+        tree.at(os.path.normpath(f"{here}/{target}")).mkdir(parents=True, exist_ok=True)
     return directory, subsystem
 
 

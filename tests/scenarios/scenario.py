@@ -11,6 +11,7 @@
     later = "10m"                              time that passes first
     release = ["id"]                           pods that were granted these end; until then they hold them
     lists."RESOURCE" = ["ID Healthy", "ID Unhealthy: reason"]      whole, in order; a reason may be left out
+    numa."RESOURCE" = { "ID" = [0] }                   NUMA nodes that the kubelet is told, of every device listed
     grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
 
 Lists that are not named stay as they were: a step that changes another list fails. After each step everything is looked
@@ -31,7 +32,7 @@ from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump
 
-STEP = {"about", "plug", "unplug", "write", "remove", "later", "release", "lists", "grant"}
+STEP = {"about", "plug", "unplug", "write", "remove", "later", "release", "lists", "numa", "grant"}
 TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "refused"}
 
@@ -83,6 +84,9 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
             for resource in sorted({*expected, *now, *before}):
                 lines = expected.get(resource, before.get(resource, []))
                 assert same(now.get(resource, []), lines), f"{where}: {resource}: {now.get(resource)}"
+            for resource, wanted in step.get("numa", {}).items():
+                nodes = {device.id: list(device.numa) for device in agent.tracker.assembly.snapshots[resource].devices}
+                assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
             for resource, wanted in step.get("grant", {}).items():
                 await granted(agent, held, resource, wanted, where)
             agent.tracker.nudge(EVERYTHING)
