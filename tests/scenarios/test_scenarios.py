@@ -1,11 +1,13 @@
 """Every scenario in this directory."""
 
+import re
 import time
 from pathlib import Path
 
 import pytest
 
 from agent import tracker
+from agent.config.load import SHIPPED
 from agent.host.recorder import Recorder
 from agent.host.recording import write
 from tests.scenarios.scenario import Clock, play, read
@@ -19,6 +21,12 @@ async def test_scenario(path, rig, monkeypatch):
     clock = Clock(time.monotonic)
     monkeypatch.setattr(tracker, "time", clock)
     await play(read(path), rig, clock)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
+def test_every_shipped_class_has_a_scenario_that_uses_it(name):
+    configuration = read(HERE / f"class-{name}.toml")["resources"]
+    assert f'class = "{name}"' in re.sub(r" +=", " =", configuration) or f'uses  = ["{name}"]' in configuration
 
 
 @pytest.mark.parametrize(
