@@ -100,7 +100,7 @@ def test_check_aloud_reads_all_back_and_judges_it_all_the_same(cli, directory):
     assert code == 0
     titles = [line for line in out.splitlines() if line.startswith(("class", "entry"))]
     assert titles == ["class npu: every NPU", "entry resources.d/a.toml:1: /dev/net/tun, a hundred times"]
-    assert "in 7 shares each  [instead of 100, tun.toml:4]" in out
+    assert "in 7 shares each  [instead of 100, tun.toml:5]" in out
     assert out.splitlines()[-1].startswith("No errors in ")
     (directory / "resources.d" / "b.toml").write_text("[[resource]]\nnaem = 1\n")
     code, out, _ = cli("check", "--aloud", "a.example/tun", "--config", directory)
