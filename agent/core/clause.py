@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from agent.core.logic import PLAIN, Knowledge, Logic, Verdict, both, either
+from agent.core.logic import NOTHING, PLAIN, Knowledge, Logic, Verdict, both, either
 from agent.core.operators import AllOf, AnyOf, Not, Of, Test, Things
 from agent.core.value import Absent, Kind, Value, text_of
 
@@ -40,6 +40,15 @@ class Line:
     test: Test
     written: str = field(compare=False)
     origin: Origin = field(compare=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the value of its word decides it, and nothing else."""
+        return not any(_things(self.test))
+
+    def decide(self, value: Value | Absent, logic: Logic) -> Verdict:
+        """Whether the line, which is `plain`, holds of a thing of which its word says this."""
+        return self.test.verdict(self.kind, value, NOTHING, logic)
 
     def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether the line holds of a thing."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.core.clause import Failing, Origin, shown
+from agent.core.clause import Failing, Line, Origin, shown
 from agent.core.group import Grouping
 from agent.core.logic import CAREFUL, Knowledge
 from agent.core.resource import ResourceSpec
-from agent.core.value import Absent
+from agent.core.value import Absent, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str,
             return "", refusal
         first = first or refusal
     return "", first
+
+
+def turned_down(spec: ResourceSpec, line: Line, value: Value | Absent) -> Refusal:
+    """That the entry turns a device down by a line that only asks for the value of its word."""
+    return _refusal(spec, Failing(line, shown(value)))
 
 
 def _refusal(spec: ResourceSpec, failed: Failing) -> Refusal:

@@ -24,6 +24,21 @@ class Knowledge(Protocol):
         """What is known of each thing that a many leads to."""
 
 
+class _Nothing:
+    """Of a thing of which nothing is known."""
+
+    def __call__(self, word: str) -> Value | Absent:
+        """See `Knowledge`."""
+        return Absent(f"{word} is not known")
+
+    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+        """See `Knowledge`."""
+        return Absent(f"{word} is not known")
+
+
+NOTHING = _Nothing()
+
+
 @dataclass(frozen=True, slots=True)
 class Logic:
     """What an absent word means: whether a test of its value, or of whether it is there, stays undecided by it.

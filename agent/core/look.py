@@ -13,6 +13,7 @@ from agent.core.candidate import Candidate, candidate
 from agent.core.device import HostDevice
 from agent.core.facts import NOBODY, Facts, Reader
 from agent.core.gather import Gathered, Tied, gather
+from agent.core.glance import View, view
 from agent.core.group import ties
 from agent.core.judge import Refusal, judge, part_of
 from agent.core.members import MemberFacts, alone
@@ -72,6 +73,7 @@ class Look:
 
     grouped: candidates of several host devices, by key of each.
     gates: why entries, by their number, are not to offer anything; empty for an open one.
+    views: of the entries that see the same sources; handed on until everything is looked at again.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -81,6 +83,7 @@ class Look:
     gathered: Gathered = field(default_factory=Gathered)
     partners: Partners | None = field(default=None, repr=False, compare=False)
     gates: Mapping[int, str] = field(default_factory=dict)
+    views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
 
     _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -148,14 +151,14 @@ def look(
         for device in devices:
             if doubtful is None or device.key in doubtful:
                 seen.setdefault(device.key, {})[source] = device
-    entries: dict[tuple[Source, ...], tuple[tuple[int, ResourceSpec], ...]] = {}  # those that see the sources, in order
+    views = previous.views
     for key, by_source in seen.items():
         sources = tuple(by_source)
-        if sources not in entries:
-            entries[sources] = tuple((at, spec) for at, spec in enumerate(specs) if spec.source in by_source)
-        sighting = sightings[key] = _sight(entries[sources], by_source, reader, partners, gates)
+        if sources not in views:
+            views[sources] = view(specs, sources)
+        sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
-    now = Look(listing, sightings, places, partners=partners, gates=gates)
+    now = Look(listing, sightings, places, partners=partners, gates=gates, views=views)
     again: set[str] = set(seen) if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
@@ -268,7 +271,7 @@ def _different(before: Listing, now: Listing) -> set[str]:
 
 
 def _sight(
-    entries: Sequence[tuple[int, ResourceSpec]],
+    seen_by: View,
     by_source: Mapping[Source, HostDevice],
     reader: Reader,
     partners: Partners,
@@ -281,9 +284,14 @@ def _sight(
     stopped: int | None = None
     tied: dict[int, Tied] = {}
     lent: list[Candidate] = []
-    for entry, spec in entries:
+    glance = seen_by.glance
+    for number, (entry, spec) in enumerate(seen_by.entries):
         claims = spec.group is not None and spec.group.claims
         if stopped is not None and not claims and spec.slots is None:
+            continue
+        glance, refusal = glance.judge(number, by_source, reader)
+        if refusal is not None:
+            refusals.append(refusal)
             continue
         device = by_source[spec.source]
         facts = Facts(spec, device, reader, partners)
