@@ -22,6 +22,7 @@ from agent.core.let import Captured, Constant
 from agent.core.limit import exceeded
 from agent.core.look import Look
 from agent.core.members import alone
+from agent.core.naming import Offers
 from agent.core.partners import Remembered
 from agent.core.prefer import NO_LIMIT, prefer
 from agent.core.resource import ResourceSpec
@@ -46,6 +47,10 @@ class Truth(Protocol):
 
     look: Look
     specs: tuple[ResourceSpec, ...]
+
+    @property
+    def offers(self) -> Offers:
+        """The candidates of the look, what fails as their fault."""
 
     def entry_of(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of."""
@@ -157,7 +162,7 @@ class Allocation:
         """Everything healthy of a resource, which each of its slots gives."""
         slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
         written = "" if spec.name_text is None else spec.name
-        offers = self._truth.look.candidates().get((resource, written), {})
+        offers = self._truth.offers.get((resource, written), {})
         for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
             if not found.trouble:
                 name = found.ids[0] if found.ids else found.device.name

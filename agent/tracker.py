@@ -11,13 +11,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from agent.checking import Checking
 from agent.core.assemble import Assembly, assemble
-from agent.core.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.conditions import Failing
 from agent.core.device import Device, Snapshot
 from agent.core.look import Listing, Look, look
-from agent.core.naming import Fanned, whose
+from agent.core.naming import Fanned, Offers, whose
 from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
 from agent.core.rounds import Rounds
@@ -33,20 +34,6 @@ DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the
 SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Clearing:
-    """That a person clears checks of a device; `done` is told which of them failed."""
-
-    entry: str
-    device: Device
-    check: str | None
-    done: asyncio.Future[frozenset[str]]
-
-    def concerns(self, spot: Spot, ward: Ward) -> bool:
-        """Whether that is this device, or was where it is."""
-        return spot.entry == self.entry and (spot.at in self.device.keys or ward.place in self.device.places)
 
 
 class Tracker:
@@ -98,8 +85,7 @@ class Tracker:
         self._published = published
         self._wanted = self.specs
         self._rounds = Rounds()
-        self._concluded = Concluded(remembered(failing or {}))
-        self._clearing: list[_Clearing] = []
+        self._checking = Checking(failing or {}, settle)
         self._touched = EVERYTHING
         self._reassemble = False
         self._nudged = asyncio.Event()
@@ -131,9 +117,14 @@ class Tracker:
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
 
     @property
+    def offers(self) -> Offers:
+        """The candidates of the look, what fails as their fault."""
+        return self._checking.offers
+
+    @property
     def failing(self) -> Failing:
         """What fails of what was looked at, told or not."""
-        return self._concluded.conditions.failing()
+        return self._checking.failing
 
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
         """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
@@ -141,10 +132,9 @@ class Tracker:
         check: the one; None for all of them.
         """
         entry = self.assembly.written.get(resource) or resource
-        clearing = _Clearing(entry, device, check, asyncio.get_running_loop().create_future())
-        self._clearing.append(clearing)
+        clearing = self._checking.clear(entry, device, check)
         await self.looked()
-        cleared = await clearing.done
+        cleared = await clearing
         if cleared:
             log.info("%s %s: cleared: %s", resource, escape(device.id), escape(", ".join(sorted(cleared))))
         return cleared
@@ -170,7 +160,8 @@ class Tracker:
             self._nudged.clear()
             if loop.time() >= swept_at + self._every:
                 self._touched = EVERYTHING
-            self._touched |= Touched(sources=self._rounds.due(self._wanted, loop.time()), keys=self._due())
+            due = self._rounds.due(self._wanted, loop.time())
+            self._touched |= Touched(sources=due, keys=self._checking.due(time.monotonic()))
             touched, self._touched = self._touched, Touched()
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
@@ -179,26 +170,15 @@ class Tracker:
                 looked_at = loop.time()
                 swept_at = looked_at if touched.everything else swept_at
                 await self._look(touched)
-            due = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
-            if reassemble or due or self.look is not before or self.specs is not specs:
+            forget = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
+            if reassemble or forget or self.look is not before or self.specs is not specs:
                 await self._publish()
             done.set()
 
     def _next(self, swept_at: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
-        others = (self.assembly.next_at, self._concluded.conditions.next_at)
+        others = (self.assembly.next_at, self._checking.next_at)
         return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
-
-    def _due(self) -> frozenset[str]:
-        """The keys of what is to be looked at now for its checks, also because somebody has cleared one."""
-        clearing, self._clearing = self._clearing, []
-        keys: frozenset[str] = frozenset()
-        for one in clearing:
-            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check)
-            self._concluded = replace(self._concluded, conditions=conditions)
-            one.done.set_result(cleared)
-            keys |= frozenset(one.device.keys) if cleared else frozenset()
-        return keys | self._concluded.conditions.due_at(time.monotonic())
 
     async def _until_nudged(self, when: float) -> None:
         try:
@@ -238,9 +218,7 @@ class Tracker:
 
     async def _publish(self) -> None:
         """Tell the registry what there is now; a device that moves leaves its old list before it joins the new."""
-        now = time.monotonic()
-        entries = (spec.name for spec in self.specs)
-        self._concluded = conclude(self._concluded, self.look.candidates(), entries, now, self._settle)
+        self._checking.conclude(self.look, self.specs, time.monotonic())
         while True:
             told = self.assembly.snapshots
             self.assembly = assemble(
@@ -251,7 +229,7 @@ class Tracker:
                 time.monotonic(),
                 fanned=self.assembly.fanned,
                 settled=self.assembly.settled,
-                candidates=self._concluded.offers,
+                candidates=self.offers,
             )
             changed = [
                 snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)

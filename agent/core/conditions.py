@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import NamedTuple, TypeAlias
 
 from agent.core.candidate import Candidate
@@ -126,22 +127,23 @@ def conclude(before: Concluded, seen: Offers, entries: Iterable[str], now: float
         now: monotonic seconds.
         apart: see `step`.
     """
-    fresh = {of: found for of, found in seen.items() if before.seen.get(of) is not found}
-    if not fresh and len(seen) == len(before.seen):
+    changed = [of for of in {**before.seen, **seen} if before.seen.get(of) is not seen.get(of)]
+    if not changed:
         return before
-    checked = (one for found in seen.values() for candidate in found.values() for one in candidate.checked)
-    live = {Spot(one.entry, one.key): one.place for one in checked}
-    made = _Round(before.conditions, live, now, apart)
-    offers: dict[tuple[str, str], Mapping[str, Candidate]] = {}
-    for of, found in seen.items():
-        if of not in fresh:
-            offers[of] = before.offers[of]
-            continue
-        was, offered = before.seen.get(of, {}), before.offers.get(of, {})
-        told = {
-            key: offered[key] if was.get(key) is candidate else made.told(candidate) for key, candidate in found.items()
-        }
-        offers[of] = found if all(told[key] is candidate for key, candidate in found.items()) else told
+    gone: list[Candidate] = []
+    come: list[Candidate] = []
+    for of in changed:
+        was, found = before.seen.get(of, {}), seen.get(of, {})
+        gone += (candidate for key, candidate in was.items() if found.get(key) is not candidate)
+        come += (candidate for key, candidate in found.items() if was.get(key) is not candidate)
+    made = _Round(before.conditions, gone, come, now, apart)
+    told = {id(candidate): made.told(candidate) for candidate in come}
+    offers = {of: before.offers[of] for of in seen.keys() - changed}
+    for of in changed:
+        found, offered = seen.get(of, {}), before.offers.get(of, {})
+        judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
+        same = all(map(is_, judged.values(), found.values()))
+        offers |= {of: found if same else judged} if found else {}
     return Concluded(made.conditions(frozenset(entries)), {**seen}, offers)
 
 
@@ -157,16 +159,27 @@ def as_it_is(seen: Offers) -> Offers:
 
 
 class _Round:
-    """One stepping of conditions. `live`: the devices that are there, and their places."""
+    """One stepping of conditions.
 
-    def __init__(self, before: Conditions, live: Mapping[Spot, str], now: float, apart: float) -> None:
+    gone, come: the candidates as they were, of devices that were looked at or are there no more, and as they are.
+    """
+
+    def __init__(
+        self, before: Conditions, gone: Iterable[Candidate], come: Iterable[Candidate], now: float, apart: float
+    ) -> None:
         self._there = {**before.there}
         self._left = {**before.left}
-        self._due = {spot: at for spot, at in before.due.items() if spot in live}
+        self._due = {**before.due}
         self._now = now
         self._apart = apart
-        for spot, ward in before.there.items():  # before any comes: a device may be there under another key
-            if live.get(spot) != ward.place:
+        now_at = {Spot(one.entry, one.key): one.place for candidate in come for one in candidate.checked}
+        unchecked = {Spot(one.written or one.resource, key) for one in come if not one.checked for key in one.keys}
+        # Before any comes: a device may be there under another key.
+        for spot in dict.fromkeys(Spot(one.entry, one.key) for candidate in gone for one in candidate.checked):
+            self._due.pop(spot, None)
+            if spot in unchecked:
+                self._there.pop(spot, None)
+            elif spot in self._there and now_at.get(spot) != self._there[spot].place:
                 self._leave(spot)
 
     def told(self, candidate: Candidate) -> Candidate:

@@ -99,6 +99,25 @@ async def test_a_member_that_fails_makes_the_whole_device_unhealthy(node):
         assert reasons(agent) == {"kit-15b3": f"state: {TWO}: it says broken"}
 
 
+async def test_a_slot_is_healthy_while_a_device_is_and_gives_none_that_is_not(node):
+    checks = card('holds = { "./state" = "ready" }', "slots = 2").replace(
+        'env.A = "b"', 'env.A = { value = "{address}", join = "," }'
+    )
+    node.serve(checks)
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        say(node, "broken")
+        agent.tracker.nudge(EVERYTHING)
+        await agent.tracker.looked()
+        assert set(reasons(agent).values()) == {""}
+        options = await node.kubelet.allocate("pod", "c", {NPU: 1})
+        assert options.envs == {"A": TWO}
+        say(node, "broken", TWO)
+        agent.tracker.nudge(EVERYTHING)
+        await node.allocatable(NPU, 0)
+        assert set(reasons(agent).values()) == {f'{ONE}: state: ./state = "ready", here broken'}
+
+
 async def test_the_first_list_says_what_the_first_look_says(node):
     say(node, "broken")
     node.serve(card('holds = { "./state" = "ready" }'))

@@ -145,3 +145,35 @@ def test_what_is_not_there(asked):
     assert "no such resource; nearest: a.example/nic" in err
     assert asked("no\x1bsuch")[0] == 4
     assert "\x1b" not in asked("no\x1bsuch")[2]
+
+
+def test_what_fails_and_what_does_not(asked):
+    checks = """
+[[resource]]
+name = "a.example/nic"
+source = "pci"
+match = { vendor = "15b3", driver = "vfio-pci" }
+[resource.health]
+link  = { holds = { "./link" = "up" }, trip = "1h" }
+numa  = { holds = { numa = 1 }, on_unknown = "keep", reason = "on node {numa}" }
+class = { holds = { class = "02" } }
+other = { holds = { numa = 7 }, when = { class = "03" } }
+"""
+    code, said, _ = asked("3b:00.1", text=checks)
+    lines = [line.rstrip() for line in said.splitlines()]
+    assert code == 0
+    assert '  health       Unhealthy: link: ./link = "up", here absent (no such file)' in lines
+    start = next(index for index, line in enumerate(lines) if line.startswith("  checks"))
+    assert [line.split(maxsplit=(1 if at else 2))[-2:] for at, line in enumerate(lines[start : start + 4])] == [
+        ["link", 'does not hold: ./link = "up", here absent (no such file)'],
+        ["numa", "cannot be told"],
+        ["class", "holds"],
+        ["other", "does not apply"],
+    ]
+    (code, said, _) = asked("3b:00.0", "-o", "json", text=checks)
+    assert json.loads(said)["checks"][:2] == [
+        {"name": "link", "says": "bad", "reason": './link = "up", here absent (no such file)'},
+        {"name": "numa", "says": "good", "reason": None},
+    ]
+    code, said, _ = asked(text=checks)
+    assert "a.example/nic" in said

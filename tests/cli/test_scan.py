@@ -174,7 +174,8 @@ def test_json_has_all_keys_and_no_root(cli, host, config):
     assert str(host.top) not in out
     assert cli(*run)[1] == out
     found = {each["name"]: each for each in json.loads(out)}
-    keys = "source name place key node attributes nodes taken_by device_id shares health reason together fits refused"
+    keys = "source name place key node attributes nodes taken_by device_id shares health reason together checks fits"
+    keys += " refused"
     assert {" ".join(each) for each in found.values()} == {keys}
     assert found["/dev/fuse"]["taken_by"] == "example.com/fuse"
     assert found["/dev/fuse"]["shares"] == 10

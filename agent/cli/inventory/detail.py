@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agent.cli.inventory.overview import taken_by
 from agent.cli.inventory.pci_names import PciNames
@@ -12,6 +12,7 @@ from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts
 from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut
+from agent.core.check import Checked, Says
 from agent.core.pattern import literal
 from agent.core.printable import LIMIT, escape, printable
 from agent.core.value import Absent, Value
@@ -21,6 +22,12 @@ INDENT = "    "
 _TELLING = {
     "pci": ("vendor", "device", "subsystem_device", "netdev.name", "vf_index", "address"),
     "usb": ("usb.vendor", "usb.product", "usb.serial", "usb.port"),
+}
+_SAID = {
+    Says.GOOD: "holds",
+    Says.BAD: "does not hold",
+    Says.NOTHING: "cannot be told",
+    Says.BESIDE: "does not apply",
 }
 _OTHERS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
 _ENOUGH = {"usb.serial": "usb.port"}  # where the first is there, the second is not needed
@@ -134,6 +141,15 @@ def _taker(item: Item) -> Iterator[str]:
         yield f"  health       not listed: {escape(item.waits) or 'each slot gives it with the others'}"
     else:
         yield f"  health       {device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
+    yield from _checks(item.checks)
+
+
+def _checks(checks: Sequence[Checked]) -> Iterator[str]:
+    """What each check says now, whatever that does to health, which takes its time."""
+    longest = max((len(one.check.name) for one in checks), default=0)
+    for index, one in enumerate(checks):
+        said = _SAID[one.outcome.says] + (f": {escape(one.outcome.reason)}" if one.outcome.reason else "")
+        yield f"  {'checks' if index == 0 else '':11}  {one.check.name:{longest}}  {said}"
 
 
 def _refusals(turned_down: tuple[TurnedDown, ...], terminal: Terminal) -> list[str]:

@@ -25,6 +25,10 @@ def record(inventory: Inventory, item: Item) -> dict[str, object]:
         "health": device.health.value if device else None,
         "reason": (device.reason if device else item.waits) or None,
         "together": list(item.others),
+        "checks": [
+            {"name": one.check.name, "says": one.outcome.says.value, "reason": one.outcome.reason or None}
+            for one in item.checks
+        ],
         "fits": list(item.fits),
         "refused": [
             {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.core.assemble import assemble
 from agent.core.candidate import Candidate
 from agent.core.cdi import DIRECTORIES
+from agent.core.check import Checked
 from agent.core.conditions import as_it_is
 from agent.core.device import Device, HostDevice
 from agent.core.expect import short
@@ -41,7 +42,7 @@ class TurnedDown:
 class Item:
     """One host device. `device` is what the entry `taken_by` offers of it, if it does.
 
-    resource: the name under which it is offered, or would be.
+    resource: the name under which it is offered, or would be. checks: what each check of the entry says of it.
     fits: device classes that would take it, by name; only of what no entry takes.
     others: the host devices that are one device with it, by name. waits: why that device is not listed.
     """
@@ -55,6 +56,7 @@ class Item:
     others: tuple[str, ...] = ()
     waits: str = ""
     resource: str = ""
+    checks: tuple[Checked, ...] = ()
 
     @property
     def label(self) -> str:
@@ -151,7 +153,8 @@ def take(
             fits = () if spec else tuple(_fitting(classes, found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
             resource = candidate.resource if candidate else ""
-            items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why, resource)
+            checks = tuple(one for one in candidate.checked if one.key == key) if candidate else ()
+            items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why, resource, checks)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}
     return Inventory(

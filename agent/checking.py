@@ -1,0 +1,84 @@
+"""Checking: the conditions of all checks while the agent runs, and the persons who clear some.
+
+What is cleared is cleared just before a look, so that no look that began earlier can undo it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent.core.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.device import Device
+from agent.core.look import Look
+from agent.core.naming import Offers
+from agent.core.resource import ResourceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Clearing:
+    """That a person clears checks of a device; `done` is told which of them failed."""
+
+    entry: str
+    device: Device
+    check: str | None
+    done: asyncio.Future[frozenset[str]]
+
+    def concerns(self, spot: Spot, ward: Ward) -> bool:
+        """Whether that is this device, or was where it is."""
+        return spot.entry == self.entry and (spot.at in self.device.keys or ward.place in self.device.places)
+
+
+class Checking:
+    """Knows what fails.
+
+    Args:
+        failing: what failed in the last life.
+        apart: seconds between looks that count as two.
+    """
+
+    def __init__(self, failing: Failing, apart: float) -> None:
+        self._concluded = Concluded(remembered(failing))
+        self._clearing: list[_Clearing] = []
+        self._apart = apart
+
+    @property
+    def failing(self) -> Failing:
+        """What fails of what was looked at, told or not."""
+        return self._concluded.conditions.failing()
+
+    @property
+    def next_at(self) -> float | None:
+        """Monotonic seconds at which a device is to be looked at for its checks; None if none is."""
+        return self._concluded.conditions.next_at
+
+    @property
+    def offers(self) -> Offers:
+        """The candidates of the look that was concluded last, what fails as their fault."""
+        return self._concluded.offers
+
+    def conclude(self, look: Look, specs: Sequence[ResourceSpec], now: float) -> None:
+        """Have the checks say what a look says. The same look again is no other look."""
+        entries = (spec.name for spec in specs)
+        self._concluded = conclude(self._concluded, look.candidates(), entries, now, self._apart)
+
+    def due(self, now: float) -> frozenset[str]:
+        """The keys of what is to be looked at now, also because a person has cleared something of it."""
+        clearing, self._clearing = self._clearing, []
+        keys: frozenset[str] = frozenset()
+        for one in clearing:
+            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check)
+            self._concluded = replace(self._concluded, conditions=conditions)
+            one.done.set_result(cleared)
+            keys |= frozenset(one.device.keys) if cleared else frozenset()
+        return keys | self._concluded.conditions.due_at(now)
+
+    def clear(self, entry: str, device: Device, check: str | None) -> asyncio.Future[frozenset[str]]:
+        """Have checks of a device begin anew at the next look; which of them failed.
+
+        check: the one; None for all of them.
+        """
+        done: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
+        self._clearing.append(_Clearing(entry, device, check, done))
+        return done
