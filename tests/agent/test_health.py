@@ -206,6 +206,19 @@ async def test_clear_begins_anew_and_what_is_still_so_fails_again(node):
     assert (await clear(ONE)).returncode == 3
 
 
+async def test_what_is_absent_is_cleared_for_good(node):
+    node.serve(card('holds = { "./state" = "ready" }\nlatch = true'))
+    say(node, "broken")
+    async with node.agent() as agent:
+        await node.streaming(NPU)
+        node.tree.at(f"/sys/bus/pci/devices/{ONE}").unlink()
+        agent.tracker.nudge(EVERYTHING)
+        await node.until(lambda: reasons(agent).get(ONE) == "absent")
+        (device, _) = agent.registry.current(NPU).devices
+        assert await agent.tracker.clear(NPU, device, None) == {"state"}
+    assert json.loads((node.state / "state.json").read_text())["failing"] == {}
+
+
 async def test_clearing_says_what_it_asks_for(node):
     node.serve(card('holds = { "./state" = "ready" }', 'id = "{address}"\nreplicas = 2'))
     say(node, "broken")
