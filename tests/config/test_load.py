@@ -135,7 +135,7 @@ def test_a_directory_that_is_a_file_is_a_finding(tmp_path):
 
 
 SHIPPED_NAMES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
-PARTS = {"node", "vhost-net"}
+PARTS = {"node", "pci-present", "vhost-net"}
 
 
 @pytest.mark.parametrize("name", SHIPPED_NAMES)
