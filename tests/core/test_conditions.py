@@ -233,3 +233,8 @@ def test_lists_and_looks_fit_together():
         assembly = assemble(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
         told, settled = assembly.snapshots, assembly.settled
         assert [one.reason for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
+
+
+def test_what_failed_of_several_in_one_place_is_all_remembered():
+    one, two = ill("one", (LATCH, BAD), place="p", key="1"), ill("two", (LINK, BAD), (LATCH, GOOD), place="p", key="2")
+    assert after((0, one, two), (1,)).conditions.failing() == {A: {"p": {"latch": "no link", "link": "no link"}}}
