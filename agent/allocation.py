@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
 from agent.core.candidate import Candidate
+from agent.core.clause import things_in
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.draft import offered
 from agent.core.facts import Facts, Finder
@@ -30,6 +31,7 @@ from agent.core.text import clean_id
 from agent.core.together import words_of
 from agent.core.touched import Touched
 from agent.core.value import Absent, natural
+from agent.core.when import things
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
@@ -245,15 +247,19 @@ def _anew(root: Root, asked: Asked, reader: HostReader, finder: Finder, *, same_
         mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
         cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
         each=tuple(
-            Each({word: one(word) for word in words}, group is None or host in group.matched) for host, one in by_each
+            Each({word: one(word) for word in words}, group is None or host in group.matched, things(spec.whens, one))
+            for host, one in by_each
         ),
         spec=spec,
+        things=things(spec.whens, fact),
     )
 
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
     if spec.mounts or spec.cdi or spec.group:
+        return None
+    if any(True for when in spec.whens for line in when.every_line() for _ in things_in(line.test)):
         return None
     words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
     words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent.config.give import has_unread_key, is_on, is_said
+from collections.abc import Sequence
+
+from agent.config.parts import Part, has_unread_key, is_on, is_said
 from agent.config.scope import Scope
 from agent.config.texts import phrase
 from agent.config.tree import Branch
@@ -10,18 +12,18 @@ from agent.core.cdi import is_name
 from agent.core.resource import CdiGive
 
 
-def compile_cdi(give: Branch | None, scope: Scope) -> tuple[CdiGive, ...]:
+def compile_cdi(parts: Sequence[Part], scope: Scope) -> tuple[CdiGive, ...]:
     """The CDI devices that an entry names."""
-    branch = give.branch("cdi") if give else None
-    made = [_device(key, member, scope) for key, member in branch.branches()] if branch else []
+    made = [_device(key, member, part, scope) for part in parts for key, member in part.members("cdi")]
     return tuple(device for device in made if device is not None)
 
 
-def _device(key: str, member: Branch, scope: Scope) -> CdiGive | None:
+def _device(key: str, member: Branch, part: Part, scope: Scope) -> CdiGive | None:
+    when = part.when(member)
     leaf, via = member.leaf("name"), member.leaf("via")
     if leaf is None:
         if scope.keys_known and not has_unread_key(member, "give.cdi") and not is_said(member, "name"):
-            message = f"give.cdi.{key} has no name"
+            message = f"{part.address}.cdi.{key} has no name"
             scope.error(member.spot.error("missing", message, 'write name = "vendor/class=device"', mark="key"))
         return None
     name = phrase(leaf.spot, leaf.value, scope, "a CDI device's name")
@@ -31,5 +33,7 @@ def _device(key: str, member: Branch, scope: Scope) -> CdiGive | None:
         message = "a CDI device's full name is vendor/class=device"
         scope.error(leaf.spot.error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text"))
         return None
+    if when.never:
+        return None
     unchecked = is_on(member, "unchecked")
-    return CdiGive(key, name.text, str(via.value) if via else "field", unchecked, leaf.spot.origin)
+    return CdiGive(key, name.text, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)

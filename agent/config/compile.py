@@ -15,6 +15,7 @@ from agent.config.mounts import compile_mounts
 from agent.config.named import compile_name
 from agent.config.options import compile_options
 from agent.config.own import OwnWords
+from agent.config.parts import parts_of
 from agent.config.sayings import compile_annotations, compile_env
 from agent.config.scope import Scope
 from agent.config.shares import compile_shares
@@ -74,6 +75,7 @@ def _compile(
     limit = compile_limit(tree)
     scope.lone = limit.per_container == 1 and tree.branch("slots") is None
     constants = compile_options(tree, scope, spot, demanded=entry)
+    scope.chosen = {word: constant.value for word, constant in constants.items()}
     own = OwnWords(tree, scope, constants)
     scope.own = own
     declare_parts(tree, scope)
@@ -87,12 +89,12 @@ def _compile(
     ids = () if slots and tree.leaf("id") is None else compile_ids(tree, scope, spot, demanded=scope.keys_known)
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
-    give = tree.branch("give")
-    nodes = compile_nodes(give, scope)
-    mounts = compile_mounts(give, scope)
-    env = compile_env(give, scope, named.name if named and named.text is None else None)
-    annotations = compile_annotations(give, scope)
-    cdi = compile_cdi(give, scope)
+    parts = parts_of(tree.branch("give"), scope)
+    nodes = compile_nodes(parts, scope)
+    mounts = compile_mounts(parts, scope)
+    env = compile_env(parts, scope, named.name if named and named.text is None else None)
+    annotations = compile_annotations(parts, scope)
+    cdi = compile_cdi(parts, scope)
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")

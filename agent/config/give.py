@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from agent.config.language import PLACES
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.config.parts import Part, When, has_unread_key
 from agent.config.scope import Known, Scope
 from agent.config.spot import Piece
 from agent.config.texts import Phrase, path_phrase
@@ -13,19 +16,24 @@ from agent.core.value import Kind
 _PERMISSIONS = "rwm"  # in the order that the kubelet passes on
 
 
-def compile_nodes(give: Branch | None, scope: Scope) -> tuple[NodeGive, ...]:
-    """The nodes of an entry; each also becomes a word `given.NAME` of the scope."""
-    branch = give.branch("nodes") if give else None
+def compile_nodes(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
+    """The nodes of an entry; each also becomes a word `given.NAME` of the scope, the same for all of one name."""
     nodes: list[NodeGive] = []
-    for name, member in branch.branches() if branch else ():
-        node, known = _node(name, member, scope)
-        scope.given[name] = known
-        if node is not None:
-            nodes.append(node)
+    for part in parts:
+        for name, member in part.members("nodes"):
+            when = part.when(member)
+            node, known = _node(name, f"{part.address}.nodes.{name}", member, when, scope)
+            scope.given[name] = _either(scope.given.get(name), known)
+            if node is not None and not when.never:
+                nodes.append(node)
     return tuple(nodes)
 
 
-def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Known]:
+def _either(one: Known | None, other: Known) -> Known:
+    return other if one is None else replace(other, many=one.many or other.many, varies=one.varies or other.varies)
+
+
+def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> tuple[NodeGive | None, Known]:
     """A node, and what is known of where it comes out."""
     unknown = Known(Kind.PATH, varies=not (scope.single or scope.lone))
     path_leaf = member.leaf("path")
@@ -33,7 +41,7 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     optional = _switch(member.leaf("optional"), "optional", scope)
     if path_leaf is None:
         if scope.keys_known and not has_unread_key(member, "give.nodes"):
-            message = f"give.nodes.{name} has no path"
+            message = f"{address} has no path"
             scope.error(member.spot.error("missing", message, 'write path = "{node}"', mark="key"))
         return None, unknown
     path = path_phrase(path_leaf.spot, path_leaf.value, scope, "a node's path", container=False)
@@ -46,12 +54,14 @@ def _node(name: str, member: Branch, scope: Scope) -> tuple[NodeGive | None, Kno
     faults = [fault for target in to if (fault := collision(path, target))]
     for target, message, write in faults:
         scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
-    many = path.many or path.each or len(to) > 1
+    each = path.each or when.each
+    many = path.many or each or len(to) > 1
     known = Known(Kind.PATH, many=many, varies=path.varies or any(target.varies for target in to))
     if permissions is None or optional is None or faults:
         return None, known
     texts = tuple(target.text for target in to)
-    return NodeGive(name, path.text, texts, permissions, optional, path_leaf.spot.origin, path.each), known
+    origin = path_leaf.spot.origin
+    return NodeGive(name, path.text, texts, permissions, optional, origin, each, when.clause), known
 
 
 def container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> list[Phrase] | None:
@@ -119,12 +129,6 @@ def _switch(leaf: Leaf | None, what: str, scope: Scope) -> bool | None:
     return None
 
 
-def has_unread_key(member: Branch, place: str) -> bool:
-    """Whether a table has a key with a finding of its own, which may be the one that is missing."""
-    data = member.spot.data
-    return isinstance(data, dict) and any(not PLACES[place][1].get(key) for key in data)
-
-
 def _no_glob(path: Phrase, scope: Scope) -> bool:
     """Whether a node's path is one path; a glob in it is reported."""
     for piece in path.text.pieces:
@@ -136,15 +140,3 @@ def _no_glob(path: Phrase, scope: Scope) -> bool:
             scope.error(path.spot.error("glob", message, write, mark=mark))
             return False
     return True
-
-
-def is_said(member: Branch, key: str) -> bool:
-    """Whether a table has that key, though perhaps with a value that cannot be one and has its finding."""
-    data = member.spot.data
-    return isinstance(data, dict) and key in data
-
-
-def is_on(member: Branch, key: str) -> bool:
-    """Whether a key that can only be true or false is true."""
-    leaf = member.leaf(key)
-    return leaf is not None and leaf.value is True

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agent.config.clauses import compile_clause
 from agent.config.durations import seconds
-from agent.config.give import has_unread_key, is_on
 from agent.config.kinds import looks
 from agent.config.language import not_yet
+from agent.config.parts import has_unread_key, is_on
 from agent.config.scope import Scope
 from agent.config.sources import LEAST_EVERY
 from agent.config.texts import phrase

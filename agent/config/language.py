@@ -25,7 +25,7 @@ _COMMON = _keys(
     "moves_into_pod prefer links prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
-_VARIABLE = _keys("value name join", "json key when")
+_VARIABLE = _keys("value name join json key when")
 _PROGRAM = _keys("", "run timeout when optional")
 
 # What is said of a place in an error, and the keys it may have. What is `NAME`d in a place is a place of its own.
@@ -49,15 +49,15 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "slots": ("slots", _keys("count id")),
         "limit": ("limit", _keys("per_container distinct")),
         "options": ("an option", _keys("about one_of some_of type default value")),
-        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": LATER, "also": LATER})),
-        "give.nodes": ("a node", _keys("path to permissions optional", "when")),
-        "give.mounts": ("a mount", _keys("path to read_only optional", "when")),
+        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": LATER, "also": NOW})),
+        "give.nodes": ("a node", _keys("path to permissions optional when")),
+        "give.mounts": ("a mount", _keys("path to read_only optional when")),
         "give.env": ("a variable", _VARIABLE),
         "give.annotations": ("an annotation", _VARIABLE),
-        "give.cdi": ("a CDI device", _keys("name via unchecked", "when")),
+        "give.cdi": ("a CDI device", _keys("name via unchecked when")),
         "give.vfio": ("give.vfio", _keys("", "backend to noiommu permissions when")),
         "give.rdma": ("give.rdma", _keys("", "required optional permissions when")),
-        "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": LATER})),
+        "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": NOW})),
         "health": (
             "a check",
             _keys(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from agent.config.give import collision, container_paths, has_unread_key, is_on, is_said
+from collections.abc import Sequence
+
+from agent.config.give import collision, container_paths
+from agent.config.parts import Part, has_unread_key, is_on, is_said
 from agent.config.scope import Scope
 from agent.config.spot import Piece
 from agent.config.texts import Phrase, path_phrase
@@ -13,18 +16,18 @@ from agent.core.resource import MountGive
 _HIDDEN = 0xE000  # private characters that stand for those of a `{word}` while a pattern is judged
 
 
-def compile_mounts(give: Branch | None, scope: Scope) -> tuple[MountGive, ...]:
+def compile_mounts(parts: Sequence[Part], scope: Scope) -> tuple[MountGive, ...]:
     """The mounts of an entry."""
-    branch = give.branch("mounts") if give else None
-    made = [_mount(name, member, scope) for name, member in branch.branches()] if branch else []
+    made = [_mount(name, member, part, scope) for part in parts for name, member in part.members("mounts")]
     return tuple(mount for mount in made if mount is not None)
 
 
-def _mount(name: str, member: Branch, scope: Scope) -> MountGive | None:
+def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | None:
+    when = part.when(member)
     leaf = member.leaf("path")
     if leaf is None:
         if scope.keys_known and not has_unread_key(member, "give.mounts") and not is_said(member, "path"):
-            message = f"give.mounts.{name} has no path"
+            message = f"{part.address}.mounts.{name} has no path"
             scope.error(member.spot.error("missing", message, 'write path = "/…"', mark="key"))
         return None
     path = path_phrase(leaf.spot, leaf.value, scope, "a mount's path", container=False)
@@ -38,7 +41,7 @@ def _mount(name: str, member: Branch, scope: Scope) -> MountGive | None:
     faults = [fault for target in to if (fault := _several_at(target, several) or collision(path, target, "mounts"))]
     for target, message, write in faults:
         scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
-    if faults:
+    if faults or when.never:
         return None
     return MountGive(
         name,
@@ -47,7 +50,8 @@ def _mount(name: str, member: Branch, scope: Scope) -> MountGive | None:
         is_on(member, "read_only"),
         is_on(member, "optional"),
         leaf.spot.origin,
-        path.each,
+        path.each or when.each,
+        when.clause,
     )
 
 

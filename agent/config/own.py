@@ -163,8 +163,9 @@ class OwnWords:
     def _of_each(self, make: Callable[[], _T]) -> _T:
         """What is made of words of one host device; with which others it is together is not known to it."""
         judging, self._scope.judging = self._scope.judging, True
+        granting, self._scope.granting = self._scope.granting, False
         made = make()
-        self._scope.judging = judging
+        self._scope.judging, self._scope.granting = judging, granting
         return made
 
     def _free(self, name: str, spot: Spot, mark: Mark = "key") -> bool:

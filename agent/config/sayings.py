@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.config.give import has_unread_key, is_said
+from agent.config.parts import Part, When, has_unread_key, is_said
 from agent.config.scope import Scope
 from agent.config.spot import Mark, Spot
+from agent.config.structures import Filled, compile_json
 from agent.config.texts import Phrase, env_phrase, phrase
 from agent.config.tree import Branch, Leaf
 from agent.core.annotation import RESERVED, is_annotation_key
 from agent.core.cdi import ANNOTATION
 from agent.core.resource import EnvGive
-from agent.core.text import Slot, has_control
+from agent.core.text import Slot, Text, has_control
 
 _Judge: TypeAlias = Callable[[Spot, object, Mark], Phrase | None]  # of a name; says what is wrong with it
 
@@ -24,58 +25,80 @@ class _Place(NamedTuple):
     key: str
     one: str
 
+    @property
+    def section(self) -> str:
+        """The section of `give`."""
+        return self.key.removeprefix("give.")
 
-def compile_env(give: Branch | None, scope: Scope, resource: str | None) -> tuple[EnvGive, ...]:
-    """The variables of an entry, no two under one name."""
+
+class _Item(NamedTuple):
+    """One thing that is said, as it is written; see `Part`."""
+
+    key: str
+    address: str
+    member: Branch
+    when: When
+
+
+def compile_env(parts: Sequence[Part], scope: Scope, resource: str | None) -> tuple[EnvGive, ...]:
+    """The variables of an entry, no two under one name that can be given together."""
 
     def judged(spot: Spot, written: object, mark: Mark) -> Phrase | None:
         return env_phrase(spot, written, scope, resource, mark=mark)
 
-    return _sayings(give.branch("env") if give else None, _Place("give.env", "a variable"), scope, judged)
+    return _sayings(parts, _Place("give.env", "a variable"), scope, judged)
 
 
-def compile_annotations(give: Branch | None, scope: Scope) -> tuple[EnvGive, ...]:
-    """The annotations of an entry, no two under one key."""
+def compile_annotations(parts: Sequence[Part], scope: Scope) -> tuple[EnvGive, ...]:
+    """The annotations of an entry, no two under one key that can be given together."""
 
     def judged(spot: Spot, written: object, mark: Mark) -> Phrase | None:
         return _key(spot, written, scope, mark)
 
-    place = _Place("give.annotations", "an annotation")
-    return _sayings(give.branch("annotations") if give else None, place, scope, judged)
+    return _sayings(parts, _Place("give.annotations", "an annotation"), scope, judged)
 
 
-def _sayings(branch: Branch | None, place: _Place, scope: Scope, judged: _Judge) -> tuple[EnvGive, ...]:
+def _sayings(parts: Sequence[Part], place: _Place, scope: Scope, judged: _Judge) -> tuple[EnvGive, ...]:
     sayings: list[EnvGive] = []
-    named: dict[str, str] = {}
-    for key, member in branch.branches() if branch else ():
-        saying = _saying(key, member, place, scope, judged)
-        if saying is None:
-            continue
-        name = saying.name.source
-        if name in named:
-            spot = (member.leaf("name") or member.leaf("value") or Leaf(None, member.spot)).spot
-            message = f"{place.key}.{named[name]} has the name {name} too, and one would be lost"
-            scope.error(spot.error("duplicate-name", message, "give it another name"))
-            continue
-        named[name] = key
-        sayings.append(saying)
+    named: dict[str, list[tuple[str, EnvGive]]] = {}
+    for part in parts:
+        for key, member in part.members(place.section):
+            address = f"{part.address}.{place.section}.{key}"
+            item = _Item(key, address, member, part.when(member))
+            saying = _saying(item, place, scope, judged)
+            if saying is None or item.when.never:
+                continue
+            others = named.setdefault(saying.name.source, [])
+            rival = next((other for other, earlier in others if _meet(earlier, saying)), None)
+            if rival is not None:
+                spot = (member.leaf("name") or member.leaf("value") or Leaf(None, member.spot)).spot
+                message = f"{rival} has the name {saying.name.source} too, and one would be lost"
+                also = "give.also." in rival + address
+                write = "take another option, or another name" if also else "give it another name"
+                scope.error(spot.error("duplicate-name", message, write))
+                continue
+            others.append((address, saying))
+            sayings.append(saying)
     return tuple(sayings)
 
 
-def _saying(key: str, member: Branch, place: _Place, scope: Scope, judged: _Judge) -> EnvGive | None:
-    value_leaf = member.leaf("value")
-    if value_leaf is None:
-        if scope.keys_known and not has_unread_key(member, place.key) and not is_said(member, "value"):
-            message = f"{place.key}.{key} has no value"
-            scope.error(member.spot.error("missing", message, 'write value = "…"', mark="key"))
+def _meet(one: EnvGive, other: EnvGive) -> bool:
+    """Whether two of one name are surely given together somewhere; what else there is, only a grant can tell."""
+    return one.when is None or other.when is None or one.when == other.when
+
+
+def _saying(item: _Item, place: _Place, scope: Scope, judged: _Judge) -> EnvGive | None:
+    key, address, member, when = item
+    value = _value(address, member, place, scope)
+    if value is None:
         return None
     name_leaf = member.leaf("name")
     spot, written = (name_leaf.spot, name_leaf.value) if name_leaf else (member.spot, key)
     name = judged(spot, written, "text" if name_leaf else "key")
-    value = phrase(value_leaf.spot, value_leaf.value, scope, f"{place.one}'s value", giving=True, may_be_empty=True)
     join_leaf = member.leaf("join")
     join = _join(join_leaf, scope) if join_leaf else None
-    if name is None or value is None:
+    under = _member(member, place, scope)
+    if name is None or value.text is None:
         return None
     if name.many:
         message = f"{place.one}'s name is one text, and this has a list in it"
@@ -83,13 +106,55 @@ def _saying(key: str, member: Branch, place: _Place, scope: Scope, judged: _Judg
         return None
     own = {slot.word for slot in name.text.slots}
     one = "n" not in own if value.many else value.varies and own.isdisjoint({"n", "id"})
-    if join_leaf is None and name.certain and value.certain and one:
-        message = "differs between devices: add join, or {n} in its name, or limit.per_container = 1"
+    if join_leaf is None and member.leaf("key") is None and name.certain and value.certain and one:
+        message, write = "differs between devices: add join, or {n} in its name, or limit.per_container = 1", ""
         if value.many:
             message = "a list, which needs something between its elements"
-        scope.error(value_leaf.spot.error("differs-between-devices", message, 'add join = ","', mark="text"))
+        elif value.json:
+            write = 'add key = "{id}": one object, with a member for each device'
+        spot = value.spot
+        scope.error(spot.error("differs-between-devices", message, write or 'add join = ","', mark=value.mark))
         return None
-    return EnvGive(key, name.text, value.text, join, value_leaf.spot.origin)
+    return EnvGive(key, name.text, value.text, join, value.spot.origin, when.clause, under)
+
+
+def _value(address: str, member: Branch, place: _Place, scope: Scope) -> Filled | None:
+    """What is said; none, with a finding, if nothing is."""
+    leaf, json = member.leaf("value"), member.branch("json")
+    if json is not None:
+        return compile_json(json, scope)
+    if leaf is None:
+        said = is_said(member, "value") or is_said(member, "json")
+        if scope.keys_known and not has_unread_key(member, place.key) and not said:
+            scope.error(member.spot.error("missing", f"{address} has no value", 'write value = "…"', mark="key"))
+        return None
+    made = phrase(leaf.spot, leaf.value, scope, f"{place.one}'s value", giving=True, may_be_empty=True)
+    if made is None:
+        return Filled(None, leaf.spot)
+    return Filled(made.text, leaf.spot, made.varies, made.many, made.certain)
+
+
+def _member(member: Branch, place: _Place, scope: Scope) -> Text | None:
+    """The name of a device's own in the one object that all are in; none if there is none such."""
+    leaf = member.leaf("key")
+    if leaf is None:
+        return None
+    if member.branch("json") is None:
+        message = "key names the member that each device has in the JSON of json, and there is none"
+        scope.error(leaf.spot.error("type", message, f"leave it out, or write json for {place.one}", mark="key"))
+        return None
+    if (join := member.leaf("join")) is not None:
+        message = "with key all devices are in one object, so nothing is joined"
+        scope.error(join.spot.error("type", message, "leave it out", mark="key"))
+    made = phrase(leaf.spot, leaf.value, scope, "key", giving=True)
+    if made is not None and made.many:
+        scope.error(leaf.spot.error("type", "key is one text, and this has a list in it", mark="text"))
+        return None
+    if made is not None and made.certain and not made.varies and not (scope.single or scope.lone):
+        message = "all devices would be the same member of the object"
+        scope.error(leaf.spot.error("differs-between-devices", message, 'write key = "{id}"', mark="text"))
+        return None
+    return made.text if made else None
 
 
 def _join(leaf: Leaf, scope: Scope) -> str | None:

@@ -14,7 +14,7 @@ from agent.core.members import ALL_OF, split
 from agent.core.own import Join, Own
 from agent.core.pattern import PatternError
 from agent.core.resource import NODE_NUMBER, Source
-from agent.core.value import Kind
+from agent.core.value import Kind, Value
 from agent.scanners import catalog
 
 # Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
@@ -28,6 +28,14 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
     "share": (Kind.INT, False),
     "shares": (Kind.INT, True),
     "share_percent": (Kind.INT, True),
+}
+
+# What a group of nodes that the agent chooses by itself gives, by the words behind `given.`, and whether several: words
+# whether or not an entry gives them, for what is not given is left out of what is said of it.
+_CHOSEN_NODES = {
+    **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
+    **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm"), False),
+    **dict.fromkeys(("rdma.umad", "rdma.issm"), True),
 }
 
 # First parts of words that the language has and this version has not.
@@ -112,6 +120,8 @@ class Scope:
     judging: what is compiled is asked of each host device, before it is known which are together.
     library: what a join may be of. joining: the classes and entries of which joins lead here.
     lone: a container has one device of it at most, so that nothing can differ between two of its own.
+    granting: what is compiled is asked again when a container gets its devices.
+    chosen: the options that have a value.
     """
 
     source: Source | None
@@ -130,6 +140,8 @@ class Scope:
     library: Library | None = None
     joining: tuple[str, ...] = ()
     lone: bool = False
+    granting: bool = False
+    chosen: Mapping[str, Value] = field(default_factory=dict)
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -143,7 +155,7 @@ class Scope:
     def word(self, spot: Spot, word: str, mark: Mark, *, giving: bool = False) -> Known | None:
         """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
         if word in GIVING or word.startswith("given."):
-            if giving:
+            if giving or self.granting:
                 return self._giving(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
             self.error(spot.error("unknown-word", message, mark=mark))
@@ -195,7 +207,7 @@ class Scope:
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
-        return replace(self, table=table)
+        return replace(self, table=table, granting=False)
 
     def has(self, word: str) -> bool:
         """Whether there is such a word."""
@@ -233,6 +245,8 @@ class Scope:
         name = word.removeprefix("given.")
         if name in self.given:
             return self.given[name]
+        if name in _CHOSEN_NODES:
+            return Known(Kind.PATH, many=_CHOSEN_NODES[name], varies=not (self.single or self.lone))
         if not self.words_known:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from agent.core.annotation import is_annotation_key
 from agent.core.cdi import annotation_key, is_name
+from agent.core.clause import Clause
 from agent.core.device import Device, Fit, Node
 from agent.core.giving import GivingWords, overlaid
 from agent.core.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
 from agent.core.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
+from agent.core.sayings import Said, Sayings, said_of
 from agent.core.text import Fact, has_control
 from agent.core.value import Absent, natural
+from agent.core.when import holds
 
 
 def allocate(
@@ -88,8 +91,8 @@ class _Draft:
         self._resource = resource
         self._nodes: dict[str, GrantedNode] = {}
         self._mounts: dict[str, GrantedMount] = {}
-        self._env = _Sayings()
-        self._annotations = _Sayings()
+        self._env = Sayings()
+        self._annotations = Sayings()
         self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
 
     def grant(self, ids: Sequence[str]) -> Grant:
@@ -113,7 +116,9 @@ class _Draft:
         many = len(give.to) > 1
         for member, matched in words.members(each=give.each):
             many |= member is not words
-            for n, fact in member.each(give.path):
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for n, fact in member.elements(give.path):
                 many |= fact is not member
                 optional = give.optional or not matched
                 node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
@@ -129,7 +134,9 @@ class _Draft:
     def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in what one `give.mounts` line gives of a device."""
         for member, matched in words.members(each=give.each):
-            for _, fact in member.each(give.path):
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for _, fact in member.elements(give.path):
                 written = give.path.write_paths(fact, glob=True)
                 name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
                 there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
@@ -143,6 +150,8 @@ class _Draft:
 
     def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
+        if not self._is_given(give.when, chosen.device, words):
+            return
         names = give.name.write_all(words)
         if isinstance(names, Absent):
             raise self._missing(Cause.CDI_MISSING, chosen.device, f"cdi {give.key}: {names.reason}")
@@ -156,24 +165,33 @@ class _Draft:
 
     def add_variable(self, give: EnvGive, device: Device, words: GivingWords) -> None:
         """Put in what one `give.env` line says of a device."""
-        for name, value in _said(give, words):
-            if not name or "=" in name or has_control(name):
-                raise self._conflict(f"{device.id}: {name!r} cannot be the name of a variable")
-            self._say(self._env, give, name, value, device)
+        for said in self._said(give, device, words):
+            if not said.name or "=" in said.name or has_control(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the name of a variable")
+            self._say(self._env, said, device)
 
     def add_annotation(self, give: EnvGive, device: Device, words: GivingWords) -> None:
         """Put in what one `give.annotations` line says of a device."""
-        for name, value in _said(give, words):
-            if not is_annotation_key(name):
-                raise self._conflict(f"{device.id}: {name!r} cannot be the key of an annotation")
-            self._say(self._annotations, give, name, value, device)
+        for said in self._said(give, device, words):
+            if not is_annotation_key(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the key of an annotation")
+            self._say(self._annotations, said, device)
 
-    def _say(self, sayings: _Sayings, give: EnvGive, name: str, value: str, device: Device) -> None:
-        if has_control(value):
-            raise self._conflict(f"{device.id}: {name} has a control character")
-        values = sayings.add(name, value, give.join)
-        if give.join is None and len(values) > 1:
-            raise self._conflict(f"{name} would be both {values[0]} and {values[1]}")
+    def _said(self, give: EnvGive, device: Device, words: GivingWords) -> tuple[Said, ...]:
+        return tuple(said_of(give, words)) if self._is_given(give.when, device, words) else ()
+
+    def _say(self, sayings: Sayings, said: Said, device: Device) -> None:
+        if has_control(said.value) or has_control(said.member or ""):
+            raise self._conflict(f"{device.id}: {said.name} has a control character")
+        if conflict := sayings.add(said):
+            raise self._conflict(conflict)
+
+    def _is_given(self, when: Clause | None, device: Device, words: GivingWords) -> bool:
+        """Whether something is given that is given only where a clause holds."""
+        given = holds(when, words)
+        if isinstance(given, str):
+            raise self._missing(Cause.UNHEALTHY, device, given)
+        return given
 
     def _node(
         self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool, optional: bool
@@ -238,30 +256,6 @@ class _Draft:
 
     def _conflict(self, reason: str) -> Refused:
         return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
-
-
-class _Sayings:
-    """Texts by name, of which several devices may have a part: variables, or annotations."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self._values: dict[str, list[str]] = {}
-
-    def add(self, name: str, value: str, join: str | None) -> Sequence[str]:
-        """All values of that name with this one, each once."""
-        values = self._values.setdefault(name, [])
-        if value not in values:
-            values.append(value)
-            self.texts[name] = (join or "").join(values)
-        return values
-
-
-def _said(give: EnvGive, words: GivingWords) -> Iterator[tuple[str, str]]:
-    """Name and value for each element of its list word; what has an absent word is left out."""
-    for _, fact in words.each(give.value):
-        name, value = give.name.write(fact), give.value.write(fact)
-        if not isinstance(name, Absent) and not isinstance(value, Absent):
-            yield name, value
 
 
 def _containers(give: MountGive, fit: Fit, fact: Fact) -> Iterator[str]:

@@ -19,6 +19,7 @@ from agent.core.standing import Standing
 from agent.core.text import Fact, Text, clean_id
 from agent.core.value import Absent, text_of
 from agent.core.waiting import not_yet
+from agent.core.when import expected
 
 UNKNOWN = 0  # a number of shares that cannot be said
 
@@ -151,6 +152,7 @@ def candidate(
         waits = waits or f"replicas: {shares.reason}"
     nodes, fault = _nodes(spec.nodes, fact, standing)
     faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
+    faults += [doubt for _, doubt in expected((*spec.env, *spec.annotations), fact)]
     return Candidate(
         resource=spec.name if waits or isinstance(name, Absent) else name,
         device=device,
@@ -200,11 +202,12 @@ def could_be(text: Text, fact: Fact) -> Pattern:
     return parse("".join(parts))
 
 
-def _nodes(gives: Sequence[NodeGive], fact: Fact, standing: Standing) -> tuple[tuple[Node, ...], str]:
+def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tuple[tuple[Node, ...], str]:
     """The nodes that are there, and why those are not that have to be."""
     found: dict[str, Node] = {}
     fault = ""
-    for give in gives:
+    for give, doubt in expected(gives, fact):
+        fault = fault or doubt
         paths = give.path.write_paths(fact)
         if isinstance(paths, Absent):
             fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
@@ -218,9 +221,10 @@ def _nodes(gives: Sequence[NodeGive], fact: Fact, standing: Standing) -> tuple[t
     return tuple(found.values()), fault
 
 
-def _mount_faults(gives: Sequence[MountGive], fact: Fact, standing: Standing) -> Iterator[str]:
+def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
     """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
-    for give in gives:
+    for give, doubt in expected(gives, fact):
+        yield doubt
         patterns = give.path.write_paths(fact, glob=True)
         if isinstance(patterns, Absent):
             yield "" if give.optional else f"mount {give.name}: {patterns.reason}"
@@ -231,9 +235,10 @@ def _mount_faults(gives: Sequence[MountGive], fact: Fact, standing: Standing) ->
                 yield f"{pattern}: {there.reason}"
 
 
-def _cdi_faults(gives: Sequence[CdiGive], fact: Fact, standing: Standing) -> Iterator[str]:
+def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
     """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
-    for give in gives:
+    for give, doubt in expected(gives, fact):
+        yield doubt
         names = give.name.write_all(fact)
         if isinstance(names, Absent):
             yield f"cdi {give.key}: {names.reason}"

@@ -44,7 +44,7 @@ class Line:
     @property
     def plain(self) -> bool:
         """Whether the value of its word decides it, and nothing else."""
-        return not any(_things(self.test))
+        return not any(things_in(self.test))
 
     def decide(self, value: Value | Absent, logic: Logic) -> Verdict:
         """Whether the line, which is `plain`, holds of a thing of which its word says this."""
@@ -57,7 +57,7 @@ class Line:
     def reads(self, facts: Knowledge) -> Iterator[Value | Absent]:
         """What the line reads of a thing."""
         yield facts(self.word)
-        for many in _things(self.test):
+        for many in things_in(self.test):
             things = facts.each(many.word)
             if isinstance(things, Absent):
                 yield things
@@ -68,7 +68,7 @@ class Line:
     def here(self, facts: Knowledge, logic: Logic) -> str:
         """What was read, in the words of an explanation."""
         value = facts(self.word)
-        for many in _things(self.test):
+        for many in things_in(self.test):
             things = facts.each(many.word)
             if not isinstance(things, Absent) and things:
                 return _told(list(_each(many, things, value, logic)))
@@ -141,6 +141,15 @@ class Clause:
             return None
         return Failing(undecided, undecided.here(facts, logic), _doubt(undecided, facts, logic))
 
+    def every_line(self) -> Iterator[Line]:
+        """All its lines, those of alternatives among them."""
+        for statement in self.lines:
+            if isinstance(statement, Line):
+                yield statement
+            else:
+                for alternative in statement.alternatives:
+                    yield from alternative.every_line()
+
     def reads(self, facts: Knowledge) -> Iterator[Value | Absent]:
         """All that it reads of a thing."""
         for line in self.lines:
@@ -162,16 +171,16 @@ def _doubt(statement: Statement, facts: Knowledge, logic: Logic) -> Absent:
     return next((read for read in absent if read.pending), absent[0])
 
 
-def _things(test: Test) -> Iterator[Things]:
-    """The tests in it that are clauses on several things."""
+def things_in(test: Test) -> Iterator[Things]:
+    """The tests in a test that are clauses on several things."""
     match test:
         case Things():
             yield test
         case Not(inner):
-            yield from _things(inner)
+            yield from things_in(inner)
         case AnyOf(tests) | AllOf(tests):
             for inner in tests:
-                yield from _things(inner)
+                yield from things_in(inner)
 
 
 def _each(many: Things, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.core.grant import Chosen
+from agent.core.grant import Chosen, Each
 from agent.core.text import Fact, Text
 from agent.core.value import Absent, Scalar, Value
+from agent.core.when import Recorded
 
 _EACH = "each "  # how elements are counted under that are of every host device of a device; no word has a blank
 
@@ -25,6 +26,7 @@ class GivingWords:
     ) -> None:
         shares = chosen.device.shares or 1
         self._facts = chosen.facts
+        self._things = chosen.things
         self._each = chosen.each
         self._counted: Mapping[str, int] = dict(counted)
         self._counter = ""
@@ -46,10 +48,14 @@ class GivingWords:
         """What a word says."""
         if word in self._own:
             return self._own[word]
-        absent = Absent("is given later" if word.startswith("given.") else "was not read")
+        absent = Absent("was not given" if word.startswith("given.") else "was not read")
         return self._facts.get(word, absent)
 
-    def each(self, text: Text) -> Iterator[tuple[int, Fact]]:
+    def each(self, word: str) -> tuple[Recorded, ...] | Absent:
+        """What is known of each thing that a word leads to, as far as a clause asks for it."""
+        return self._things.get(word, Absent("was not read"))
+
+    def elements(self, text: Text) -> Iterator[tuple[int, Fact]]:
         """The words for each element of the text's list word, with that element in its place; else themselves."""
         for slot in text.slots:
             value = self(slot.word)
@@ -71,17 +77,22 @@ class GivingWords:
             return
         counted = dict(self._counted)
         for one in self._each:
-            yield copy.copy(self).become(one.facts, counted), one.matched
+            yield copy.copy(self).become(one, counted), one.matched
             counted = _counted_on(counted, one.facts, _EACH)
 
-    def become(self, facts: Mapping[str, Value | Absent], counted: Mapping[str, int]) -> GivingWords:
+    def become(self, one: Each, counted: Mapping[str, int]) -> GivingWords:
         """These words, those of one of several host devices now."""
-        self._facts, self._counted, self._counter = facts, counted, _EACH
+        self._facts, self._things, self._counted, self._counter = one.facts, one.things, counted, _EACH
         return self
 
     def give(self, name: str, paths: Sequence[tuple[int, str]], *, many: bool) -> None:
-        """Remember where a node came out: `given.NAME`, a list where several can."""
+        """Remember where a node came out: `given.NAME`, a list where several can. The first of a name that is given
+        is meant, of those that are given on a condition.
+        """
         word = f"given.{name}"
+        earlier = self._own.get(word, ())
+        if earlier != () and not isinstance(earlier, Absent):
+            return
         if many:
             self._own[word] = tuple(path for _, path in paths)
             self._numbers[word] = tuple(n for n, _ in paths)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.core.device import Device, Fit, Node
 from agent.core.printable import escape
 from agent.core.resource import ResourceSpec
 from agent.core.value import Absent, Value
+from agent.core.when import Recorded
 
 REFUSAL_LIMIT = 200  # characters
 
@@ -84,6 +86,7 @@ class Each(NamedTuple):
 
     facts: Mapping[str, Value | Absent]
     matched: bool
+    things: Mapping[str, tuple[Recorded, ...] | Absent] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,7 @@ class Chosen:
     same: whether it is the very thing that was listed, and not another in its place.
     each: its host devices, if several are one device.
     spec: the entry that gives it; the resource's own if none is said.
+    things: what the clauses of what is given read of the things that words lead to.
     """
 
     device: Device
@@ -109,3 +113,4 @@ class Chosen:
     cdi: Mapping[str, str | Absent] = field(default_factory=dict)
     each: tuple[Each, ...] = ()
     spec: ResourceSpec | None = None
+    things: Mapping[str, tuple[Recorded, ...] | Absent] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from agent.core.group import Grouping
 from agent.core.own import Join, Own
 from agent.core.pattern import Pattern
 from agent.core.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
+from agent.core.structure import Table
 from agent.core.text import Text
 
 SHARE_MARK = "::"  # between a device's id and the number of its share; no text of a device can hold it
@@ -26,6 +27,7 @@ class NodeGive:
     """`give.nodes.NAME`: device nodes to hand out. `permissions` is one of r, w, m in that order, never empty.
 
     each: where several host devices are one device, each gives its own.
+    when: where it is given, here and in what follows; None if always.
     """
 
     name: str
@@ -35,6 +37,7 @@ class NodeGive:
     optional: bool
     origin: Origin
     each: bool = False
+    when: Clause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class MountGive:
     optional: bool
     origin: Origin
     each: bool = False
+    when: Clause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +68,30 @@ class CdiGive:
     via: str
     unchecked: bool
     origin: Origin
+    when: Clause | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EnvGive:
     """`give.env.KEY`, `give.annotations.KEY`: a variable, or an annotation of the container.
 
-    `name` and `value` are texts; `join` glues the values of several devices.
+    value: a text, or what becomes JSON. join: what glues the values of several devices. member: with JSON, the name
+    under which each device's is a member of one object.
     """
 
     key: str
     name: Text
-    value: Text
+    value: Text | Table
     join: str | None
     origin: Origin
+    when: Clause | None = None
+    member: Text | None = None
+
+    @property
+    def texts(self) -> tuple[Text, ...]:
+        """All texts in it."""
+        value = (self.value,) if isinstance(self.value, Text) else tuple(self.value.texts())
+        return (self.name, *value, *([] if self.member is None else [self.member]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +185,11 @@ class ResourceSpec:
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
-        give = [(node.name, node.path, node.to, node.permissions, node.optional) for node in self.nodes]
-        mounts = [(mount.name, mount.path, mount.to, mount.read_only, mount.optional) for mount in self.mounts]
-        said = [[(s.key, s.name, s.value, s.join) for s in sayings] for sayings in (self.env, self.annotations)]
-        cdi = [(item.key, item.name, item.via, item.unchecked) for item in self.cdi]
+        give = [(node.name, node.path, node.to, node.permissions, node.optional, node.when) for node in self.nodes]
+        mounts = [(item.name, item.path, item.to, item.read_only, item.optional, item.when) for item in self.mounts]
+        sayings = (self.env, self.annotations)
+        said = [[(s.key, s.name, s.value, s.join, s.when, s.member) for s in each] for each in sayings]
+        cdi = [(item.key, item.name, item.via, item.unchecked, item.when) for item in self.cdi]
         clauses = [[clause.lines for clause in each] for each in ((self.match,), self.exclude, self.wait, self.gate)]
         numbers = (self.shares, self.shares_by, self.suffix, self.slots, self.limit, self.topology, self.expect)
         given = (give, mounts, said, cdi)
@@ -219,9 +234,20 @@ class ResourceSpec:
         """The words of the host that what it gives mentions: what is read anew for each grant."""
         texts = [text for node in self.nodes for text in (node.path, *node.to)]
         texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
-        texts += [text for saying in (*self.env, *self.annotations) for text in (saying.name, saying.value)]
+        texts += [text for saying in (*self.env, *self.annotations) for text in saying.texts]
         texts += [item.name for item in self.cdi]
         words = {slot.word for text in texts for slot in text.slots}
-        return frozenset(
-            word for word in words if word not in {*GRANT_WORDS, NODE_NUMBER} and not word.startswith("given.")
-        )
+        words.update(line.word for when in self.whens for line in when.every_line())
+        return frozenset(word for word in words if word != NODE_NUMBER and not is_of_giving(word))
+
+    @property
+    def whens(self) -> tuple[Clause, ...]:
+        """The clauses that what it gives is given by."""
+        gives: tuple[NodeGive | MountGive | EnvGive | CdiGive, ...]
+        gives = (*self.nodes, *self.mounts, *self.env, *self.annotations, *self.cdi)
+        return tuple(give.when for give in gives if give.when is not None)
+
+
+def is_of_giving(word: str) -> bool:
+    """Whether only a grant knows a word."""
+    return word in GRANT_WORDS or word.startswith("given.")

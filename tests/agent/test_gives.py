@@ -114,3 +114,51 @@ async def test_what_goes_just_before_a_grant_is_refused_and_told_first(node, mon
     with pytest.raises(PodRefused, match=text):
         await node.kubelet.allocate("pod", "c", {FOO: 2})
     assert "foo0" in node.kubelet.unhealthy(FOO)
+
+
+CONDITIONS = """
+nodes = { it = "{node}", none = { path = "/dev/none", when = { name = "bar" } } }
+mounts = { own = { path = "/run/{name}.sock", when = { name = "foo0" } } }
+cdi = { card = { name = "example.com/card={name}", when."/sys/module/card" = { exists = true } } }
+also.some = { when.all_given = false, env.SOME = "yes" }
+also.mode = { when."/sys/module/mode" = "on", env.MODE = "on" }
+
+[resource.give.env.INFO]
+key  = "{id}"
+json = { mount = "{given.it}", nothing = { none = "{given.none}" } }
+"""
+
+
+@pytest.fixture
+async def conditional(rig):
+    rig.plug("foo0", "foo1")
+    rig.tree.file("/run/foo0.sock")
+    rig.serve(entry(FOO, give=CONDITIONS))
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        rig.running = agent
+        yield rig
+
+
+async def test_what_is_given_only_where_a_clause_holds(conditional):
+    await conditional.allocatable(FOO, 2)
+    both = await conditional.kubelet.allocate("pod", "c", {FOO: 2})
+    assert list(both.mounts) == ["/run/foo0.sock"]
+    assert both.cdi_devices == []
+    assert both.envs == {"INFO": '{"foo0":{"mount":"/dev/foo0"},"foo1":{"mount":"/dev/foo1"}}'}
+
+
+async def test_a_clause_is_asked_again_when_a_container_comes(conditional):
+    await conditional.allocatable(FOO, 2)
+    conditional.tree.file("/sys/module/mode", "on\n")  # nobody tells of it
+    one = await conditional.kubelet.allocate("pod", "c", {FOO: 1})
+    assert (one.envs["SOME"], one.envs["MODE"]) == ("yes", "on")
+
+
+async def test_what_has_to_be_given_since_a_moment_ago_and_is_not_there_is_refused_and_told_first(conditional):
+    await conditional.allocatable(FOO, 2)
+    conditional.tree.file("/sys/module/card", "1\n")
+    with pytest.raises(PodRefused, match="card=foo0 is in no CDI spec"):
+        await conditional.kubelet.allocate("pod", "c", {FOO: 2})
+    assert "foo0" in conditional.kubelet.unhealthy(FOO)

@@ -95,3 +95,144 @@ def test_a_class_gives_and_an_entry_takes_out(configure):
 def test_directories_of_cdi_specs(configure):
     made = configure({"agent.toml": 'paths.cdi = ["/opt/cdi"]\n'})
     assert (made.settings.paths.cdi, made.findings) == (("/opt/cdi",), ())
+
+
+BY = """
+about  = "x"
+source = { node = "/dev/x[0-9]*" }
+[options.by]
+about = "how"
+some_of = ["nodes", "env", "volumes", "cdi"]
+default = ["nodes"]
+[give.also.plain]
+when = { options.by = { has = "nodes" } }
+nodes = { gpu = "{node}" }
+[give.also.runtime]
+when = { options.by = { has = "env" } }
+env = { DEVICES = { value = "{name}", join = "," } }
+[give.also.volumes]
+when = { options.by = { has = "volumes" } }
+env = { DEVICES = "/var/run/x" }
+mounts = { gpu = { path = "/dev/null", to = "/var/run/x/{name}" } }
+[give.also.cdi]
+when = { options.by = { has = "cdi" } }
+cdi = { gpu = { name = "example.com/gpu={name}", when = { name = { like = "x1*" } } } }
+"""
+
+
+def by(configure, *chosen):
+    answer = f"options.by = {list(chosen)}\n".replace("'", '"') if chosen else ""
+    entry = f'[[resource]]\nname = "example.com/x"\nclass = "by"\n{answer}'
+    return configure({"classes/by.toml": BY, "resources.d/a.toml": entry})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "nodes", "mounts", "env", "cdi"),
+    [
+        ((), ["gpu"], [], [], []),
+        (("env", "cdi"), [], [], ["{name}"], ["gpu"]),
+        (("volumes", "nodes"), ["gpu"], ["gpu"], ["/var/run/x"], []),
+    ],
+)
+def test_what_is_given_by_what_an_entry_chose_is_settled_at_load(configure, chosen, nodes, mounts, env, cdi):
+    made = by(configure, *chosen)
+    assert made.findings == ()
+    (spec,) = made.resources
+    assert [one.name for one in spec.nodes] == nodes
+    assert [one.name for one in spec.mounts] == mounts
+    assert [one.value.source for one in spec.env] == env
+    assert [one.key for one in spec.cdi] == cdi
+    assert [one.when for one in (*spec.nodes, *spec.mounts, *spec.env)] == [None] * len(nodes + mounts + env)
+    assert [[line.address for line in one.when.lines] for one in spec.cdi] == [
+        ["give.also.cdi.when.options.by", "give.also.cdi.cdi.gpu.when.name"] for _ in cdi
+    ]
+
+
+def test_two_values_that_hold_together_by_what_an_entry_chose(configure):
+    (finding,) = by(configure, "env", "volumes").findings
+    assert (finding.file, finding.line, finding.code) == ("classes/by.toml", 16, "duplicate-name")
+    assert finding.message == "give.also.runtime.env.DEVICES has the name DEVICES too, and one would be lost"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "fine"),
+    [
+        ("all_given = true", "all_given = false", True),  # whether two hold together only a grant can tell
+        ("all_given = true", "name = 'x1'", True),
+        ("name = 'x1'", "name = 'x1'", False),
+    ],
+)
+def test_two_values_on_conditions(configure, one, other, fine):
+    a, b = f"{{ value = '1', when = {{ {one} }} }}", f"{{ name = 'A', value = '2', when = {{ {other} }} }}"
+    made = configure({"resources.d/a.toml": f"{HEAD}give.env.A = {a}\ngive.env.B = {b}\n"})
+    assert [finding.code for finding in made.findings] == ([] if fine else ["duplicate-name"])
+
+
+def test_a_condition_is_a_clause_with_words_of_the_grant(configure):
+    spec = given(
+        configure,
+        "let.mine.take = 'x{mine:text}'\nlet.mine.of = 'name'\n"
+        "[resource.give.nodes]\n"
+        "a = { path = '{node}', to = '/dev/a{n}', when = { mine = '1', shares = 1 } }\n"
+        "[resource.give.env]\n"
+        "A = { value = '{given.a}', join = ',', when.given.a.exists = true, when.either = { a.asked = 2, b.n = 0 } }\n",
+    )
+    assert spec.giving_words() == {"node", "mine"}
+    assert [line.address for line in spec.env[0].when.every_line()] == [
+        "give.env.A.when.given.a",
+        "give.env.A.when.either.a.asked",
+        "give.env.A.when.either.b.n",
+    ]
+
+
+def test_one_word_for_the_nodes_of_one_name(configure):
+    spec = given(
+        configure,
+        "let.minor.take = 'x{minor:int}'\nlet.minor.of = 'name'\n"
+        "[resource.give.also.old]\nwhen.minor.below = 5\nnodes.ctl = '/dev/old'\n"
+        "[resource.give.also.new]\nwhen.minor.at_least = 5\nnodes.ctl = { path = '{node}', to = '/dev/new{n}' }\n"
+        "[resource.give.env]\nCTL = { value = '{given.ctl}', join = ',' }\n",
+    )
+    assert [(one.name, one.path.source) for one in spec.nodes] == [("ctl", "/dev/old"), ("ctl", "{node}")]
+
+
+def test_of_a_group_each_member_is_asked(configure):
+    text = (
+        '[[resource]]\nname = "a/b"\nsource = "pci"\ngroup = "iommu.group"\n'
+        '[resource.give.nodes]\none = { path = "/dev/one", when = { driver = "x" } }\n'
+        'all = { path = "/dev/all", when = { "/sys/x" = "x" } }\n'
+    )
+    made = configure({"resources.d/a.toml": text})
+    assert made.findings == ()
+    assert [(one.name, one.each) for one in made.resources[0].nodes] == [("one", True), ("all", False)]
+
+
+def test_json(configure):
+    spec = given(
+        configure,
+        "[resource.give.env.INFO]\nkey = '{id}'\n"
+        "json = { a = 'x{name}', b = { c = [1, '{given.x}'], d = true }, e = [{ f = 0.5 }] }\n"
+        "[resource.give.nodes]\nx = { path = '{node}', optional = true }\n"
+        "[resource.give.annotations]\none = { json = { a = '{name}' }, name = 'info-{n}' }\n",
+    )
+    (info,) = spec.env
+    assert info.member.source == "{id}"
+    assert [text.source for text in info.texts] == ["INFO", "x{name}", "{given.x}", "{id}"]
+    assert info.value.write(lambda word: f"<{word}>") == (
+        '{"a":"x<name>","b":{"c":[1,"<given.x>"],"d":true},"e":[{"f":0.5}]}'
+    )
+    assert spec.annotations[0].member is None
+
+
+def test_json_merges_by_its_names(configure):
+    made = configure(
+        {
+            "classes/c.toml": 'about = "x"\nsource = { node = "/dev/x" }\ngive.env.A.json = { a = "1", b.c = "2" }\n',
+            "resources.d/a.toml": '[[resource]]\nname = "a/b"\nclass = "c"\ngive.env.A.json.b.d = "3"\n'
+            '[[resource]]\nname = "a/c"\nclass = "c"\ngive.env.A = "text"\n',
+        }
+    )
+    assert made.findings == ()
+    one, other = made.resources
+    assert one.env[0].value.write(str) == '{"a":"1","b":{"c":"2","d":"3"}}'
+    assert other.env[0].value.source == "text"

@@ -18,7 +18,6 @@ ONE = [
     (PCI + "replica = 1", 4, 1, "replica", "unknown-key", "nearest: replicas"),
     (PCI + "health = { x = { rises = 'y' } }", 4, 18, "rises", "not-supported-yet", ""),
     (PCI + "give.vfio = true", 4, 6, "vfio", "not-supported-yet", ""),
-    (PCI + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "not-supported-yet", ""),
     ('source = { node = "/dev/x{n}" }', 3, 26, "{n}", "glob", 'write "/dev/x{n:text}" to take what is here'),
     ('source = { node = "/dev/x{asked:int}" }', 3, 26, "{asked:int}", "taken", "take another name"),
     ('source = { node = "/dev/x{name:int}" }', 3, 26, "{name:int}", "taken", "take another name"),
@@ -226,6 +225,44 @@ ONE = [
         'write "example.com/{name}-x"',
     ),
     (NODE + 'give.annotations = { a = "x", b = { name = "a", value = "y" } }', 4, 44, '"a"', "duplicate-name", None),
+    # What is given on a condition.
+    (NODE + "give.nodes.x = { path = '/dev/x', when = {} }", 4, 35, "when", "type", "take it out, or say when"),
+    (NODE + "give.cdi.x = { name = 'a.b/c=d', when.nmae = 'x' }", 4, 39, "nmae", "unknown-word", "nearest: name"),
+    (NODE + "give.env.X = { value = 'x', when.given.y = '/a' }", 4, 40, "y", "unknown-word", ""),
+    (NODE + "give.env.X = { value = 'x', when.asked = 'x' }", 4, 42, "'x'", "type", None),
+    (NODE + "match.asked = 1", 4, 7, "asked", "unknown-word", ""),
+    (NODE + "let.x.holds.asked = 1", 4, 13, "asked", "unknown-word", ""),
+    (
+        NODE + "let.x.holds.asked = 1\ngive.env.A = { value = 'x', when.x = true }",
+        *(4, 13, "asked", "unknown-word", ""),
+    ),
+    (NODE + "give.also.a.nodes.b = '/dev/b'", 4, 11, "a", "missing", None),
+    (NODE + "give.also.a.when.name = 'x'", 4, 11, "a", "missing", "write what it gives, for example nodes.NAME = …"),
+    (
+        NODE + "give.also.a = { when.name = 'x', nodes.b.to = '/dev/b' }",
+        *(4, 40, "b", "missing", 'write path = "{node}"'),
+    ),
+    (
+        NODE + "give = { env.X = '1', also.a = { when.name = 'x', env.X = '2' } }",
+        *(4, 59, "'2'", "duplicate-name", "take another option, or another name"),
+    ),
+    # JSON.
+    (NODE + "give.env.X.json = {}", 4, 12, "json", "type", "write what the object has in it"),
+    (NODE + "give.env.X.json = { a = '{nmae}' }", 4, 27, "nmae", "unknown-word", "nearest: name"),
+    (NODE + "give.env.X.json = { a = [1, { b = '{nmae}' }] }", 4, 37, "nmae", "unknown-word", "nearest: name"),
+    (NODE + "give.env.X.json = { '{name}' = 1 }", 4, 21, "'{name}'", "text", "key makes a member for each device"),
+    (NODE + "give.env.X.json = { a = 1979-05-27 }", 4, 25, "1979-05-27", "type", "write it as text"),
+    (NODE + "give.env.X.json = { a = nan }", 4, 25, "nan", "type", "write it as text"),
+    (
+        NODES + "give.env.X.json = { a = '{name}' }",
+        *(4, 12, "json", "differs-between-devices", 'add key = "{id}": one object, with a member for each device'),
+    ),
+    (
+        NODES + "give.env.X = { key = 'x', json.a = '{name}' }",
+        *(4, 23, "x", "differs-between-devices", 'write key = "{id}"'),
+    ),
+    (NODES + "give.env.X = { key = '{name}', json.a = '1', join = ',' }", 4, 46, "join", "type", "leave it out"),
+    (NODE + "give.env.X = { key = '{name}', value = '1' }", 4, 16, "key", "type", None),
     # CDI devices.
     (NODE + "give.cdi.a = { via = 'field' }", 4, 10, "a", "missing", 'write name = "vendor/class=device"'),
     (NODE + "give.cdi.a = 'gpu=0'", 4, 15, "gpu=0", "cdi-name", 'write for example "example.com/card={name}"'),

@@ -24,22 +24,23 @@ def clause(*lines, name="match"):
     return Clause(name, lines, HERE)
 
 
-def give(name, path, to=None, permissions="rw", optional=False):
+def give(name, path, to=None, permissions="rw", optional=False, **more):
     targets = to if isinstance(to, tuple) else (to or path,)
-    return NodeGive(name, parse(path), tuple(map(parse, targets)), permissions, optional, HERE)
+    return NodeGive(name, parse(path), tuple(map(parse, targets)), permissions, optional, HERE, **more)
 
 
-def env(name, value, join=None):
-    return EnvGive(name, parse(name), parse(value), join, HERE)
+def env(name, value, join=None, when=None, member=None):
+    said = parse(value) if isinstance(value, str) else value
+    return EnvGive(name, parse(name), said, join, HERE, when, member and parse(member))
 
 
-def mount(name, path, to=(), read_only=False, optional=False):
+def mount(name, path, to=(), read_only=False, optional=False, **more):
     targets = to if isinstance(to, tuple) else (to,)
-    return MountGive(name, parse(path), tuple(map(parse, targets)), read_only, optional, HERE)
+    return MountGive(name, parse(path), tuple(map(parse, targets)), read_only, optional, HERE, **more)
 
 
-def cdi(name, via="field", unchecked=False):
-    return CdiGive(name, parse(name), via, unchecked, HERE)
+def cdi(name, via="field", unchecked=False, when=None):
+    return CdiGive(name, parse(name), via, unchecked, HERE, when)
 
 
 def spec(name="example.com/a", **more):

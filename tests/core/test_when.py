@@ -1,0 +1,199 @@
+"""What is given only where a clause holds: for the list, and for a grant."""
+
+import pytest
+
+from agent.core.allocate import allocate
+from agent.core.candidate import candidate
+from agent.core.clause import Clause
+from agent.core.device import Fit
+from agent.core.grant import Cause, Chosen, Each, Refused
+from agent.core.operators import Exists, Of, Things
+from agent.core.value import Absent, Kind
+from agent.core.when import Recorded, things
+from tests.core.building import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
+
+BLUE = clause(line("color", "blue"), name="give.when")
+ALL = clause(line("all_given", True, Kind.BOOL), name="give.when")
+UNREAD = Absent("permission denied", unread=True)
+PENDING = Absent("udev is not done with it", pending=True)
+
+
+class Facts:
+    def __init__(self, facts, each=None):
+        self._facts, self._each = facts, each or {}
+
+    def __call__(self, word):
+        return self._facts.get(word, Absent("no such file"))
+
+    def each(self, word):
+        return self._each.get(word, Absent("no such file"))
+
+
+class Host:
+    cdi_directories = ()
+
+    def __init__(self, *there):
+        self._there = there
+
+    def node(self, path):
+        return node(path) if path in self._there else Absent("no such file")
+
+    def fits(self, pattern):
+        return (Fit(pattern, pattern),) if pattern in self._there else Absent("no such file")
+
+    def cdi(self, name):
+        return "spec" if name in self._there else Absent("is in no CDI spec")
+
+
+EVERYTHING = {
+    "nodes": (give("n", "/dev/n", when=BLUE),),
+    "mounts": (mount("m", "/m", when=BLUE),),
+    "cdi": (cdi("a.b/c=d", when=BLUE),),
+    "env": (env("E", "1", when=BLUE),),
+    "annotations": (env("a", "1", when=BLUE),),
+}
+
+
+def made(entry, facts, *there):
+    return candidate(entry, host("p"), Facts(facts), Host(*there))
+
+
+@pytest.mark.parametrize("section", ["nodes", "mounts", "cdi"])
+def test_what_is_not_given_is_not_required(section):
+    entry = spec(**{section: EVERYTHING[section]})
+    assert made(entry, {"color": "red"}).fault == ""
+    assert made(entry, {}).fault == ""  # as in match, an absent word meets nothing
+    missing = {"nodes": "/dev/n: no such file", "mounts": "/m: no such file", "cdi": "a.b/c=d is in no CDI spec"}
+    assert made(entry, {"color": "blue"}).fault == missing[section]
+    assert made(entry, {"color": "blue"}, "/dev/n", "/m", "a.b/c=d").fault == ""
+
+
+def test_only_nodes_that_are_given_are_listed():
+    entry = spec(nodes=(give("n", "/dev/n", when=BLUE), give("o", "/dev/o", optional=True, when=BLUE)))
+    assert made(entry, {"color": "red"}, "/dev/n", "/dev/o").nodes == ()
+    assert len(made(entry, {"color": "blue"}, "/dev/n", "/dev/o").nodes) == 2
+
+
+@pytest.mark.parametrize("section", EVERYTHING)
+@pytest.mark.parametrize("why", [UNREAD, PENDING])
+def test_what_cannot_be_told_makes_unhealthy(section, why):
+    entry = spec(**{section: EVERYTHING[section]})
+    found = made(entry, {"color": why}, "/dev/n", "/m", "a.b/c=d").fault
+    assert found == f"match.color: absent ({why.reason})"
+
+
+def test_what_only_a_grant_can_tell_is_required_until_then():
+    entry = spec(nodes=(give("n", "/dev/n", when=ALL), give("o", "/dev/o", when=clause(*ALL.lines, *BLUE.lines))))
+    assert made(entry, {"color": "red"}).fault == "/dev/n: no such file"
+    assert made(entry, {"color": "red"}, "/dev/n").fault == ""
+    assert made(entry, {"color": "blue"}, "/dev/n").fault == "/dev/o: no such file"
+
+
+def chosen(name, facts, *there, **more):
+    nodes = {path: node(path) for path in there if path.startswith("/dev/")}
+    return Chosen(
+        listed(name, nodes=tuple(nodes.values())),
+        (),
+        facts,
+        nodes,
+        mounts={path: (Fit(path, path),) for path in there},
+        cdi=dict.fromkeys(there, "spec"),
+        **more,
+    )
+
+
+def given(grant):
+    return (
+        [one.container for one in grant.nodes] + [one.container for one in grant.mounts],
+        list(grant.cdi) + list(grant.env) + list(grant.annotations),
+    )
+
+
+def test_a_grant_has_what_holds_of_each_device():
+    entry = spec(**EVERYTHING)
+    there = ("/dev/n", "/m", "a.b/c=d")
+    assert given(allocate(entry, ["1"], [chosen("1", {"color": "red"})], 1)) == ([], [])
+    assert given(allocate(entry, ["1"], [chosen("1", {"color": "blue"}, *there)], 1)) == (
+        ["/dev/n", "/m"],
+        ["a.b/c=d", "E", "a"],
+    )
+    entry = spec(nodes=(give("n", "/dev/n{n}", when=BLUE),), env=(env("N_{n}", "{given.n}"),))
+    both = [chosen("1", {"color": "red"}), chosen("2", {"color": "blue"}, "/dev/n1")]
+    assert allocate(entry, ["1", "2"], both, 2).env == {"N_1": "/dev/n1"}  # a number is the device's
+
+
+@pytest.mark.parametrize(("offered", "said"), [(1, {"A": "all"}), (2, {"A": "some"})])
+def test_words_of_the_grant(offered, said):
+    some = clause(line("all_given", False, Kind.BOOL))
+    entry = spec(env=(env("A", "all", when=ALL), env("A", "some", when=some)))
+    assert allocate(entry, ["1"], [chosen("1", {})], offered).env == said
+
+
+def test_where_a_node_came_out_is_a_word_of_a_clause():
+    there = clause(line("given.n", None, Kind.PATH, Exists(True)))
+    entry = spec(nodes=(give("n", "/dev/n", when=BLUE),), env=(env("A", "1", when=there),))
+    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
+    assert allocate(entry, ["1"], [chosen("1", {"color": "red"})], 1).env == {}
+
+
+def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
+    red = clause(line("color", "red"))
+    entry = spec(
+        nodes=(give("n", "/dev/a", when=BLUE), give("n", "/dev/b", when=red), give("n", "/dev/c", when=red)),
+        env=(env("N", "{given.n}"),),
+    )
+    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
+    assert allocate(entry, ["1"], [chosen("1", {"color": "red"}, "/dev/b", "/dev/c")], 1).env == {"N": "/dev/b"}
+
+
+def test_two_values_of_one_variable_are_refused_where_both_hold():
+    entry = spec(env=(env("A", "1", when=BLUE), env("A", "2", when=ALL)))
+    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"})], 2).env == {"A": "1"}
+    with pytest.raises(Refused) as error:
+        allocate(entry, ["1"], [chosen("1", {"color": "blue"})], 1)
+    assert error.value.cause is Cause.CONFLICT
+    assert "A would be both 1 and 2" in error.value.text
+
+
+def test_what_cannot_be_told_is_refused():
+    with pytest.raises(Refused) as error:
+        allocate(spec(env=(env("A", "1", when=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
+    assert error.value.cause is Cause.UNHEALTHY
+    assert "match.color: absent (permission denied)" in error.value.text
+
+
+def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
+    entry = spec(
+        nodes=(give("n", "/dev/{x}", each=True, when=BLUE),), mounts=(mount("m", "/{x}", each=True, when=BLUE),)
+    )
+    facts = [{"x": "1", "color": "blue"}, {"x": "2", "color": "red"}]
+    one = chosen("1", facts[1], "/dev/1", "/dev/2", "/1", "/2", each=tuple(Each(each, matched=True) for each in facts))
+    assert given(allocate(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
+
+
+def test_a_clause_on_things_is_asked_of_what_was_read():
+    inner = Clause("", (line("name", "x"), line("state", "up")), HERE)
+    nested = Clause("", (line("sub", None, test=Things(Of.ANY, "sub", inner)),), HERE)
+    whens = [
+        clause(line("port", None, test=Things(Of.ANY, "port", inner))),
+        clause(line("port", None, test=Things(Of.EVERY, "port", nested))),
+    ]
+    ports = [{"name": "x", "state": "down"}, {"name": "x", "state": "up"}]
+    facts = Facts({}, {"port": tuple(Facts(port, {"sub": (Facts(port),)}) for port in ports)})
+    found = things(whens, facts)
+    assert found["port"][1] == Recorded(
+        {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (Recorded(ports[1], {}),)}
+    )
+    entry = spec(env=(env("A", "1", when=whens[0]), env("B", "1", when=whens[1])))
+    assert allocate(entry, ["1"], [chosen("1", {}, things=found)], 1).env == {"A": "1"}
+    assert allocate(entry, ["1"], [chosen("1", {}, things={"port": Absent("none")})], 1).env == {}
+
+
+def test_what_clauses_ask_is_read_anew():
+    entry = spec(**EVERYTHING)
+    assert entry.giving_words() == {"color"}
+    assert spec(env=(env("A", "1", when=ALL),)).giving_words() == set()
+
+
+def test_a_clause_is_a_part_of_what_an_entry_means():
+    assert spec(env=(env("A", "1", when=BLUE),)).meaning() != spec(env=(env("A", "1"),)).meaning()
