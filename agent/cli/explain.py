@@ -12,7 +12,6 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
 
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import verdict
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     configuration = load(arguments.config)
     warn(configuration, arguments.config)
     specs = configuration.resources
-    inventory = take(Root(arguments.root), specs, shipped())
+    inventory = take(Root(arguments.root), specs, shipped(), cdi=configuration.settings.paths.cdi)
     terminal = Terminal.of(sys.stdout, colour=arguments.color)
     as_json = arguments.output == "json"
     if arguments.name is None:
@@ -56,15 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print("\n".join(_resource(inventory, spec, terminal)))
         return 0
-    return _device(inventory, specs, arguments.name, terminal, as_json=as_json)
+    return _device(inventory, configuration, arguments.name, terminal, as_json=as_json)
 
 
-def _device(
-    inventory: Inventory, specs: Sequence[ResourceSpec], name: str, terminal: Terminal, *, as_json: bool
-) -> int:
+def _device(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
+    specs = configuration.resources
     found = find(inventory, name)
     if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
-        inventory = take(inventory.root, specs, also=(source,))
+        inventory = take(inventory.root, specs, also=(source,), cdi=configuration.settings.paths.cdi)
         found = find(inventory, name)
     if isinstance(found, NotFound):
         if found.oddity is not None and not as_json:

@@ -43,6 +43,7 @@ device-agent COMMAND --help says what a command takes. None but run needs root; 
 
 CONFIG = "/etc/device-agent"
 WRONG_COMMAND_LINE = 2
+NO_PERMISSION = 5
 DEFECT = 70
 INTERRUPTED = 130
 
@@ -116,8 +117,11 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
             try:
                 roots[root] = recordings.enter_context(unpacked(root))
             except NoRecording as error:
-                print(f"device-agent: --root {escape(root)}: {error}", file=sys.stderr)
+                print(f"device-agent: --root {escape(root)}: {escape(str(error))}", file=sys.stderr)
                 return WRONG_COMMAND_LINE
+            except OSError as error:
+                print(f"device-agent: --root {escape(root)}: {error.strerror or error}", file=sys.stderr)
+                return NO_PERMISSION if isinstance(error, PermissionError) else WRONG_COMMAND_LINE
         first = next(iter(roots.values()))
         code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
         sys.stdout.flush()

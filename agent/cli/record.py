@@ -38,7 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     began = time.monotonic()
     root = Recorder(arguments.root)
-    inventory = take(root, load(arguments.config).resources, shipped())
+    configuration = load(arguments.config)
+    inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
     for item in inventory.items:
         record(inventory, item)
     for word in HOST.words if inventory.items else ():

@@ -277,6 +277,9 @@ class Scope:
         if "/" not in word:
             source = self.source.kind if self.source and not self.table else ""
             where = f"source {source}" if unknown.table == source else unknown.table
+            path = f"{word.removesuffix(segment).removesuffix('.') or '.'}/{segment}"
+            if not write and self.own and segment.isidentifier() and word.endswith(segment) and self.has(path):
+                write = f'if a file says it, let.{segment} = "{path}"'
             return spot.error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
         if word.startswith("/"):
             message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"

@@ -14,12 +14,14 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO, Any
 
 from agent.host.recorder import Recording
 from agent.host.root import DECLARED, UNREAD
 
 LARGEST = 512 * 1024 * 1024  # bytes, unpacked
 MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
+_PIECE = 1024 * 1024  # bytes read at once: contents come in less, so more is a header that would fill the memory
 
 _TOP = ("sys", "proc", "dev", "run")
 
@@ -63,15 +65,44 @@ def unpacked(path: str) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="device-agent-recording-") as directory:
         try:
-            with tarfile.open(path, "r:*") as archive:
+            with _Archive.open(path, "r:*") as archive:
                 archive.extractall(directory, members=_within_limits(archive), filter="data")
         except NoRecording:
             raise
+        except RecursionError:
+            raise NoRecording("no recording: headers of headers without end") from None
+        except (NotADirectoryError, IsADirectoryError, FileExistsError):
+            raise NoRecording("no recording: a name in it is a file and a directory") from None
         except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
             raise NoRecording(f"no recording: {str(error).splitlines()[0].rstrip(':')}") from None
         if not os.path.isdir(f"{directory}/sys"):
             raise NoRecording("no recording: there is no sys in it")
         yield directory
+
+
+class _Archive(tarfile.TarFile):
+    """A tar of which no header is read whole that is larger than any content's piece."""
+
+    @classmethod
+    def taropen(cls, name: Any, mode: Any = "r", fileobj: Any = None, **how: Any) -> _Archive:  # noqa: ANN401  as it is
+        """See `TarFile.taropen`: this is called with what decompresses."""
+        return super().taropen(name, mode, _Pieces(fileobj or open(name, "rb")), **how)
+
+
+class _Pieces:
+    """A file that is read in pieces only."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        """So many bytes."""
+        if size > _PIECE:
+            raise NoRecording(f"no recording: a header of {size} bytes")
+        return self._file.read(size)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  what the file has
+        return getattr(self._file, name)
 
 
 def _within_limits(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

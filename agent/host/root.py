@@ -316,7 +316,7 @@ def _unread(prefix: str) -> Mapping[str, Absent]:
         with open(prefix + UNREAD, encoding="utf-8") as file:
             said = json.load(file)
         return {path: Absent(str(reason), unread=bool(unread)) for path, (reason, unread) in said.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

@@ -177,3 +177,18 @@ other = { holds = { numa = 7 }, when = { class = "03" } }
     ]
     code, said, _ = asked(text=checks)
     assert "a.example/nic" in said
+
+
+def test_specs_are_looked_for_where_the_agent_looks(asked, tree, config):
+    (config() / "agent.toml").write_text('[paths]\ncdi = ["/opt/cdi"]\n')
+    tree.file(
+        "/opt/cdi/a.json",
+        '{"cdiVersion": "0.5.0", "kind": "a.b/c", "devices": [{"name": "d", "containerEdits": {"env": ["A=1"]}}]}',
+    )
+    given = '[[resource]]\nname = "a.example/c"\nsource = { fixed = "x" }\ngive = { cdi = { it = "a.b/c=d" } }\n'
+    assert asked(text=given)[1] == "1 resource has all devices Healthy, 0 not.\n"
+    assert "Healthy" in asked("x", text=given)[1]
+    done = device_agent("--root", str(tree.top), "--config", str(config(given)), "record", str(tree.top / "a.rec"))
+    assert done.returncode == 0, done.stderr
+    again = device_agent("--root", str(tree.top / "a.rec"), "--config", str(config(given)), "explain")
+    assert again.stdout == "1 resource has all devices Healthy, 0 not.\n"

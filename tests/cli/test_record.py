@@ -1,5 +1,6 @@
 """Recording a machine, and asking the recording what the machine would have said."""
 
+import gzip
 import io
 import json
 import os
@@ -186,6 +187,46 @@ def test_a_recording_is_not_unpacked_without_end(tmp_path, monkeypatch):
         pytest.fail("unpacked")
 
 
+def headers(kind: bytes, size: int, count: int) -> bytes:
+    """A tar that begins with headers that speak of what follows them, which is headers again."""
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, size
+    return (member.tobuf(tarfile.GNU_FORMAT) + bytes(size)) * count + bytes(1024)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (headers(tarfile.XHDTYPE, 0, 3000), "headers of headers without end"),
+        (headers(tarfile.XHDTYPE, 4 << 20, 1), "a header of 4194304 bytes"),
+        (headers(tarfile.GNUTYPE_LONGNAME, 4 << 20, 1), "a header of 4194304 bytes"),
+    ],
+)
+def test_headers_neither_fill_the_memory_nor_the_stack(tmp_path, data, said):
+    with gzip.open(tmp_path / "a.rec", "wb") as file:
+        file.write(data)
+    with pytest.raises(NoRecording, match=said), unpacked(str(tmp_path / "a.rec")):
+        pytest.fail("unpacked")
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (
+            [("sys/a", tarfile.REGTYPE, b""), ("sys/a/b", tarfile.REGTYPE, b"")],
+            "a name in it is a file and a directory",
+        ),
+        ([("sys/a", tarfile.DIRTYPE, ""), ("sys/a", tarfile.REGTYPE, b"")], "a name in it is a file and a directory"),
+        ([(f"sys/{'a' * 300}", tarfile.REGTYPE, b"")], "File name too long"),
+    ],
+)
+def test_names_that_no_directory_can_have_are_said_in_one_line(tmp_path, members, said):
+    archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), *members)
+    done = device_agent("--root", str(tmp_path / "a.rec"), "scan")
+    assert done.returncode == 2
+    assert re.fullmatch(rf"device-agent: --root \S+: .*{said}\n", done.stderr)
+
+
 @pytest.mark.parametrize("data", [b"", b"text", b"\x1f\x8b\x08junk", b"PK\x03\x04"])
 def test_what_is_no_recording_is_said_in_one_line(tmp_path, data):
     (tmp_path / "a.rec").write_bytes(data)
@@ -195,7 +236,7 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path, data):
 
 
 def test_broken_notes_of_what_was_unread_are_passed_over(tree):
-    for text in ("", "[]", '{"/a": 3}', '{"/a": [1]}', "\xff"):
+    for text in ("", "[]", '{"/a": 3}', '{"/a": [1]}', "\xff", "[" * 100_000):
         tree.file("/.unread", text.encode("latin-1"))
         tree.file("/sys/a", "1")
         assert tree.root.read("/sys/a") == "1"

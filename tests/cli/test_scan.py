@@ -185,7 +185,7 @@ def test_json_has_all_keys_and_no_root(cli, host, config):
         "file": "resources.d/a.toml", "line": 5, "only": True,
     }  # fmt: skip
     assert found["0000:3b:00.0"]["attributes"]["vendor"] == "15b3"
-    assert found["1-1"]["attributes"]["usb.serial"] == "A1\x1b[2J"
+    assert found["1-1"]["attributes"]["serial"] == "A1\x1b[2J"
 
 
 def test_a_file_with_errors_is_left_out_and_said(cli, host, config):
@@ -205,6 +205,31 @@ def test_the_clause_that_is_shown_takes_the_device(look, name):
     text = f'[[resource]]\nname = "example.com/it"\n{known}\n{source}\n{match}\n'
     again = look(text=text)
     assert next(item for item in again.items if item.host.name == name).taken_by is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ('"usb"', "1-1"),
+        ('"net"', "ens1"),
+        ('"infiniband"', "mlx5_0"),
+        ('"drm"', "renderD128"),
+        ('{ dir = "/proc/driver/[*]/*" }', "/proc/driver/*/a b"),
+        ('{ fixed = ["a", "b"] }', "b"),
+    ],
+)
+def test_the_clause_that_is_shown_looks_where_the_device_was_found(look, host, source, name):
+    host.netdev("/sys/devices/pci0000:00/0000:5e:00.0", "ens1")
+    host.infiniband("/sys/devices/pci0000:00/0000:5e:00.0", "mlx5_0")
+    host.drm("/sys/devices/pci0000:00/0000:3b:00.0", None, 128)
+    host.file("/proc/driver/*/a b/state", "1")
+    host.file("/proc/driver/x/a b/state", "1")
+    entry = '[[resource]]\nname = "example.com/it"\nid = "{name}"\n'
+    inventory = look(text=f"{entry}source = {source}\n")
+    item = next(item for item in inventory.items if item.host.name == name)
+    shown, match = clause_of(inventory, item)
+    again = look(text=f"{entry}{shown}\n{match}\n")
+    assert [taken.host.name for taken in again.items if taken.taken_by] == [name]
 
 
 def test_pci_ids():

@@ -44,6 +44,12 @@ def test_a_class_that_nobody_knows_shows_its_files_as_paths(words):
     assert {"word": "name", "type": "text", "kernel": "-", "here": ["npu0"]} in said["words"]
 
 
+def test_what_a_device_says_is_escaped_once(tree):
+    tree.class_device("/sys/devices/virtual/npu/a\x1b[2J", "npu")
+    out = device_agent("--root", str(tree.top), "scan", "--words", "npu").stdout
+    assert next(line.split()[2] for line in out.splitlines() if line.startswith("name ")) == r'"a\x1b[2J"'
+
+
 @pytest.mark.parametrize(("name", "near"), [("pcie", "pci"), ("nqu", "npu"), ("..", ""), ("a/b", ""), ("", "")])
 def test_what_is_no_source(words, name, near):
     code, out, err = words(name)

@@ -195,6 +195,8 @@ def test_what_an_own_word_was_read_from_is_looked_at_again(configure, tree):
 
 LET = HEAD + "[resource.let]\n"
 TAKES = "what a brace takes stands in source and in take; {word} puts a word here"
+XYZ = 'if a file says it, let.xyz = "./xyz"'
+
 WRONG = [
     ("a = 5", 5, "5", "type", None),
     ('a = "./b"\na-b = "./x"', 6, "a-b", "type", "write a_b"),
@@ -203,14 +205,14 @@ WRONG = [
     ('has = "./x"', 5, "has", "taken", "take another name"),
     ('given = "./x"', 5, "given", "taken", "take another name"),
     ('a = "venor"', 5, "venor", "unknown-word", "nearest: vendor"),
-    ('a = "xyz"', 5, "xyz", "unknown-word", ""),
+    ('a = "xyz"', 5, "xyz", "unknown-word", XYZ),
     ('state = "./x"\nb = "stat"', 6, "stat", "unknown-word", "nearest: state"),
     ('a = "b.c"\nb = "./x"', 5, "b.c", "unknown-word", ""),
     ('a = "qat/cfg_services"', 5, "qat/cfg_services", "unknown-word", None),
     ('a = "/etc/passwd"', 5, "/etc/passwd", "unknown-word", None),
     ('a = "/sys/../etc"', 5, "/sys/../etc", "path", 'write "/etc"'),
     ('a = "./x**"', 5, "./x**", "glob", None),
-    ('a = "./{xyz}"', 5, "xyz", "unknown-word", ""),
+    ('a = "./{xyz}"', 5, "xyz", "unknown-word", XYZ),
     (
         'a = "./{x:int}"',
         5,
@@ -243,9 +245,9 @@ WRONG = [
     ('a = { by = "numa", map = { x = "y" } }', 5, "x", "type", ""),
     ('a = { by = "vendor", map = { xyz = "y" } }', 5, "xyz", "type", 'write for example "10de"'),
     ('a = { by = "driver", map = { "**" = "y" } }', 5, '"**"', "glob", None),
-    ('a = { text = "{xyz}" }', 5, "xyz", "unknown-word", ""),
+    ('a = { text = "{xyz}" }', 5, "xyz", "unknown-word", XYZ),
     ('a = { text = "{x" }', 5, "{x", "text", None),
-    ("a = { holds = { xyz = 'y' } }", 5, "xyz", "unknown-word", ""),
+    ("a = { holds = { xyz = 'y' } }", 5, "xyz", "unknown-word", XYZ),
     ('a = { kfd_address = ["vendor", "numa"] }', 5, '["vendor", "numa"]', "type", None),
     ('a = { bits = ["3-1"], of = "numa" }', 5, '["3-1"]', "type", None),
     ('a = { bits = ["0-64"], of = "numa" }', 5, '["0-64"]', "type", None),

@@ -21,7 +21,7 @@ INDENT = "    "
 # What tells a device apart, best first; a clause is made of those that are there.
 _TELLING = {
     "pci": ("vendor", "device", "subsystem_device", "netdev.name", "vf_index", "address"),
-    "usb": ("usb.vendor", "usb.product", "usb.serial", "usb.port"),
+    "usb": ("vendor", "product", "serial", "port"),
 }
 _SAID = {
     Says.GOOD: "holds",
@@ -30,7 +30,7 @@ _SAID = {
     Says.BESIDE: "does not apply",
 }
 _OTHERS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
-_ENOUGH = {"usb.serial": "usb.port"}  # where the first is there, the second is not needed
+_ENOUGH = {"serial": "port"}  # where the first is there, the second is not needed
 
 
 def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
@@ -59,19 +59,22 @@ def verdict(item: Item, terminal: Terminal) -> list[str]:
 
 def clause_of(inventory: Inventory, item: Item) -> tuple[str, str]:
     """A `source` line and a `match` line of TOML that this device meets; the second is empty where none is needed."""
-    if item.host.source == "node":
+    kind, label = item.host.source, item.label
+    if kind in {"node", "dir"}:
         path = "/".join(literal(part) for part in item.host.name.split("/"))
-        return f"source = {{ node = {quoted(path)} }}", ""
-    label = item.label
-    source = 'source = "pci"' if label == "pci" else f"source = {{ subsystem = {quoted(label)} }}"
+        return f"source = {{ {kind} = {quoted(path)} }}", ""
+    if kind == "fixed":
+        return f"source = {{ fixed = {quoted(item.host.name)} }}", ""
+    source = f"source = {{ subsystem = {quoted(label)} }}" if kind == "subsystem" else f'source = "{kind}"'
     pairs: dict[str, str] = {}
-    for word in _TELLING.get(label, _OTHERS):
+    for word in _TELLING.get(kind, _OTHERS):
         value = inventory.fact(item, word)
         if _writable(value) and not any(enough in pairs and word == spared for enough, spared in _ENOUGH.items()):
             pairs[word] = operand(value)
-    if label == "pci" and len(pairs) > 3:
+    if kind == "pci" and len(pairs) > 3:
         pairs.pop("address", None)
-    return source, f"match = {{ {', '.join(f'{word} = {text}' for word, text in pairs.items())} }}"
+    clause = ", ".join(f"{word} = {text}" for word, text in pairs.items())
+    return source, f"match = {{ {clause} }}" if clause else ""
 
 
 def quoted(text: str) -> str:

@@ -27,7 +27,7 @@ from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 
 _DEEP = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
-_ALWAYS = (Source("pci"), Source("subsystem", ("usb",)), Source("subsystem", ("net",)))
+_ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
 @dataclass(frozen=True, slots=True)

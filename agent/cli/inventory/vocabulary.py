@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.cli.inventory.what import shown
 from agent.cli.table import Column, Row, render
-from agent.cli.terminal import Terminal
+from agent.cli.terminal import Terminal, cut
 from agent.core.device import HostDevice
 from agent.core.printable import LIMIT, escape, printable
 from agent.core.resource import Source
@@ -107,7 +107,7 @@ def as_json(known: Vocabulary) -> dict[str, object]:
 
 
 def _values(here: Sequence[str]) -> str:
-    said = ", ".join(printable(value, LIMIT) for value in here[:_VALUES])
+    said = ", ".join(cut(value, LIMIT) for value in here[:_VALUES])  # `shown` made them printable
     return f"{said}, … ({len(here)})" if len(here) > _VALUES else said
 
 
