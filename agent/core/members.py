@@ -73,8 +73,9 @@ def split(word: str) -> tuple[str, str]:
 
     `kit.tty.node` is `kit` and `tty.node`, `kit/serial` is `kit` and `./serial`.
     """
-    end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
-    head, mark, rest = word[:end], word[end : end + 1], word[end + 1 :]
+    head = word.partition("/")[0].partition(".")[0]
+    end = len(head)
+    mark, rest = word[end : end + 1], word[end + 1 :]
     return head, f"./{rest}" if mark == "/" else rest
 
 

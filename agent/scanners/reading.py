@@ -16,6 +16,24 @@ from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
 
 
+class _Seen:
+    """What is remembered of one host device in a look: its facts by word, and the places that they came from."""
+
+    __slots__ = ("device", "facts", "places", "thing")
+
+    def __init__(self, device: HostDevice, places: set[str]) -> None:
+        self.facts: dict[str, Value | Absent] = {}
+        self.places = places
+        self.be(device)
+
+    def be(self, device: HostDevice) -> None:
+        """That is the device that it is now about; it may have been found by another name before."""
+        self.device = device
+        self.thing = _thing(device)
+        found_at = (device.directory, device.node, device.key.removeprefix("node:") if device.node else "")
+        self.places.update(filter(None, found_at))
+
+
 class HostReader:
     """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
 
@@ -26,7 +44,7 @@ class HostReader:
         self._specs: Specs | None = None
         self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
         self._sight = Sight(root)
-        self._facts: dict[tuple[str, str, str], Value | Absent] = {}
+        self._seen: dict[tuple[str, str], _Seen] = {}
         self._nodes: dict[str, Node | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
@@ -36,17 +54,18 @@ class HostReader:
         Raises:
             UnknownWord: the load let a word through that the source does not have.
         """
-        key = (device.source, device.key, word)
-        found = self._facts.get(key)
+        seen = self._of(device)
+        found = seen.facts.get(word)
         if found is None:
-            self._sight.places = self._of(device)
-            found = self._facts[key] = self._read(_thing(device), _route(device.source, word))
+            self._sight.places = seen.places
+            found = seen.facts[word] = self._read(seen.thing, _route(device.source, word))
         return found
 
     def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        self._sight.places = self._of(device)
-        found = self._follow(_thing(device), _route(device.source, word))
+        seen = self._of(device)
+        self._sight.places = seen.places
+        found = self._follow(seen.thing, _route(device.source, word))
         return found if isinstance(found, Absent) else tuple(map(_end, found))
 
     def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
@@ -87,7 +106,7 @@ class HostReader:
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""
-        return frozenset(self._of(device))
+        return frozenset(self._of(device).places)
 
     def _mountable(self, pattern: str) -> tuple[Fit, ...] | Absent:
         found: list[Fit] = []
@@ -103,16 +122,18 @@ class HostReader:
                 found.append(Fit(str(path), real))
         return tuple(found) or why
 
-    def _of(self, device: HostDevice) -> set[str]:
-        places = self._places.get(device.key)
-        if places is None:
-            places = self._places[device.key] = set()
-        for place in (device.directory, device.node, device.key.removeprefix("node:") if device.node else ""):
-            if place:
-                places.add(place)
-        return places
+    def _of(self, device: HostDevice) -> _Seen:
+        key = (device.source, device.key)
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = _Seen(device, self._places.setdefault(device.key, set()))
+        elif seen.device is not device:
+            seen.be(device)
+        return seen
 
     def _read(self, thing: Thing, way: Route) -> Value | Absent:
+        if not way.relations and not way.many:
+            return self._say(thing, way)
         things = self._follow(thing, way)
         if isinstance(things, Absent):
             return things
@@ -148,9 +169,10 @@ class HostReader:
 
     def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """All that fits a path, in natural order."""
-        self._sight.places = self._of(device)
+        seen = self._of(device)
+        self._sight.places = seen.places
         way = _route(device.source, path)
-        things = self._follow(_thing(device), way)
+        things = self._follow(seen.thing, way)
         if isinstance(things, Absent):
             return things
         found: list[str] = []

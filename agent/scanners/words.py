@@ -99,6 +99,8 @@ class Sight:
         self.root = root
         self.places: set[str] = set()
         self._once: dict[tuple[str, str], object] = {}
+        self._texts: dict[str, str | Absent] = {}
+        self._links: dict[str, str | Absent] = {}
 
     def once(self, what: str, of: str, read: Callable[[], T]) -> T:
         """What `read` says, asked the first time only for this `what` of that `of`."""
@@ -109,7 +111,10 @@ class Sight:
 
     def text(self, path: str) -> str | Absent:
         """What a file says."""
-        return self.once("text", path, lambda: self.root.read(path))
+        said = self._texts.get(path)
+        if said is None:
+            said = self._texts[path] = self.root.read(path)
+        return said
 
     def value(self, kind: Kind, path: str) -> Scalar | Absent:
         """What a file says, as a value of that kind."""
@@ -120,7 +125,10 @@ class Sight:
 
     def link(self, path: str) -> str | Absent:
         """The name of what a link leads to."""
-        return self.once("link", path, lambda: self.root.link(path))
+        target = self._links.get(path)
+        if target is None:
+            target = self._links[path] = self.root.link(path)
+        return target
 
     def names(self, directory: str) -> tuple[str, ...]:
         """What is in a directory; nothing if it is not there."""
