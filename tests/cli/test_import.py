@@ -54,6 +54,9 @@ def test_a_node_is_served_as_it_was(tmp_path):
     )
 
 
+LAUGHTER = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -63,6 +66,7 @@ def test_a_node_is_served_as_it_was(tmp_path):
         ("just text", "no device of generic-device-plugin in it"),
         ("devices: []", "no device of generic-device-plugin in it"),
         ("a: &a [*a]", "an alias that contains itself"),
+        (LAUGHTER, "more than 100,000 values"),
         ("[" * 5000, "nested too deep"),
         ("\0", "neither YAML nor JSON"),
     ],

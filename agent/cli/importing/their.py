@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import yaml
 
 _TAG = "tag:yaml.org,2002:"
+_MOST = 100_000  # values of a file; the largest there are have some thousand
 
 
 class NotTheirs(Exception):  # noqa: N818  it is what it says
@@ -72,7 +74,8 @@ def read(text: str, first_line: int = 1) -> list[Item]:
         NotTheirs: it is neither.
     """
     try:
-        return [_item(node, first_line, ()) for node in yaml.compose_all(text, Loader=yaml.SafeLoader)]
+        count = itertools.count(1)
+        return [_item(node, first_line, (), count) for node in yaml.compose_all(text, Loader=yaml.SafeLoader)]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + first_line}: " if mark else ""
@@ -81,16 +84,18 @@ def read(text: str, first_line: int = 1) -> list[Item]:
         raise NotTheirs("nested too deep to be a configuration") from None
 
 
-def _item(node: yaml.Node, first_line: int, within: tuple[int, ...]) -> Item:
+def _item(node: yaml.Node, first_line: int, within: tuple[int, ...], count: Iterator[int]) -> Item:
+    if next(count) > _MOST:  # a few lines of aliases of aliases can say more than any memory has room for
+        raise NotTheirs(f"more than {_MOST:,} values, with what its aliases repeat")
     if id(node) in within:
         raise NotTheirs(f"line {node.start_mark.line + first_line}: an alias that contains itself")
     within = (*within, id(node))
     line = node.start_mark.line + first_line
     match node:
         case yaml.MappingNode():
-            pairs = [(key.value, _item(value, first_line, within)) for key, value in node.value]
+            pairs = [(key.value, _item(value, first_line, within, count)) for key, value in node.value]
             return Item(line, table={str(key): value for key, value in pairs})
         case yaml.SequenceNode():
-            return Item(line, elements=tuple(_item(value, first_line, within) for value in node.value))
+            return Item(line, elements=tuple(_item(value, first_line, within, count) for value in node.value))
     text = "" if node.tag == f"{_TAG}null" else str(node.value)
     return Item(line, text, quoted=node.tag == f"{_TAG}str")
