@@ -47,7 +47,8 @@ proto: .venv/.ready
 	protos/generate
 
 docs: .venv/.ready
-	$(bin)/python -m agent.cli.reference > docs/words.md
+	$(bin)/python -m agent.cli.reference words > docs/words.md
+	$(bin)/python -m agent.cli.reference keys > docs/keys.md
 	$(bin)/python -m agent.cli.class_reference > docs/classes.md
 
 bench: .venv/.ready

@@ -26,6 +26,7 @@ COMMANDS = {
     "check": ("Configure", "judge the configuration exactly as run would"),
     "class": ("Configure", "what can be served, with documentation and an example: list, show NAME"),
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),
+    "schema": ("Configure", "the language as a JSON Schema, for editors"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
     "reload": ("Operate", "apply the configuration by difference (asks the running agent)"),
     "clear": ("Operate", "have a check that fails for good begin anew (asks the running agent)"),

@@ -1,16 +1,20 @@
-"""The words of every source as a page, from the tables that check them: `python -m agent.cli.reference`."""
+"""Pages from the tables that check the language: `python -m agent.cli.reference words` or `keys`."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
+from agent.config.language import PLACES
+from agent.config.meanings import MEANINGS
+from agent.config.schema import value_said
 from agent.scanners import catalog
 from agent.scanners.every import EVERY
 from agent.scanners.host_words import HOST
 from agent.scanners.route import TABLES
 from agent.scanners.words import Table
 
-_HEADER = "| word | type | meaning | in the kernel |"
+_KEYS_HEADER = "| key | what stands there | default | what it says |"
 _TITLES = {
     "every": "Every host device",
     "node": "Source `{ node = … }`",
@@ -53,6 +57,31 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def keys_page() -> str:
+    """Every key of the language, as Markdown."""
+    lines = [
+        "# Keys",
+        "",
+        "Printed from the tables that check them (`make docs`): every key of an entry or a class, place by place. What",
+        "is marked *later* is in the language and not in this version. How they work together is told in the",
+        "[configuration](configuration.md); `device-agent schema` gives the same to editors.",
+    ]
+    for place, (said, keys) in PLACES.items():
+        if place in {"file", "class"}:
+            continue
+        title = "An entry `[[resource]]`, or a class" if place == "entry" else f"{said[0].upper()}{said[1:]}: `{place}`"
+        lines += ["", f"## {title}", "", _KEYS_HEADER, "| --- | --- | --- | --- |"]
+        for key, now in keys.items():
+            meaning = MEANINGS[place][key]
+            coded = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
+            code = f"`{meaning.default}`" if coded else meaning.default
+            later = "" if now else "*later:* "
+            lines.append(
+                f"| `{key}` | {value_said(place, key)} | {code} | {later}{meaning.said} |".replace("|  |", "| |")
+            )
+    return "\n".join(lines) + "\n"
+
+
 def _rows(table: Table) -> Iterator[str]:
     for word in table.words.values():
         kind = f"list of {word.kind.value}" if word.many else word.kind.value
@@ -68,4 +97,4 @@ def _code(text: str) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    print(keys_page() if sys.argv[1:] == ["keys"] else page(), end="")

@@ -79,7 +79,7 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     said = _settings(files, findings)
     known = said if in_force is None else in_force
     own = known.paths.classes
-    shelf = Shelf([*map(Folder, own), *(Folder(path, "classes") for path in classes)], files, findings)
+    shelf = Shelf(_folders(known, classes), files, findings)
     said_entries = [
         entry
         for name in files.listing(known.paths.resources)
@@ -100,6 +100,15 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     resources = [entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad]
     configuration = Configuration(said, _joined(resources), found, tuple(files.names), files.digest)
     return Study(configuration, shelf, tuple(entries), own_names)
+
+
+def class_folders(files: Files, findings: list[Finding]) -> list[Folder]:
+    """The directories of classes that the configuration of these files looks in, the shipped one last."""
+    return _folders(_settings(files, findings), (SHIPPED,))
+
+
+def _folders(known: Settings, classes: Sequence[str]) -> list[Folder]:
+    return [*map(Folder, known.paths.classes), *(Folder(path, "classes") for path in classes)]
 
 
 def _settings(files: Files, findings: list[Finding]) -> Settings:

@@ -9,7 +9,7 @@ import pytest
 
 from agent.cli import class_reference
 from agent.cli.main import COMMANDS
-from agent.cli.reference import page
+from agent.cli.reference import keys_page, page
 from agent.config import settings
 from agent.config.language import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load
@@ -67,6 +67,7 @@ def test_links_lead_somewhere():
 
 def test_words_are_printed_from_the_tables():
     assert text_of("docs/words.md") == page(), "run: make docs"
+    assert text_of("docs/keys.md") == keys_page(), "run: make docs"
     for kind in catalog.KINDS:
         for word in catalog.KINDS[kind].TABLE.words:
             assert f"| `{word}` |" in page()

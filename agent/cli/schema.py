@@ -1,0 +1,39 @@
+"""The configuration language as a JSON Schema, for editors: of a file of resources, or with --class of a device class.
+
+With FILE, a file of resources, its schema also knows the words of each of its entries. Words, merging and what differs
+between devices are judged by check alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from agent.config import schema
+from agent.config.entry_words import entry_words
+from agent.core.printable import escape
+
+NO_SUCH = 4
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `schema`."""
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a file of resources, whose words are known then")
+    parser.add_argument("--class", dest="of_class", action="store_true", help="of a device class")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the schema."""
+    if arguments.of_class:
+        made = schema.of_class()
+    elif arguments.file is None:
+        made = schema.of_resources()
+    elif not os.path.isfile(arguments.file):
+        print(f"device-agent schema: {escape(arguments.file)}: no such file", file=sys.stderr)
+        return NO_SUCH
+    else:
+        made = schema.of_resources(entry_words(arguments.config, arguments.file))
+    print(json.dumps(made, indent=1))
+    return 0

@@ -1,0 +1,58 @@
+"""The words that the clauses of each entry of a file may begin with: those of its source, and its own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from agent.config.files import Files
+from agent.config.finding import Finding
+from agent.config.load import class_folders
+from agent.config.shelf import Sentence, Shelf
+from agent.config.spot import Spot
+from agent.scanners import catalog
+
+_CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*):[a-z]+\}")
+_EVERYWHERE = ("host", "matched", "members", "options")
+
+
+def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
+    """The first parts of words, for each entry in a file of resources; None for one whose source is not known.
+
+    `directory` is that of the configuration, for its classes.
+    """
+    files = Files(directory)
+    findings: list[Finding] = []
+    shelf = Shelf(class_folders(files, findings), files, findings)
+    document = files.document(os.path.abspath(file))
+    entries = document.data.get("resource", []) if document else []
+    if document is None or not isinstance(entries, list):
+        return []
+    spot = Spot(document, ("resource",))
+    return [
+        _words(shelf.say(spot.below(index), entry, "entry")) if isinstance(entry, dict) else None
+        for index, entry in enumerate(entries)
+    ]
+
+
+def _words(sentence: Sentence) -> frozenset[str] | None:
+    leaf = sentence.tree.leaf("source")
+    source = leaf.value if leaf else None
+    if not isinstance(source, dict):
+        return None
+    kind = source.get("kind") or next((form for form in source if form in catalog.KINDS), None)
+    if not isinstance(kind, str) or kind not in catalog.KINDS or not sentence.words_known:
+        return None
+    return frozenset((*catalog.words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
+
+
+def _own(sentence: Sentence) -> Iterator[str]:
+    """The names of its let, its joins and its parts."""
+    group = sentence.tree.branch("group")
+    for branch in (
+        sentence.tree.branch("let"),
+        sentence.tree.branch("join"),
+        group.branch("parts") if group else None,
+    ):
+        yield from branch.members if branch else ()

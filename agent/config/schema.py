@@ -1,0 +1,291 @@
+"""The language as a JSON Schema (draft 07, which editors know), from the tables that judge it.
+
+It closes sections, keys, operators and the shapes of values. Words are checked where an entry's source is known, which
+takes the merged classes: `entry_words`. Merging, cycles and what differs between devices only `check` sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from agent.config.forms import Form, Shape, form_of
+from agent.config.kinds import CHOICES
+from agent.config.language import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
+from agent.config.meanings import MEANINGS
+
+Schema: TypeAlias = dict[str, Any]
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+_TIME = r"[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d)"
+_LOOKS = r"[1-9][0-9]{0,5} looks?"
+_EVENTS = rf"[1-9][0-9]{{0,5}} in {_TIME}"
+_TEXT: Schema = {"type": "string", "minLength": 1}
+_TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
+_COUNT: Schema = {"type": "integer", "minimum": 1}
+_SCALAR: Schema = {"type": ["string", "integer", "boolean"]}
+_PATH = r"^(\./|/|[a-z_.]+/)"
+_WORD = rf"^(?!({'|'.join(OPERATORS)}|{EITHER})$)[A-Za-z_][A-Za-z0-9_]*$"
+_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
+
+# What a value of each kind looks like.
+KINDS: Mapping[str, Schema] = {
+    "text": _TEXT,
+    "texts": {"anyOf": [_TEXT, _TEXTS]},
+    "words": _TEXTS,
+    "argv": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    "int": {"type": "integer"},
+    "count": _COUNT,
+    "bool": {"type": "boolean"},
+    "data": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
+    "duration": {"type": "string", "pattern": f"^{_TIME}$"},
+    "trip": {
+        "anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({_TIME}|{_LOOKS}|[1-9][0-9]{{0,5}} in {_TIME})$"}]
+    },
+    "recover": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({_TIME}|{_LOOKS}|never)$"}]},
+    "rdma": {"type": "array", "items": {"enum": ["uverbs", "umad", "issm", "rdma_cm", "ucm"]}},
+    "prefer": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "minProperties": 1,
+            "maxProperties": 1,
+            "properties": dict.fromkeys(("same", "packed", "balanced", "order", "near"), _TEXT),
+            "additionalProperties": False,
+        },
+    },
+    "topology": {"anyOf": [_TEXT, {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}]},
+    "source": {"anyOf": [{"enum": [*SOURCE_KINDS]}, {"$ref": "#/definitions/source"}]},
+    "permissions": {"type": "string", "pattern": "^(?=.)r?w?m?$"},
+    "registration": {"enum": ["socket", "watcher"]},
+    "kind_of_source": {"enum": [*SOURCE_KINDS]},
+    "any": {},
+    **{name: {"enum": [*choices]} for name, choices in CHOICES.items()},
+}
+
+# How a kind is said to people.
+_SAID: Mapping[str, str] = {
+    "texts": "text, or a list of text",
+    "words": "a list of text",
+    "argv": "a list: program and arguments",
+    "int": "a number",
+    "count": "a number from 1",
+    "bool": "`true`, `false`",
+    "data": "text, a number, a bool, or a list of these",
+    "duration": "a time: `5s`",
+    "trip": "`2 looks`, `2s`, `3 in 10m`",
+    "recover": "`2 looks`, `30s`, `never`",
+    "rdma": "a list of `uverbs`, `umad`, `issm`, `rdma_cm`, `ucm`",
+    "prefer": "a list of rules: `same`, `packed`, `balanced`, `order`, `near`",
+    "topology": "a word, `none`, or a list of numbers",
+    "source": "a kind, or a table",
+    "kind_of_source": "a kind of source",
+    "permissions": "letters of `r`, `w`, `m`",
+    "registration": "`socket`, `watcher`",
+    "any": "text",
+}
+
+# Keys whose values are judged where they are compiled, and so have no kind in their form.
+_COMPILED: Mapping[tuple[str, str], str] = {
+    **{(place, key): kind for place in ("entry", "class") for key, kind in (
+        ("about", "text"), ("name", "text"), ("uses", "words"), ("id", "texts"), ("registration", "registration"),
+        ("part", "bool"), ("class", "text"),
+    )},
+    ("source", "kind"): "kind_of_source",
+    ("source", "subsystem"): "text",
+    ("source", "node"): "texts",
+    ("source", "dir"): "texts",
+    ("source", "fixed"): "words",
+    ("source", "every"): "duration",
+    ("replicas", "count"): "count",
+    ("options", "default"): "data",
+    ("options", "value"): "data",
+    ("give.nodes", "path"): "text",
+    ("give.nodes", "to"): "texts",
+    ("give.nodes", "permissions"): "permissions",
+    ("give.nodes", "optional"): "bool",
+    ("give.env", "value"): "any",
+    ("give.env", "name"): "text",
+    ("give.env", "join"): "any",
+}  # fmt: skip
+
+
+def of_resources(words: Sequence[Iterable[str] | None] = ()) -> Schema:
+    """The schema of a file below resources.d.
+
+    With `words`, one set for each of its entries: what the lines of their clauses may begin with; None: anything.
+    """
+    entries: Schema = {"type": "array", "items": {"$ref": "#/definitions/entry"}}
+    own: Schema = {}
+    if words:
+        entries["items"] = [_entry_with(index, allowed, own) for index, allowed in enumerate(words)]
+        entries["additionalItems"] = {"$ref": "#/definitions/entry"}
+    return {
+        "$schema": _DRAFT,
+        "title": "device-agent: a file of resources",
+        "type": "object",
+        "properties": {"resource": entries},
+        "additionalProperties": False,
+        "definitions": {**_definitions(), **own},
+    }
+
+
+def of_class() -> Schema:
+    """The schema of a device class."""
+    return {
+        "$schema": _DRAFT,
+        "title": "device-agent: a device class",
+        "allOf": [{"$ref": "#/definitions/class"}],
+        "required": ["about"],
+        "definitions": _definitions(),
+    }
+
+
+def value_said(place: str, key: str) -> str:
+    """What stands under a key, in a few words."""
+    form = form_of(place, key)
+    ways = {
+        Shape.CLAUSE: "a clause",
+        Shape.CLAUSES: "named clauses",
+        Shape.TABLE: "a table",
+        Shape.NAMED: "a table of names",
+        Shape.OPEN: "a table",
+        Shape.PAIRS: "word = word",
+    }
+    kind = form.type or (_COMPILED.get((place, key), "") if form.shape is Shape.VALUE else "")
+    said = [ways[form.shape]] if form.shape in ways else []
+    if form.shape is Shape.TABLE and form.short:
+        said.append(_SAID.get(form_of(form.place, form.short).type or _COMPILED[form.place, form.short], "text"))
+    if kind in CHOICES:
+        said.append(", ".join(f"`{choice}`" for choice in CHOICES[kind]))
+    elif kind:
+        said.append(_SAID.get(kind, kind))
+    said += ["`true`"] if form.switch else []
+    return ", or ".join(said)
+
+
+def _definitions() -> Schema:
+    return {
+        **{place: table_of(place) for place in PLACES if place != "file"},
+        "clause": _clause(),
+        "test": _test(),
+    }
+
+
+def table_of(place: str) -> Schema:
+    """A table with the keys of a place; what it does is said by one of its verbs."""
+    keys = PLACES[place][1]
+    properties = {key: _key(place, key) for key in keys}
+    made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    verbs = VERBS.get(place, ())
+    if place in {"entry", "class"}:
+        made["not"] = {"required": ["name", "adds_to"]}
+    elif place == "source":
+        made["oneOf"] = [{"required": [form]} for form in keys if form != "every"]
+    elif verbs and place not in {"replicas", "let", "join", "health"}:
+        made["not"] = {"required": [*verbs]}
+    return made
+
+
+def _key(place: str, key: str) -> Schema:
+    form = form_of(place, key)
+    said, default = MEANINGS[place][key]
+    shape = _shape(place, key, form)
+    later = "" if PLACES[place][1][key] is NOW else " (not in this version yet)"
+    return {"description": f"{said}{f'; default {default}' if default else ''}{later}", **shape}
+
+
+def _shape(place: str, key: str, form: Form) -> Schema:
+    match form.shape:
+        case Shape.CLAUSE:
+            ways: list[Schema] = [{"$ref": "#/definitions/clause"}]
+        case Shape.CLAUSES:
+            ways = [_named({"$ref": "#/definitions/clause"})]
+        case Shape.TABLE:
+            ways = [{"$ref": f"#/definitions/{form.place}"}]
+        case Shape.NAMED:
+            ways = [_named({"$ref": f"#/definitions/{form.place}"}, form)]
+        case Shape.OPEN if key == "accept":
+            codes = dict.fromkeys(sorted(WARNINGS), _TEXT)
+            ways = [{"type": "object", "properties": codes, "additionalProperties": False}]
+        case Shape.OPEN:
+            ways = [{"type": "object"}]
+        case Shape.PAIRS:
+            ways = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
+        case _:
+            ways = [KINDS[form.type or _COMPILED[place, key]]]
+    if form.shape is Shape.TABLE and form.short:
+        ways.append(KINDS[form_of(form.place, form.short).type or _COMPILED[form.place, form.short]])
+    if form.type and form.shape is not Shape.VALUE:
+        ways.append(KINDS[form.type])
+    if form.switch:
+        ways.append({"const": True})
+    if form.out:
+        ways.append({"const": False})
+    return ways[0] if len(ways) == 1 else {"anyOf": ways}
+
+
+def _named(inner: Schema, form: Form | None = None) -> Schema:
+    """A table of things that people name; `false` takes one out."""
+    ways = [inner, {"const": False}]
+    if form is not None:
+        shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
+        ways += [KINDS[form_of(form.place, short).type or _COMPILED[form.place, short]] for short in shorts]
+    return {"type": "object", "patternProperties": {_NAME: {"anyOf": ways}}, "additionalProperties": False}
+
+
+def _clause(words: Iterable[str] | None = None) -> Schema:
+    """Lines of words, relations that are opened, paths, and `either`."""
+    line: Schema = {"anyOf": [{"$ref": "#/definitions/test"}, {"$ref": "#/definitions/clause"}]}
+    made: Schema = {
+        "type": "object",
+        "properties": {EITHER: {"type": "object", "additionalProperties": {"$ref": "#/definitions/clause"}}},
+        "patternProperties": {_PATH: {"$ref": "#/definitions/test"}},
+        "additionalProperties": False,
+    }
+    if words is None:
+        made["patternProperties"][_WORD] = line
+    else:
+        made["properties"] |= dict.fromkeys(sorted(words), line)
+    return made
+
+
+def _test() -> Schema:
+    test: Schema = {"$ref": "#/definitions/test"}
+    each: Schema = {"anyOf": [test, {"$ref": "#/definitions/clause"}]}
+    number: Schema = {"type": "integer"}
+    some: Schema = {"type": "array", "minItems": 1}
+    operators: Schema = {
+        "not": test,
+        "count": test,
+        "any": each,
+        "every": each,
+        "none": each,
+        "exists": {"type": "boolean"},
+        "at_least": number,
+        "at_most": number,
+        "above": number,
+        "below": number,
+        "has": _SCALAR,
+        "has_all": some,
+        "has_any": some,
+        "like": KINDS["texts"],
+        "matching": _TEXT,
+        "contains": _TEXT,
+        "in": _TEXT,
+    }
+    table = {"type": "object", "properties": operators, "additionalProperties": False, "minProperties": 1}
+    return {"anyOf": [_SCALAR, {"type": "array", "items": test, "minItems": 1}, table]}
+
+
+def _entry_with(index: int, words: Iterable[str] | None, own: Schema) -> Schema:
+    """An entry whose clauses know the words that there are."""
+    clause = f"clause_{index}"
+    own[clause] = _clause(words)
+    own[f"entry_{index}"] = entry = table_of("entry")
+    for key in ("match", "exclude", "wait"):
+        shape = entry["properties"][key]
+        first = {"$ref": f"#/definitions/{clause}"}
+        inner = first if key == "match" else _named(first)
+        entry["properties"][key] = {**shape, "anyOf": [inner, {"const": False}]}
+    return {"$ref": f"#/definitions/entry_{index}"}
