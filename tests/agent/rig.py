@@ -153,7 +153,7 @@ class Rig:
 
     # ------------------------------------------------------------ what there is
 
-    async def until(self, condition, seconds: float = 10.0):
+    async def until(self, condition, seconds: float = 30.0):
         return await self.kubelet.until(condition, seconds)
 
     async def streaming(self, *resources: str, streams: int = 1) -> None:

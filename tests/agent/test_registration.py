@@ -267,7 +267,7 @@ async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
 
 
 async def test_hanging_register_is_given_up_and_tried_again(rig, at_once, monkeypatch):  # 18, 19
-    monkeypatch.setattr(register, "DEADLINE_SECONDS", 0.1)
+    monkeypatch.setattr(register, "DEADLINE_SECONDS", 0.5)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
     rig.kubelet.faults.hang(1000, times=2, resource=FOO)
