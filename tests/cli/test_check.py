@@ -93,3 +93,38 @@ def test_errors_come_first_and_the_rest_is_judged_all_the_same(host, config):
 def test_only_check_takes_several_hosts(host, tmp_path):
     done = device_agent("--root", str(host.top), "scan", "--root", str(host.top))
     assert (done.returncode, done.stderr) == (2, "device-agent scan: one --root at a time\n")
+
+
+TWICE = """
+[[resource]]
+name = "a.example/by-class"
+source = { subsystem = "dvb" }
+id = "{name}"
+accept = { unstable-id = "one" }
+give = { nodes = { own = "{node}", beside = "/dev/null" } }
+
+[[resource]]
+name = "a.example/by-node"
+source = { node = "/dev/dvb0" }
+id = "node-{name}"
+accept = { unstable-id = "one" }
+give = { nodes = { own = "{node}", beside = "/dev/null" } }
+"""
+
+
+def test_one_thing_that_two_kinds_of_source_see_is_given_twice(tree, config):
+    tree.class_device("/sys/devices/pci0000:00/0000:00:01.0/dvb/dvb0", "dvb", "dvb0", 212, 0)
+    tree.node("/dev/null", "c 1:3")
+    code, out = check(config(TWICE), "--root", str(tree.top))
+    assert code == 0
+    said = "/dev/dvb0 of host is given by a.example/by-class too (resources.d/a.toml:2)"
+    assert f"resources.d/a.toml:11:1: warning[overlap]: {said}" in out
+    assert "/dev/null" not in next(line for line in out.splitlines() if "warning" in line)
+    one = TWICE.replace('source = { node = "/dev/dvb0" }', 'source = { node = "/dev/null" }')
+    one = one.replace('own = "{node}", beside', "beside")
+    assert "overlap" not in check(config(one), "--root", str(tree.top))[1]
+
+
+def test_slots_claim_nothing_and_find_nothing_of_their_own(host, config):
+    text = '[[resource]]\nname = "a.example/s"\nsource = "pci"\nslots = 4\ngive = { env = { A = "1" } }\n'
+    assert check(config(text), "--root", str(host.top))[1].startswith("No errors in 1 file")

@@ -17,17 +17,24 @@ from agent.core.resource import ResourceSpec
 
 def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Iterator[Finding]:
     """Warnings of entries that are served, about the host called `where`; those that an entry accepts are left out."""
+    given: dict[str, ResourceSpec] = {}
     for entry in entries:
         spec = entry.spec
         if spec is None or spec not in inventory.specs:
             continue
-        accepted = entry.sentence.tree.branch("accept")
+        accepts = entry.sentence.tree.branch("accept")
+        accepted = accepts.members if accepts else {}
         taken = [item for item in inventory.items if item.taken_by is spec]
         lost = [item for item in inventory.items if _wants(spec, item, inventory)]
-        if lost and not (accepted and "overlap" in accepted.members):
+        own = [node for item in taken for node in _own_nodes(inventory, item)]
+        twice = [node for node in own if node in given]
+        if "overlap" not in accepted and lost:
             yield _overlap(entry, lost, where)
-        elif not taken and not lost and not (accepted and "never-matches" in accepted.members):
+        elif "overlap" not in accepted and twice:
+            yield _given_twice(entry, twice, given[twice[0]], where)
+        elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
             yield _never_matches(entry, steps(inventory, spec), where)
+        given.update(dict.fromkeys(own, spec))
 
 
 def _wants(spec: ResourceSpec, item: Item, inventory: Inventory) -> bool:
@@ -38,6 +45,20 @@ def _wants(spec: ResourceSpec, item: Item, inventory: Inventory) -> bool:
     order = inventory.specs
     later = order.index(other) < order.index(spec)
     return later and judge(spec, inventory.facts(spec, item.host)) is None
+
+
+def _own_nodes(inventory: Inventory, item: Item) -> list[str]:
+    """The nodes that a device gives and that are its own or below it: what is given beside them is nobody's."""
+    given = [node.path for node in item.device.nodes] if item.device else []
+    own = inventory.fact(item, "nodes") if given else ()
+    return [node for node in given if isinstance(own, tuple) and node in own]
+
+
+def _given_twice(entry: Entry, nodes: Sequence[str], other: ResourceSpec, where: str) -> Finding:
+    """One thing seen by two kinds of source is two host devices, and two pods can get it."""
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    message = f"{printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
+    return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")
 
 
 def _overlap(entry: Entry, lost: Sequence[Item], where: str) -> Finding:
