@@ -43,8 +43,11 @@ def clauses(spot: Spot, value: object, write: str, findings: list[Finding]) -> B
 
 def named(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> list[tuple[str, object]]:
     """The members of a table whose keys are names; a key that is none is a finding."""
-    wrong = [spot.below(name) for name in table if not _NAME.fullmatch(name)]
-    findings += [here.error("type", "a name is letters, digits, _ and -", mark="key") for here in wrong]
+    for name in table:
+        if not _NAME.fullmatch(name):
+            saying = "{" in name and spot.path[-1] in {"env", "annotations"}
+            write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else ""
+            findings.append(spot.below(name).error("type", "a name is letters, digits, _ and -", write, mark="key"))
     return [(name, inner) for name, inner in table.items() if _NAME.fullmatch(name)]
 
 
