@@ -392,6 +392,10 @@ async def test_numa_nodes_are_told_if_all_devices_have_one(rig):
 # ---------------------------------------------------------------- identity
 
 
+def healths(kubelet, *names):
+    return {health for name in names for health in last(kubelet, name).values()}
+
+
 async def test_ids_are_the_same_after_a_restart_in_any_order_of_entries_and_files(rig):
     rig.plug("foo0", "foo1", "bar0")
     rig.tree.pci("0000:3b:00.0", driver="mlx5_core")
@@ -403,6 +407,7 @@ async def test_ids_are_the_same_after_a_restart_in_any_order_of_entries_and_file
                 rig.serve(item, file=f"{number}.toml")
             async with rig.agent():
                 await rig.streaming(FOO, BAR, NET)
+                await rig.until(lambda: {HEALTHY} == healths(rig.kubelet, FOO, BAR, NET))
                 seen.append({name: last(rig.kubelet, name) for name in (FOO, BAR, NET)})
         assert seen == [seen[0]] * len(seen)
 
@@ -415,8 +420,7 @@ async def test_an_absent_device_is_listed_unhealthy_by_the_next_agent(rig):
             await rig.streaming(FOO)
         rig.unplug("foo1")
         async with rig.agent():
-            await rig.streaming(FOO)
-            assert last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": UNHEALTHY}
+            await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": UNHEALTHY})
             rig.replug("foo1")
             await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
 
@@ -441,8 +445,7 @@ async def test_identical_sticks_with_equal_serials_are_two_devices_that_keep_the
             first = stick(rig.tree, "1", "ttyUSB7", 7)
             await rig.until(lambda: last(rig.kubelet, SERIAL) == both)
         async with rig.agent():
-            await rig.streaming(SERIAL)
-            assert last(rig.kubelet, SERIAL) == both
+            await rig.until(lambda: last(rig.kubelet, SERIAL) == both)
             # Both out, and the ttys dealt the other way round.
             unstick(rig.tree, first, "ttyUSB7", 7)
             unstick(rig.tree, second, "ttyUSB1", 1)
