@@ -41,9 +41,9 @@ class Recorder(Root):
         self._listed: set[str] = set()
         self._read: dict[str, bytes | Absent] = {}
 
-    def head(self, path: str, count: int) -> bytes | Absent:
-        """See `Root.head`; of several answers the longest is kept."""
-        answer = super().head(path, count)
+    def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
+        """See `Root.head` and `Root.whole`; of several answers the longest is kept."""
+        answer = super()._bytes(path, count, pieces=pieces)
         known = self._read.get(path)
         if not isinstance(known, bytes) or (isinstance(answer, bytes) and len(answer) > len(known)):
             self._read[path] = answer

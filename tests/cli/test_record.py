@@ -71,6 +71,31 @@ def test_a_recording_of_a_recording_is_equal(machine, tmp_path):
     assert scanned(tmp_path / "b.rec") == scanned(machine.top)
 
 
+def test_what_the_machine_itself_uses_is_played_back(machine, tmp_path):
+    """It stands in lists of /proc, which are read in pieces."""
+    machine.device("/sys/devices/virtual/block/sda", "block", uevent="MAJOR=8\nMINOR=0\nDEVNAME=sda\n")
+    machine.link("/sys/dev/block/8:0", "/sys/devices/virtual/block/sda")
+    machine.file("/proc/7/mountinfo", "27 1 8:0 / / rw - ext4 /dev/sda rw\n")
+    machine.file("/proc/7/net/route", "Iface\tDestination\nens1\t00000000\t0101A8C0\t3\t0\t0\t100\t00000000\n")
+    machine.link("/proc/self", "/proc/7")
+    machine.link("/proc/net", "/proc/7/net")
+    root = Recorder(str(machine.top))
+    lists = ("/proc/self/mountinfo", "/proc/net/route")
+    said = {path: root.whole(path, 1 << 20) for path in lists}
+    assert all(isinstance(each, bytes) for each in said.values()), said
+    write(root.recording(), str(tmp_path / "a.rec"))
+    with unpacked(str(tmp_path / "a.rec")) as directory:
+        assert {path: Root(directory).whole(path, 1 << 20) for path in lists} == said
+    recorded(machine, tmp_path / "b.rec")
+    asked = [
+        device_agent("--root", str(root), "scan", *device).stdout
+        for device in (("ens1",), ("sda",))
+        for root in (machine.top, tmp_path / "b.rec")
+    ]
+    assert asked[0::2] == asked[1::2]
+    assert re.search(r"mounted +yes|mounted +true", asked[2]), asked[2]
+
+
 def test_what_was_not_read_says_so(machine, tmp_path):
     machine.file("/sys/devices/pci0000:00/0000:3b:00.0/secret", "x")
     root = Recorder(str(machine.top))
@@ -90,7 +115,7 @@ def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
     path = "/sys/devices/pci0000:00/0000:3b:00.0/vendor"
     root = Recorder(str(machine.top))
     why = Absent("cannot be read: Input/output error", unread=True)
-    monkeypatch.setattr(Root, "head", lambda *_: why)
+    monkeypatch.setattr(Root, "_bytes", lambda *_, **__: why)
     root.read(path)
     monkeypatch.undo()
     write(root.recording(), str(tmp_path / "a.rec"))
