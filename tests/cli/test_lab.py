@@ -19,6 +19,7 @@ from agent.core.value import Absent
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
 from tests.cli.conftest import TOP, device_agent
+from tests.namespaces import need_namespaces
 
 root_only = pytest.mark.skipif(os.getuid() != 0, reason="needs root to become somebody else")
 no_terminals = pytest.mark.skipif(not os.path.exists("/dev/ptmx"), reason="no pseudo-terminals here")
@@ -74,12 +75,9 @@ def test_demo_on_a_dumb_terminal_in_ascii():
 
 def unshared(setup):
     """The demo in a mount namespace of its own that `setup` has changed."""
-    try:
-        subprocess.run(["unshare", "-m", "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no mount namespaces here")
+    need_namespaces("--mount")
     return subprocess.run(
-        ["unshare", "-m", "sh", "-ec", f"{setup}; exec {sys.executable} -m agent.cli.main lab --demo"],
+        ["unshare", "--mount", "sh", "-ec", f"{setup}; exec {sys.executable} -m agent.cli.main lab --demo"],
         capture_output=True,
         text=True,
         timeout=60,
@@ -88,14 +86,12 @@ def unshared(setup):
     )
 
 
-@root_only
 def test_demo_where_dev_shm_cannot_be_written():
     done = unshared("mount -t tmpfs -o ro none /dev/shm")
     all_went_well(done)
     assert "no directory below /dev can be written" in done.stdout
 
 
-@root_only
 def test_demo_with_next_to_nothing_in_dev():
     done = unshared("mount -t tmpfs none /dev; mknod /dev/null c 1 3; mknod /dev/urandom c 1 9")
     all_went_well(done)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import platform
+
 import pytest
 
 from agent.config.expressions import compile_expression
@@ -10,6 +13,15 @@ from agent.core.judge import judge
 from agent.core.value import Absent
 from tests.core.building import Facts as Reader
 from tests.core.building import host
+
+# Where pyproject.toml requires google-re2 whatever else is installed: there its absence is a failure.
+REQUIRED = {"x86_64", "aarch64"}
+
+
+def need_expressions():
+    if platform.machine() not in REQUIRED and importlib.util.find_spec("re2") is None:
+        pytest.skip("google-re2 is not installed, and this machine does not require it")
+
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = "pci"\n'
 
@@ -58,7 +70,7 @@ HOLDS = [
 @pytest.mark.parametrize(("line", "facts", "expected"), HOLDS, ids=[f"{row[0]} {row[1]}" for row in HOLDS])
 def test_a_line_holds(configure, line, facts, expected):
     if "matching" in line:
-        pytest.importorskip("re2")
+        need_expressions()
     found = configure({"resources.d/a.toml": f"{HEAD}match.{line}\n"})
     assert not found.findings
     (spec,) = found.resources
@@ -199,7 +211,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("line", "column", "marked", "code", "write"), MISTAKES, ids=[row[0] for row in MISTAKES])
 def test_a_mistake_in_a_clause(configure, line, column, marked, code, write):
     if code == "matching":
-        pytest.importorskip("re2")
+        need_expressions()
     found = configure({"resources.d/a.toml": f"{HEAD}[resource.match]\n{line}\n"}).findings
     assert len(found) == 1, found
     (finding,) = found
@@ -237,7 +249,7 @@ def test_errors_of_the_page(configure, line, address, said):
 
 
 def test_an_expression_is_asked_in_linear_time():
-    pytest.importorskip("re2")
+    need_expressions()
     asked = compile_expression("(a|a)*b|a*a*a*a*c")  # of a backtracking matcher this would take years
     assert not asked.fits("a" * 4096)
     assert asked.fits("a" * 4096 + "c")

@@ -1,11 +1,9 @@
 """Messages of rtnetlink, from the kernel and from nobody."""
 
-import os
 import struct
 import subprocess
 import sys
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +11,7 @@ from agent.host import rtnetlink
 from agent.host.root import Root
 from agent.scanners.net_words import NET
 from agent.scanners.words import Sight, Thing
+from tests.namespaces import need_namespaces
 
 
 @given(st.binary(max_size=200))
@@ -41,11 +40,8 @@ def test_this_machine_tells_its_interfaces():
     assert isinstance(rtnetlink.alternative_names(), dict)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], check=False).returncode != 0,
-    reason="needs a network namespace of its own",
-)
 def test_alternative_names_of_a_real_interface():
+    need_namespaces("--net", "--mount", tools=["ip"])
     script = """
 set -e
 mount -t sysfs sysfs /sys
