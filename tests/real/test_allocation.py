@@ -189,6 +189,28 @@ async def test_71_72_77_no_preference_no_pre_start(served):
     assert served.kubelet.events.count("allocate") == 3
 
 
+async def test_71_72_with_a_limit_the_kubelet_asks_what_to_take(node):
+    """It would take any shares; what the init container had must be among them. Too many are refused."""
+    node.plug("foo0", "foo1", "foo2")
+    node.serve(entry(FOO, "replicas = 3\nlimit.distinct = true"))
+    await node.kubelet.start()
+    async with node.agent():
+        await node.allocatable(FOO, 9)
+        for number, pod in enumerate(("p", "q", "r")):
+            given = await node.kubelet.admit(pod, {FOO: 3}, init=[{FOO: 1}])
+            assert given["i0"][FOO] < given["c0"][FOO]
+            assert {share.partition("::")[0] for share in given["c0"][FOO]} == {"foo0", "foo1", "foo2"}
+            assert node.kubelet.events.count("preferred") == 2 * number + 2
+            await node.kubelet.begin(pod, "i0")
+            assert len((await node.kubelet.begin(pod)).devices) == 3
+        assert len((await node.kubelet.view())[FOO].allocated) == 9
+        await node.kubelet.over("q")
+        await node.kubelet.over("r")
+        with pytest.raises(PodRefused, match=r"one share of a device \(limit\.distinct\), not 2"):
+            await node.kubelet.admit("s", {FOO: 4})
+        assert len((await node.kubelet.admit("t", {FOO: 3}))["c0"][FOO]) == 3
+
+
 async def test_unknown_resource_is_no_reason_to_refuse(served):  # fact 6
     given = await served.kubelet.admit("p", {FOO: 1, "example.com/never-heard-of": 3})
     assert given["c0"].keys() == {FOO}
