@@ -6,32 +6,26 @@ Like udev's they say no more than where to look (`Touched`); when the socket ove
 from __future__ import annotations
 
 import array
-import asyncio
-import errno
-import logging
 import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.touched import Touched
 from agent.core.value import Absent
 from agent.host import rtnetlink
+from agent.host.netlink import Listener
 from agent.host.root import Root
 
 ROUTES = "/proc/net"  # what reads routes rests on this
 
-EVENTS = 64  # taken in one go, before others on the event loop have their turn
-_DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net.core.rmem_max
 _ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
 
 # Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
 _RESTLESS = frozenset({7, 11, 23, 26})
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -78,49 +72,28 @@ def _only_default_routes(made: socket.socket) -> None:
     made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(steps), program.buffer_info()[0]))
 
 
-class _Listener:
-    """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
+class _Listener(Listener):
+    what = "network links"
 
     def __init__(self, bound: socket.socket, root: Root, changed: Callable[[Touched], None]) -> None:
-        self._socket = bound
         self._root = root
-        self._changed = changed
-        self._loop = asyncio.get_running_loop()
         self._known: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
-        self._loop.add_reader(self._socket, self._readable)
+        super().__init__(bound, changed)
 
-    def close(self) -> None:
-        """Stop listening."""
-        self._loop.remove_reader(self._socket)
-        self._socket.close()
-
-    def _readable(self) -> None:
-        touched = Touched()
+    def take(self) -> Touched | None:
+        """See `Listener.take`."""
         try:
-            for _ in range(EVENTS):
-                for kind, _flags, payload in rtnetlink.messages(self._socket.recv(rtnetlink.BUFFER)):
-                    touched |= self._touched_by(kind, payload)
+            data = self._socket.recv(rtnetlink.BUFFER)
         except BlockingIOError:
-            pass
-        except OSError:
-            self._overrun()
-            touched = EVERYTHING
-        if touched:
-            self._changed(touched)
+            return None
+        touched = Touched()
+        for kind, _flags, payload in rtnetlink.messages(data):
+            touched |= self._touched_by(kind, payload)
+        return touched
 
-    def _overrun(self) -> None:
-        """Make the socket usable again after it lost messages; see `host.monitor`: uvloop has dropped the reader."""
-        log.warning("events of network links were lost; looking at everything")
-        self._loop.remove_reader(self._socket)
-        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    def lost(self) -> None:
+        """See `Listener.lost`."""
         self._known.clear()
-        for _ in range(_DRAINED):
-            try:
-                self._socket.recv(1, socket.MSG_DONTWAIT)
-            except OSError as error:
-                if error.errno != errno.ENOBUFS:
-                    break
-        self._loop.add_reader(self._socket, self._readable)
 
     def _touched_by(self, kind: int, payload: bytes) -> Touched:
         """What a message says to look at: nothing, if it says what was said before."""

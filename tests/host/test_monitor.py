@@ -11,7 +11,7 @@ import uvloop
 
 from agent.core.touched import EVERYTHING, Touched
 from agent.core.value import Absent
-from agent.host import monitor
+from agent.host import monitor, netlink
 from agent.host.monitor import uevents
 
 UEVENT = "/sys/devices/virtual/mem/null/uevent"
@@ -100,7 +100,7 @@ def test_a_burst_is_taken_in_bounded_pieces_and_none_is_lost(play):
     async def scene():
         heard = Heard()
         async with uevents(heard):
-            for _ in range(monitor.EVENTS * 3):
+            for _ in range(netlink.EVENTS * 3):
                 change()
             change("/sys/devices/virtual/mem/zero/uevent")
             await heard.until(lambda touched: "/dev/zero" in touched.paths)

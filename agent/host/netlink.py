@@ -1,0 +1,77 @@
+"""A netlink socket of events on the event loop, whoever reads its messages; see `host.monitor` and `host.links`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import ClassVar
+
+from agent.core.touched import EVERYTHING, Touched
+
+EVENTS = 64  # taken in one go, before others on the event loop have their turn
+_DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
+
+log = logging.getLogger(__name__)
+
+
+class Listener:
+    """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
+
+    what: ClassVar[str]  # events of what, for a person
+
+    def __init__(self, bound: socket.socket, changed: Callable[[Touched], None]) -> None:
+        self._socket = bound
+        self._changed = changed
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._readable)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+
+    def take(self) -> Touched | None:
+        """What the next event says to look at; None if there is no event now.
+
+        Raises:
+            OSError: events were lost.
+        """
+        raise NotImplementedError
+
+    def lost(self) -> None:
+        """What was remembered of events is good for nothing any more."""
+
+    def _readable(self) -> None:
+        touched = Touched()
+        try:
+            for _ in range(EVENTS):
+                one = self.take()
+                if one is None:
+                    break
+                touched |= one
+        except OSError:
+            self._overrun()
+            touched = EVERYTHING
+        if touched:
+            self._changed(touched)
+
+    def _overrun(self) -> None:
+        """Make the socket usable again after it lost messages (ENOBUFS, netlink(7)).
+
+        Until SO_ERROR is read, poll(2) reports the error for ever: the stock loop spins on it, and uvloop has
+        dropped the reader. What is still queued is of no use, as everything is looked at anyway.
+        """
+        log.warning("events of %s were lost; looking at everything", self.what)
+        self._loop.remove_reader(self._socket)
+        self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self.lost()
+        for _ in range(_DRAINED):
+            try:
+                self._socket.recv(1, socket.MSG_DONTWAIT)
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    break
+        self._loop.add_reader(self._socket, self._readable)
