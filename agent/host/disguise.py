@@ -2,6 +2,7 @@
 
 Replaced are serial numbers, UUIDs, MAC addresses, GUIDs and the host's name, wherever they stand: in files, in names,
 in links. A replacement has the same shape, so that everything reads as before, and depends on a key that nobody keeps.
+Names below /sys are the kernel's and never the host's: a machine may be called `node1`, as a NUMA node is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import hmac
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from agent.host.recorder import Recording
@@ -27,6 +28,7 @@ _LINE = re.compile(r"^(?:HID_UNIQ|UNIQ)=(.+)$", re.MULTILINE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MAC = re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F:])")
 _HOSTNAME = "/proc/sys/kernel/hostname"
+_HOST_NAME = "host name"
 _SHORTEST = 4  # characters: a serial of `1` stands in every file
 _NOTHING = re.compile(r"[0fF:\-. _xX]*")
 
@@ -37,22 +39,32 @@ def disguised(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str,
     if not kinds:
         return recording, {}
     shapes = {secret: _shaped(secret, key) for secret in kinds}
-    found = re.compile("|".join(re.escape(secret) for secret in sorted(kinds, key=len, reverse=True)))
+    anywhere = _any_of(kinds)
+    in_sysfs = _any_of(secret for secret, kind in kinds.items() if kind != _HOST_NAME)
 
-    def change(text: str) -> str:
+    def change(text: str, where: str) -> str:
+        found = in_sysfs if where.startswith("/sys/") else anywhere
         return found.sub(lambda match: shapes[match[0]], text)
 
+    def change_path(path: str) -> str:
+        return change(path, path)
+
     def change_bytes(data: bytes) -> bytes:
-        return change(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return change(data.decode("utf-8", "surrogateescape"), "").encode("utf-8", "surrogateescape")
 
     return replace(
         recording,
-        directories=frozenset(map(change, recording.directories)),
-        links={change(path): change(target) for path, target in recording.links.items()},
-        nodes={change(path): number for path, number in recording.nodes.items()},
-        contents={change(path): change_bytes(data) for path, data in recording.contents.items()},
-        absent={change(path): why for path, why in recording.absent.items()},
+        directories=frozenset(map(change_path, recording.directories)),
+        links={change_path(path): change(target, path) for path, target in recording.links.items()},
+        nodes={change_path(path): number for path, number in recording.nodes.items()},
+        contents={change_path(path): change_bytes(data) for path, data in recording.contents.items()},
+        absent={change_path(path): why for path, why in recording.absent.items()},
     ), Counter(kinds.values())
+
+
+def _any_of(secrets: Iterable[str]) -> re.Pattern[str]:
+    """Fits each of them, the longest first; nothing at all if there are none."""
+    return re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)) or r"(?!)")
 
 
 def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
@@ -64,7 +76,7 @@ def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
             found.append(("serial", text.strip().strip("\0")))
         found += [("UUID", uuid) for uuid in _UUID.findall(text)] + [("MAC", mac) for mac in _MAC.findall(text)]
         if path == _HOSTNAME:
-            found.append(("host name", text.strip()))
+            found.append((_HOST_NAME, text.strip()))
         yield from (
             (kind, secret) for kind, secret in found if len(secret) >= _SHORTEST and not _NOTHING.fullmatch(secret)
         )

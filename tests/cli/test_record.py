@@ -140,6 +140,27 @@ def test_what_identifies_the_machine_is_replaced_equal_by_equal(machine, tmp_pat
     assert re.fullmatch(r"[A-Z]\d{5}[A-Z]{2}", serials.pop())
 
 
+def test_a_machine_called_as_the_kernel_calls_a_part_of_it_stays_whole(machine, tmp_path):
+    machine.file("/proc/sys/kernel/hostname", "node1\n")
+    machine.file("/sys/devices/system/node/node0/x")
+    machine.file("/sys/devices/system/node/node1/x")
+    machine.link("/sys/bus/node/devices/node1", "/sys/devices/system/node/node1")
+    machine.link("/dev/mapper/node1-root", "/dev/kvm")
+    made = Recorder(str(machine.top))
+    made.names("/sys/devices/system/node")
+    made.real("/sys/bus/node/devices/node1")
+    made.real("/dev/mapper/node1-root")
+    made.read("/proc/sys/kernel/hostname")
+    hidden, replaced = disguised(made.recording(), b"key")
+    assert replaced == {"host name": 1}
+    assert "/sys/devices/system/node/node1" in hidden.directories
+    assert hidden.links["/sys/bus/node/devices/node1"].endswith("system/node/node1")
+    (name,) = (path for path in hidden.links if path.startswith("/dev/mapper/"))
+    said = hidden.contents["/proc/sys/kernel/hostname"].decode().strip()
+    assert said != "node1"
+    assert name == f"/dev/mapper/{said}-root"
+
+
 def test_a_disguise_keeps_shapes_and_what_says_nothing():
     told = Recording(
         contents={
