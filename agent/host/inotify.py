@@ -18,11 +18,10 @@ from typing import Self
 import inotify_simple
 from inotify_simple import flags
 
-from agent.host.root import Root
+from agent.host.root import LINKS, Root
 
 READ = 16384  # bytes taken in one go: some hundred events, before others on the event loop have their turn
 
-_LINKS = 40  # as many as the kernel follows
 _MASK = (
     flags.CREATE
     | flags.DELETE
@@ -172,7 +171,7 @@ class PathWatch:
                 here.append(name)
                 continue
             links += 1
-            if links > _LINKS:
+            if links > LINKS:
                 return
             here = [] if target.startswith("/") else here
             parts.extend(target.split("/")[::-1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.core.value import Absent, Kind
+from agent.scanners.drm_words import numbered
 from agent.scanners.words import Sight, Thing
 
 # phys_port_name of a port itself is empty, or p0, p0s1; of representors pf0vf3, pf0sf1, c1pf0 (switchdev.rst).
@@ -59,7 +60,6 @@ def drm_of(sight: Sight, thing: Thing) -> Thing | Absent:
     """The DRM device of a function, by its card, or by its render node where it has no card."""
     names = sight.names(f"{thing.directory}/drm")
     for begins in ("card", "renderD"):
-        name = next((name for name in names if name.removeprefix(begins).isdecimal() and name != begins), None)
-        if name is not None:
+        for name in numbered(names, begins)[:1]:
             return Thing("drm", name, f"{thing.directory}/drm/{name}", subsystem="drm")
     return Absent("it has no DRM device")

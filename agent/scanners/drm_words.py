@@ -18,15 +18,16 @@ def _minor(sight: Sight, thing: Thing, begins: str) -> Thing | Absent:
         return Absent(f"it has no {begins}N")
     sight.places.add(above)
     listed = sight.names(above)
-    mine = _numbered(listed, own.rstrip("0123456789"))
-    others = _numbered(listed, begins)
+    mine = numbered(listed, own.rstrip("0123456789"))
+    others = numbered(listed, begins)
     index = mine.index(own) if own in mine else len(others)
     if index >= len(others):
         return Absent(f"it has no {begins}N")
     return Thing("drm", others[index], f"{above}/{others[index]}", subsystem="drm")
 
 
-def _numbered(names: tuple[str, ...], begins: str) -> list[str]:
+def numbered(names: tuple[str, ...], begins: str) -> list[str]:
+    """The names that are this one and a number: no connectors, no control nodes."""
     return [name for name in names if name.startswith(begins) and name.removeprefix(begins).isdecimal()]
 
 
