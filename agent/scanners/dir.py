@@ -7,25 +7,23 @@ One real directory is one host device, however many paths lead to it; the first 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from agent.core.device import HostDevice
 from agent.core.look import Oddity
 from agent.core.resource import Source
 from agent.core.touched import Touched
-from agent.core.value import Absent, natural
+from agent.core.value import Absent
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.listed import GONE, key_of, same
 from agent.scanners.position import position, stem, told_apart
-from agent.scanners.scanner import Found
+from agent.scanners.scanner import Found, order
 from agent.scanners.words import Sight, table
 
 KIND = "dir"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
 TABLE = table("dir")
 
-_order = lru_cache(maxsize=32768)(natural)
 _LISTS = re.compile(r"/sys/(?:class/([^/]+)|bus/([^/]+)/devices|(block))/")
 _DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 
@@ -53,7 +51,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
             oddities.append(Oddity(glob, "nothing fits it"))
     before = {device.name: device for device in previous.devices}
     by_key: dict[str, HostDevice] = {}
-    for path in sorted(paths, key=_order):
+    for path in sorted(paths, key=order):
         device = _see(sight, source, path, before)
         if isinstance(device, Oddity):
             oddities.append(device)
@@ -62,7 +60,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     for device in previous.devices:
         if blind and device.name.startswith(tuple(blind)):
             by_key.setdefault(device.key, device)
-    now = Found(told_apart(sorted(by_key.values(), key=lambda each: _order(each.name))), tuple(oddities))
+    now = Found(told_apart(sorted(by_key.values(), key=lambda each: order(each.name))), tuple(oddities))
     return previous if now == previous else now
 
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 from agent.core.device import HostDevice
 from agent.core.look import Oddity
 from agent.core.resource import Source
 from agent.core.touched import Touched
-from agent.core.value import Absent, natural
+from agent.core.value import Absent
 from agent.host.root import Root
 from agent.scanners.position import told_apart
-from agent.scanners.scanner import Found
+from agent.scanners.scanner import Found, order
 from agent.scanners.words import PCI_ADDRESS, Sight
 
 GONE = "went while it was looked at"
 
 _FEW = 16  # touched paths up to which their names alone are looked at again; above, everything costs less
 
-_order = lru_cache(maxsize=32768)(natural)
 
 # What stands at a path of the list: a device, an oddity, or nothing that counts. The mapping has those of before by
 # path, for what need not be made anew.
@@ -139,12 +137,12 @@ def _again(sight: Sight, subsystem: str, previous: Found, doubtful: Iterable[str
     named = {f"{place}/{name}" for place in either for name in doubtful}
     kept = [oddity for oddity in previous.oddities if oddity.path not in named]
     # That the subsystem is not there at all is known only by listing it.
-    odd = tuple(sorted([*kept, *oddities], key=lambda oddity: _order(oddity.path)))
+    odd = tuple(sorted([*kept, *oddities], key=lambda oddity: order(oddity.path)))
     if not fresh and gone.isdisjoint(before):
         return previous if odd == previous.oddities else Found(previous.devices, odd)
     devices = [device for device in previous.devices if device.name not in gone]
     for device in fresh:
-        devices.insert(bisect_left(devices, _order(device.name), key=lambda other: _order(other.name)), device)
+        devices.insert(bisect_left(devices, order(device.name), key=lambda other: order(other.name)), device)
     return Found(told_apart(devices), odd)
 
 

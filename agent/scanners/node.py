@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from functools import lru_cache
 
 from agent.core.device import HostDevice, Node
 from agent.core.look import Oddity
 from agent.core.resource import Source
 from agent.core.touched import Touched
-from agent.core.value import Absent, Kind, natural
+from agent.core.value import Absent, Kind
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.position import position, stem, told_apart
-from agent.scanners.scanner import Found
+from agent.scanners.scanner import Found, order
 from agent.scanners.words import Sight, Word, table
 
 KIND = "node"
@@ -35,7 +34,6 @@ TABLE = table(
 )
 
 _GONE = "no such file"
-_order = lru_cache(maxsize=32768)(natural)
 
 
 def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
@@ -182,9 +180,9 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
     by_key = {device.key: device for device in kept}
     fresh: list[HostDevice] = []
     aliases: list[Oddity] = []
-    for device in sorted(seen, key=lambda device: _order(device.name)):
+    for device in sorted(seen, key=lambda device: order(device.name)):
         first = by_key.get(device.key)
-        if first is not None and _order(first.name) <= _order(device.name):
+        if first is not None and order(first.name) <= order(device.name):
             if first.name != device.name:
                 aliases.append(Oddity(device.name, f"another name of {first.name}"))
             continue
@@ -197,7 +195,7 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
         return fresh, aliases
     result = list(kept)
     for device in fresh:
-        result.insert(bisect_left(result, _order(device.name), key=lambda other: _order(other.name)), device)
+        result.insert(bisect_left(result, order(device.name), key=lambda other: order(other.name)), device)
     return result, aliases
 
 
@@ -210,4 +208,4 @@ def _sorted_oddities(oddities: Iterable[Oddity], source: Source, devices: Iterab
             fits_path(glob, path) or _on_the_way(glob, path) for path in by_path
         ):
             by_path[glob] = Oddity(glob, "nothing fits it")
-    return tuple(sorted(by_path.values(), key=lambda oddity: _order(oddity.path)))
+    return tuple(sorted(by_path.values(), key=lambda oddity: order(oddity.path)))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from agent.core.device import HostDevice
 from agent.core.look import Oddity
 from agent.core.resource import Source
 from agent.core.touched import Touched
+from agent.core.value import natural
 from agent.host.root import Root
 from agent.scanners.words import Table
+
+order = lru_cache(maxsize=65536)(natural)  # of a source's devices: the same names again at each look
 
 
 class Found(NamedTuple):
