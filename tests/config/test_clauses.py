@@ -11,6 +11,7 @@ from agent.config.expressions import compile_expression
 from agent.core.facts import Facts
 from agent.core.judge import judge
 from agent.core.value import Absent
+from tests.config.marks import marked_by
 from tests.core.building import Facts as Reader
 from tests.core.building import host
 
@@ -216,7 +217,7 @@ def test_a_mistake_in_a_clause(configure, line, column, marked, code, write):
     assert len(found) == 1, found
     (finding,) = found
     assert (finding.line, finding.column, finding.code) == (5, column, code)
-    assert line[finding.column - 1 : finding.end_column - 1] == marked
+    assert (finding.source_line, marked_by(finding)) == (line, marked)
     if write is not None:
         assert finding.write == write
 

@@ -3,6 +3,7 @@
 import pytest
 
 from agent.core.check import Check, Lasting, Looks, OnUnknown
+from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
 
@@ -133,7 +134,7 @@ MISTAKES = [
 def test_one_mistake(configure, said, marked, code, write):
     (finding,) = configure({"resources.d/a.toml": f"{HEAD}{said}\n"}).findings
     assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 5, code)
-    assert said[finding.column - 1 : finding.end_column - 1] == marked
+    assert (finding.source_line, marked_by(finding)) == (said, marked)
     assert finding.write.startswith(write)
     assert finding.message
 

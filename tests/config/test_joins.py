@@ -3,6 +3,7 @@
 import pytest
 
 from agent.core.value import Kind
+from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = "pci"\n'
 FPGA = HEAD + (
@@ -150,8 +151,7 @@ def test_a_mistake_in_a_join(configure, lines, line, column, marked, code, write
     findings = load(configure, text).findings
     assert [(finding.line, finding.code) for finding in findings] == [(line, code)], findings
     (finding,) = findings
-    shown = finding.source_line[finding.column - 1 : finding.end_column - 1]
-    assert (finding.column, shown) == (column, marked), finding
+    assert (finding.column, marked_by(finding)) == (column, marked), finding
     if write is not None:
         assert finding.write == write
 

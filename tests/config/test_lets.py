@@ -12,6 +12,7 @@ from agent.core.touched import EVERYTHING
 from agent.core.value import Absent
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader
+from tests.config.marks import marked_by
 from tests.tree import Tree
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = "pci"\n'
@@ -262,7 +263,7 @@ WRONG = [
 def test_what_is_wrong_with_a_word(configure, lines, line, marked, code, write):
     (finding,) = configure({"resources.d/a.toml": LET + lines + "\n"}).findings
     assert (finding.line, finding.code) == (line, code), finding
-    assert finding.source_line[finding.column - 1 : finding.end_column - 1] == marked, finding
+    assert marked_by(finding) == marked, finding
     if write is not None:
         assert finding.write == write
 

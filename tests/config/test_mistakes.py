@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.config.finding import Severity
+from tests.config.marks import marked_by
 
 NODE = 'source = { node = "/dev/kvm" }\n'
 NODES = 'source = { node = "/dev/loop[0-9]*" }\n'
@@ -300,7 +301,7 @@ def test_one_mistake(configure, lines, line, column, marked, code, write):
     assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", line, code)
     source = (HEAD + lines).splitlines()[line - 1]
     assert finding.source_line == source
-    assert (finding.column, source[finding.column - 1 : finding.end_column - 1]) == (column, marked)
+    assert (finding.column, marked_by(finding)) == (column, marked)
     if write is not None:
         assert finding.write == write
 
@@ -327,7 +328,7 @@ def test_a_name_that_the_kubelet_refuses(configure, name, marked, write):
     text = f'[[resource]]\nname = "{name}"\n{NODE}'
     (finding,) = configure({"resources.d/a.toml": text}).findings
     assert (finding.line, finding.code, finding.write) == (2, "resource-name", write)
-    assert finding.source_line[finding.column - 1 : finding.end_column - 1] == marked
+    assert marked_by(finding) == marked
 
 
 @pytest.mark.parametrize("name", ["example.com/foo_bar.baz-1", "example.com/FOO", "nodot/x", "a" * 244 + "/x"])

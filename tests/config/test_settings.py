@@ -12,6 +12,7 @@ from agent.config import durations
 from agent.config.document import parse
 from agent.config.settings import Settings, read
 from agent.kubelet.socket_file import PATH_LIMIT, longest_path
+from tests.config.marks import marked_by
 
 DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
 
@@ -89,8 +90,7 @@ def test_every_kind_of_value():
 def test_one_mistake(text, column, marked, code, write):
     settings, findings = said(text)
     (finding,) = findings
-    line = finding.source_line
-    assert (finding.line, finding.column, line[finding.column - 1 : finding.end_column - 1]) == (1, column, marked)
+    assert (finding.line, finding.column, marked_by(finding)) == (1, column, marked)
     assert (finding.code, finding.write) == (code, write)
     assert settings == Settings()
 

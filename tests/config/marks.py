@@ -1,0 +1,8 @@
+"""What a finding marks in its line."""
+
+from agent.config.finding import Finding
+
+
+def marked_by(finding: Finding) -> str:
+    """The text between its columns."""
+    return finding.source_line[finding.column - 1 : finding.end_column - 1]
