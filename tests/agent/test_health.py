@@ -147,13 +147,11 @@ async def test_the_next_life_goes_on_where_the_last_one_ended(node):
     say(node, "ready")
     assert json.loads((node.state / "state.json").read_text())["failing"][NPU]
     async with node.agent() as agent:
-        await node.streaming(NPU)
-        assert node.kubelet.unhealthy(NPU) == {ONE}
+        await ill(node, ONE)
         assert reasons(agent)[ONE] == 'state: ./state = "ready", here broken'
     node.serve(card(checks.replace("1h", "never")))
     async with node.agent():
-        await node.streaming(NPU)
-        assert node.kubelet.unhealthy(NPU) == {ONE}
+        await ill(node, ONE)
 
 
 async def test_a_reload_changes_what_it_takes_and_not_what_is(node):
