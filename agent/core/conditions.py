@@ -36,11 +36,6 @@ class Ward:
     place: str
     conditions: Mapping[str, Condition]
 
-    @property
-    def failing(self) -> bool:
-        """Whether one of them fails."""
-        return any(condition.failing for condition in self.conditions.values())
-
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -68,7 +63,7 @@ class Conditions:
         found: dict[str, dict[str, dict[str, str]]] = {}
         for wards, at in ((self.left, True), (self.there, False)):
             for spot, ward in wards.items():
-                for check, condition in ward.conditions.items() if ward.failing else ():
+                for check, condition in ward.conditions.items():
                     if condition.failing:
                         places = found.setdefault(spot.entry, {})
                         places.setdefault(spot.at if at else ward.place, {})[check] = condition.reason
