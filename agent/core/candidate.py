@@ -178,7 +178,7 @@ def _shares(spec: ResourceSpec, fact: Fact) -> int | Absent | None:
         return spec.shares
     value = fact(by.word)
     if isinstance(value, Absent):
-        return Absent(f"{by.word}: {value.reason}")
+        return value.by(by.word)
     said = text_of(value) if not isinstance(value, tuple) else ""
     count = by.count(said)
     return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.own import Asked, Join
@@ -24,7 +24,7 @@ class Joined:
         if isinstance(partner, Absent):
             return partner
         said = partner(self.word or "name")
-        return replace(said, reason=f"{self.join.name}: {said.reason}") if isinstance(said, Absent) else said
+        return said.by(self.join.name) if isinstance(said, Absent) else said
 
 
 def key_of(words: tuple[tuple[str, Kind], ...], facts: Asked) -> Key | Absent:
@@ -33,7 +33,7 @@ def key_of(words: tuple[tuple[str, Kind], ...], facts: Asked) -> Key | Absent:
     for word, kind in words:
         value = facts(word)
         if isinstance(value, Absent):
-            return Absent(f"{word}: {value.reason}", value.unread, value.pending)
+            return value.by(word)
         if isinstance(value, tuple):
             return Absent(f"{word} is a list")
         key.append(int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value)

@@ -179,7 +179,7 @@ def _piece(slot: Slot, facts: Asked, *, begins: bool) -> str | Absent:
     """What a word puts into a path; `begins`: a name begins with it."""
     value = facts(slot.word)
     if isinstance(value, Absent):
-        return Absent(f"{slot.word}: {value.reason}", value.unread, value.pending)
+        return value.by(slot.word)
     if isinstance(value, tuple):
         return Absent(f"{slot.word} is a list")
     text = filtered(text_of(value), slot.filters)

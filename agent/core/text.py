@@ -73,7 +73,7 @@ class Text:
                 continue
             value = fact(piece.word)
             if isinstance(value, Absent):
-                return Absent(f"{piece.word}: {value.reason}", value.unread, value.pending)
+                return value.by(piece.word)
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")

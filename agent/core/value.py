@@ -8,7 +8,7 @@ many digits as it needs).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -35,6 +35,10 @@ class Absent:
     reason: str
     unread: bool = False
     pending: bool = False
+
+    def by(self, name: str) -> Absent:
+        """The same of what rests on this, which has that name there."""
+        return replace(self, reason=f"{name}: {self.reason}")
 
 
 class OperandError(ValueError):
