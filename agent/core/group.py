@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.clause import Clause
-from agent.core.value import Absent, Kind, Scalar, Value
+from agent.core.value import Absent, Kind, Scalar, Value, comparable
 
-Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, in the form in which equal ones are equal
+Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
 
 _ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
 
@@ -49,5 +49,5 @@ def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie
     for index, by in enumerate(grouping.by):
         value = fact(by.word)
         if not isinstance(value, Absent | tuple):
-            found.append((index, int(str(value), 16) if by.kind is Kind.HEX else value))
+            found.append((index, comparable(by.kind, value)))
     return tuple(found)

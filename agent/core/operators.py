@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agent.core.logic import Knowledge, Logic, Verdict, both, either, opposite
 from agent.core.pattern import Pattern
-from agent.core.value import Absent, Kind, Scalar, Value, equal, text_of
+from agent.core.value import Absent, Kind, Scalar, Value, comparable, equal, text_of
 
 
 class Condition(Protocol):
@@ -98,7 +98,7 @@ class Within:
             return _absent(value, logic)
         if isinstance(value, tuple):
             return False
-        number = int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value
+        number = comparable(kind, value)
         return isinstance(number, int) and any(
             (low is None or low <= number) and (high is None or number <= high) for low, high in self.ranges
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.own import Asked, Join
-from agent.core.value import Absent, Kind, Scalar, Value
+from agent.core.value import Absent, Kind, Scalar, Value, comparable
 
 Key: TypeAlias = tuple[Scalar, ...]
 
@@ -36,5 +36,5 @@ def key_of(words: tuple[tuple[str, Kind], ...], facts: Asked) -> Key | Absent:
             return value.by(word)
         if isinstance(value, tuple):
             return Absent(f"{word} is a list")
-        key.append(int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value)
+        key.append(comparable(kind, value))
     return tuple(key)

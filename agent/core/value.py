@@ -135,6 +135,11 @@ def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
     return type(value) is type(operand) and value == operand
 
 
+def comparable(kind: Kind, value: Scalar) -> Scalar:
+    """The form of a fact in which equal ones are equal, and a hexadecimal one is a number."""
+    return int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value
+
+
 def text_of(value: Scalar) -> str:
     """How a value is written into a text."""
     if isinstance(value, bool):
