@@ -10,7 +10,7 @@ from agent.core.clause import Clause
 from agent.core.logic import CAREFUL
 from agent.core.own import Asked, Own
 from agent.core.pattern import Pattern
-from agent.core.reads import parsed
+from agent.core.reads import each_parsed, parsed
 from agent.core.text import Text
 from agent.core.value import Absent, Kind, Scalar, Value, text_of
 
@@ -51,10 +51,7 @@ class Same:
         if self.kind is None or isinstance(value, Absent):
             return value
         if isinstance(value, tuple):
-            made = [parsed(self.kind, text_of(item)) for item in value]
-            return next((item for item in made if isinstance(item, Absent)), None) or tuple(
-                item for item in made if not isinstance(item, Absent)
-            )
+            return each_parsed(self.kind, map(text_of, value))
         return parsed(self.kind, text_of(value))
 
 
@@ -147,11 +144,8 @@ class Written:
         written = self.text.write_all(facts)
         if isinstance(written, Absent):
             return written
-        values = [parsed(self.kind, text) for text in written]
-        absent = next((value for value in values if isinstance(value, Absent)), None)
-        if absent is not None:
-            return absent
-        return tuple(value for value in values if not isinstance(value, Absent)) if self.many else values[0]
+        values = each_parsed(self.kind, written)
+        return values if self.many or isinstance(values, Absent) else values[0]
 
 
 @dataclass(frozen=True, slots=True)

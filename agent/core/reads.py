@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from agent.core.own import Asked, Join
 from agent.core.pattern import literal
@@ -40,17 +39,13 @@ class Path:
 
     def texts(self, facts: Asked) -> Sequence[str | Absent] | Absent:
         """What each file says that fits."""
-        path, whose = self.write(facts), self._whose(facts)
-        if isinstance(path, Absent):
-            return path
-        return whose if isinstance(whose, Absent) else whose.texts(path)
+        there = self._there(facts)
+        return there if isinstance(there, Absent) else there[0].texts(there[1])
 
     def names(self, facts: Asked) -> Sequence[str] | Absent:
         """The names of what fits."""
-        path, whose = self.write(facts), self._whose(facts)
-        if isinstance(path, Absent):
-            return path
-        return whose if isinstance(whose, Absent) else whose.names(path)
+        there = self._there(facts)
+        return there if isinstance(there, Absent) else there[0].names(there[1])
 
     def only(self, found: Sequence[str | Absent] | Absent, facts: Asked) -> str | Absent:
         """The one of what fits; what is there several times is there, and yet cannot be read."""
@@ -62,8 +57,12 @@ class Path:
             return Absent(f"nothing fits {self.write(facts)}")
         return Absent(f"ambiguous: {len(found)} fit {self.write(facts)}", unread=True)
 
-    def _whose(self, facts: Asked) -> Asked | Absent:
-        return facts if self.join is None else facts.partner(self.join)
+    def _there(self, facts: Asked) -> tuple[Asked, str] | Absent:
+        """Whose path it is, and the path."""
+        path, whose = self.write(facts), facts if self.join is None else facts.partner(self.join)
+        if isinstance(path, Absent):
+            return path
+        return whose if isinstance(whose, Absent) else (whose, path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +86,7 @@ class ReadAll:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        texts = self.path.texts(facts)
-        if isinstance(texts, Absent):
-            return texts
-        return _all(parsed(self.kind, text) for text in texts)
+        return _all(self.kind, self.path.texts(facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +98,7 @@ class NamesOf:
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
-        names = self.path.names(facts)
-        if isinstance(names, Absent):
-            return names
-        return _all(parsed(self.kind, name) for name in names)
+        return _all(self.kind, self.path.names(facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +133,6 @@ class Field:
         return Absent(f"no line of it is {self.name!r} with a value")
 
 
-ReadsPath: TypeAlias = Read | ReadAll | NamesOf | NameOf | Field
-
-
 def parsed(kind: Kind, text: str | Absent) -> Scalar | Absent:
     """What a text says as that kind; what is there and says nothing of the kind is not simply missing."""
     if isinstance(text, Absent):
@@ -153,10 +143,24 @@ def parsed(kind: Kind, text: str | Absent) -> Scalar | Absent:
     return replace(value, unread=True) if isinstance(value, Absent) else value
 
 
-def _all(values: Iterator[Scalar | Absent]) -> Value | Absent:
-    """The values that are there; absent if one of them could not be read."""
+def each_parsed(kind: Kind, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
+    """What each of these texts says; absent if one of them says nothing of the kind."""
     said: list[Scalar] = []
-    for value in values:
+    for text in texts:
+        value = parsed(kind, text)
+        if isinstance(value, Absent):
+            return value
+        said.append(value)
+    return tuple(said)
+
+
+def _all(kind: Kind, found: Sequence[str | Absent] | Absent) -> Value | Absent:
+    """What those say that are there; absent if one of them could not be read."""
+    if isinstance(found, Absent):
+        return found
+    said: list[Scalar] = []
+    for text in found:
+        value = parsed(kind, text)
         if not isinstance(value, Absent):
             said.append(value)
         elif value.unread or value.pending:
