@@ -7,7 +7,7 @@ from agent.core.clause import Origin
 from agent.core.resource import Source
 from agent.core.text import parse
 from agent.reload import difference
-from tests.core.building import clause, env, give, line, spec
+from tests.core.building import cdi, clause, env, give, line, mount, spec
 
 A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
 
@@ -47,6 +47,8 @@ def test_order_and_place_in_the_file_are_no_difference():
         match=clause(line("vendor", "10de")),
         nodes=(give("n", "{node}"),),
         env=(env("X", "{id}"),),
+        mounts=(mount("m", "/opt/m"),),
+        cdi=(cdi("example.com/gpu=0"),),
     )
     moved = replace(
         full,
@@ -55,6 +57,8 @@ def test_order_and_place_in_the_file_are_no_difference():
         match=replace(full.match, origin=elsewhere, lines=(replace(full.match.lines[0], origin=elsewhere),)),
         nodes=(replace(full.nodes[0], origin=elsewhere),),
         env=(replace(full.env[0], origin=elsewhere),),
+        mounts=(replace(full.mounts[0], origin=elsewhere),),
+        cdi=(replace(full.cdi[0], origin=elsewhere),),
     )
     assert difference((full, B), (B, moved)).unchanged == (B.name, A.name)
 
@@ -81,6 +85,7 @@ def test_everything_else_is(fields):
         (give("n", "{node}"), give("n", "{node}", permissions="rwm")),
         (give("n", "{node}"), give("n", "{node}", optional=True)),
         (give("n", "{node}"), give("n", "{node}", "/dev/x")),
+        (give("n", "{node}"), give("n", "{node}", each=True)),
     ],
 )
 def test_also_within_what_is_given(one, other):

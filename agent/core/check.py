@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`health.NAME`. Checks that mean the same are equal as `meaning` has it.
+    """`health.NAME`. Equal checks say the same, wherever they are written.
 
     when: whether it applies; None if it always does.
     every: seconds between looks besides those that events bring; without it only looks at some distance are counted
@@ -87,11 +87,6 @@ class Check:
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return Outcome(Says.GOOD if self.on_unknown is OnUnknown.HEALTHY else Says.NOTHING)
         return Outcome(Says.BAD, _short(self._said(failed, facts)))
-
-    def meaning(self) -> object:
-        """What two equal checks share wherever they are written."""
-        when = None if self.when is None else self.when.lines
-        return self.name, self.holds.lines, when, self.every, self.trip, self.recover, self.on_unknown, self.reason
 
     def _said(self, failed: Failing, facts: Fact) -> str:
         if self.reason is None:

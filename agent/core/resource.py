@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.core.check import Check
 from agent.core.clause import Clause, Origin
@@ -20,6 +20,7 @@ GRANT_WORDS = frozenset(
     ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
 )  # words of the giving itself, beside given.NAME; no source has them
 SHARE_DIGITS = 6  # of the largest number of a share
+_ANYWHERE = Origin("", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class NodeGive:
     to: tuple[Text, ...]
     permissions: str
     optional: bool
-    origin: Origin
+    origin: Origin = field(compare=False)
     each: bool = False
     when: Clause | None = None
 
@@ -51,7 +52,7 @@ class MountGive:
     to: tuple[Text, ...]
     read_only: bool
     optional: bool
-    origin: Origin
+    origin: Origin = field(compare=False)
     each: bool = False
     when: Clause | None = None
 
@@ -67,7 +68,7 @@ class CdiGive:
     name: Text
     via: str
     unchecked: bool
-    origin: Origin
+    origin: Origin = field(compare=False)
     when: Clause | None = None
 
 
@@ -83,7 +84,7 @@ class EnvGive:
     name: Text
     value: Text | Table
     join: str | None
-    origin: Origin
+    origin: Origin = field(compare=False)
     when: Clause | None = None
     member: Text | None = None
 
@@ -185,29 +186,7 @@ class ResourceSpec:
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
-        give = [(node.name, node.path, node.to, node.permissions, node.optional, node.when) for node in self.nodes]
-        mounts = [(item.name, item.path, item.to, item.read_only, item.optional, item.when) for item in self.mounts]
-        sayings = (self.env, self.annotations)
-        said = [[(s.key, s.name, s.value, s.join, s.when, s.member) for s in each] for each in sayings]
-        cdi = [(item.key, item.name, item.via, item.unchecked, item.when) for item in self.cdi]
-        clauses = [[clause.lines for clause in each] for each in ((self.match,), self.exclude, self.wait, self.gate)]
-        numbers = (self.shares, self.shares_by, self.suffix, self.slots, self.limit, self.topology, self.expect)
-        given = (give, mounts, said, cdi)
-        return (
-            self.name,
-            self.adds,
-            self.source,
-            clauses,
-            self.id,
-            numbers,
-            given,
-            self.registration,
-            self.own,
-            self.group,
-            self.every,
-            self.joins,
-            [check.meaning() for check in self.checks],
-        )
+        return replace(self, origin=_ANYWHERE, class_name=None)
 
     @property
     def rounds(self) -> tuple[tuple[Source, float], ...]:
