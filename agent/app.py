@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, closing, contextmanager
 from agent.allocation import Allocation
 from agent.config.load import Configuration
 from agent.core.assemble import Assembly
-from agent.core.device import Snapshot
+from agent.core.device import Health, Snapshot
 from agent.core.expect import short
 from agent.core.resource import ResourceSpec
 from agent.core.touched import EVERYTHING, Touched
@@ -221,7 +221,7 @@ class Agent:
             self._offer(assembly.written)
         self._first_lists = False
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
-        self._held.want(any(device.reason for list_ in assembly.snapshots.values() for device in list_.devices))
+        self._held.want(any(list_.count(Health.UNHEALTHY) for list_ in assembly.snapshots.values()))
         fanned = {name: one.written for name, one in assembly.fanned.items()}
         self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.failing))
         # What happened in these between the look that named them and now, nobody saw.

@@ -36,7 +36,6 @@ class Status:
         self.resources: dict[str, ResourceState] = {}
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = ""
-        self._counts: dict[str, tuple[Snapshot, int, int]] = {}
         self._ready = False
         self._complaints: dict[str, str] = {}
         self._missing: dict[str, str] = {}
@@ -63,7 +62,7 @@ class Status:
             return
         self.resources[resource] = new
         if phase is Phase.STREAMING:
-            count = sum(len(device) for device in self.lists.get(resource, Snapshot(resource)).devices)
+            count = self.lists.get(resource, Snapshot(resource)).offered
             log.info("%s: %s → streaming: %d devices", resource, old.phase.value, count)
             self._complaints.pop(resource, None)
         elif phase is Phase.WAITING and not reason.startswith("kubelet") and reason != self._complaints.get(resource):
@@ -116,9 +115,8 @@ class Status:
 
     def line(self) -> str:
         """The status in one line, as `systemctl status` shows it."""
-        self._counts = {name: self._counted(name, snapshot) for name, snapshot in self.lists.items()}
-        total = sum(count for _, count, _ in self._counts.values())
-        healthy = sum(count for _, _, count in self._counts.values())
+        total = sum(snapshot.offered for snapshot in self.lists.values())
+        healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
         parts = [f"{streaming} of {len(self.resources)} resources streaming, {healthy} of {total} devices Healthy"]
         waiting = [name for name, state in self.resources.items() if state.phase is not Phase.STREAMING]
@@ -127,13 +125,6 @@ class Status:
             more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
             parts.append(f"{waiting[0]}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}")
         return "; ".join(part for part in (*parts, self.notice) if part)
-
-    def _counted(self, name: str, snapshot: Snapshot) -> tuple[Snapshot, int, int]:
-        """A list with how many devices it has and how many of them are Healthy, counted once."""
-        known = self._counts.get(name)
-        if known is not None and known[0] is snapshot:
-            return known
-        return snapshot, sum(map(len, snapshot.devices)), snapshot.count(Health.HEALTHY)
 
     async def tell_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""

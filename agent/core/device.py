@@ -153,7 +153,7 @@ class Snapshot:
     resource: str
     devices: tuple[Device, ...] = ()
     _index: dict[str, list[Device]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _sums: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: dict[Health, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
         """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
@@ -172,14 +172,17 @@ class Snapshot:
 
     @property
     def offered(self) -> int:
-        """How many ids the kubelet sees; counted once."""
-        if "offered" not in self._sums:
-            self._sums["offered"] = sum(map(len, self.devices))
-        return self._sums["offered"]
+        """How many ids the kubelet sees."""
+        return sum(map(self.count, Health))
 
     def count(self, health: Health) -> int:
-        """How many ids the kubelet sees with that health."""
-        return sum(len(device) for device in self.devices if device.health is health)
+        """How many ids the kubelet sees with that health; counted once."""
+        if not self._counts:
+            counts = dict.fromkeys(Health, 0)
+            for device in self.devices:
+                counts[device.health] += len(device)
+            self._counts.update(counts)
+        return self._counts[health]
 
 
 def split_share(id: str) -> tuple[Form, int | None]:  # noqa: A002  the API's own word

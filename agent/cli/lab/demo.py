@@ -203,7 +203,7 @@ def _is(name: str, kind: str) -> bool:
 
 
 def _count(lab: Lab, resource: str) -> str:
-    total = sum(len(device) for device in lab.snapshot(resource).devices)
+    total = lab.snapshot(resource).offered
     return f" ×{total}" if total > 1 else ""
 
 

@@ -108,7 +108,7 @@ class Words:
         rows = []
         for name in lab.names:
             snapshot = lab.snapshot(name)
-            total = sum(map(len, snapshot.devices))
+            total = snapshot.offered
             state = lab.agent.status.resources[name]
             why = f": {escape(state.reason)}" if state.reason else ""
             healthy = f"{snapshot.count(Health.HEALTHY)}/{total}"
