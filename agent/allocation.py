@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 
 from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
 from agent.core.candidate import Candidate
-from agent.core.clause import things_in
 from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.draft import offered
 from agent.core.facts import Facts, Finder
@@ -259,7 +258,7 @@ def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
     if spec.mounts or spec.cdi or spec.group:
         return None
-    if any(True for when in spec.whens for line in when.every_line() for _ in things_in(line.test)):
+    if not all(line.plain for when in spec.whens for line in when.every_line()):
         return None
     words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
     words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.core.annotation import is_annotation_key
 from agent.core.cdi import annotation_key, is_name
@@ -56,32 +56,22 @@ def allocate(
 
 def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
     """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
-    paths: dict[str, None] = {}
-    for give in spec.nodes:
-        written = give.path.write_paths(fact)
-        if not isinstance(written, Absent):
-            paths.update(dict.fromkeys(written))
-    return tuple(paths)
+    return _all(give.path.write_paths(fact) for give in spec.nodes)
 
 
 def mount_patterns(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
     """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
-    patterns: dict[str, None] = {}
-    for give in spec.mounts:
-        written = give.path.write_paths(fact, glob=True)
-        if not isinstance(written, Absent):
-            patterns.update(dict.fromkeys(written))
-    return tuple(patterns)
+    return _all(give.path.write_paths(fact, glob=True) for give in spec.mounts)
 
 
 def cdi_names(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
     """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
-    names: dict[str, None] = {}
-    for give in spec.cdi:
-        written = () if give.unchecked else give.name.write_all(fact)
-        if not isinstance(written, Absent):
-            names.update(dict.fromkeys(written))
-    return tuple(names)
+    return _all(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
+
+
+def _all(written: Iterable[tuple[str, ...] | Absent]) -> tuple[str, ...]:
+    """All of these, each once."""
+    return tuple(dict.fromkeys(text for texts in written if not isinstance(texts, Absent) for text in texts))
 
 
 class _Draft:
