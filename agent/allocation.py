@@ -162,8 +162,7 @@ class Allocation:
     def _whole(self, resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Iterator[Asked]:
         """Everything healthy of a resource, which each of its slots gives."""
         slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-        written = "" if spec.name_text is None else spec.name
-        offers = self._truth.offers.get((resource, written), {})
+        offers = self._truth.offers.get((resource, spec.written), {})
         for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
             if not found.trouble:
                 name = found.ids[0] if found.ids else found.device.name

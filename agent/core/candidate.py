@@ -164,7 +164,7 @@ def candidate(
         possible=tuple(possible),
         waits=waits,
         entry=entry,
-        written="" if spec.name_text is None else spec.name,
+        written=spec.written,
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
         checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),

@@ -28,7 +28,4 @@ def _listed(spec: ResourceSpec, assembly: Assembly) -> int:
 
 
 def _given(spec: ResourceSpec, look: Look) -> int:
-    written = "" if spec.name_text is None else spec.name
-    return sum(
-        len(found) for (name, text), found in look.candidates().items() if (text or name) == (written or spec.name)
-    )
+    return sum(len(found) for (name, text), found in look.candidates().items() if (text or name) == spec.name)

@@ -200,6 +200,11 @@ class ResourceSpec:
         return (self.source, *(source for join in self.joins for source in join.pool.sources()))
 
     @property
+    def written(self) -> str:
+        """Its name as written if that has words; nothing if it is simply the name."""
+        return "" if self.name_text is None else self.name
+
+    @property
     def whole(self) -> bool:
         """Whether ids have no suffix, for each device is one."""
         return self.shares is None and self.shares_by is None
