@@ -298,8 +298,7 @@ def _sight(
         if spec.slots is not None:
             refusal = judge(spec, facts)
             if refusal is None:
-                made = candidate(spec, device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
-                lent.append(joined(made, spec, (facts,)))
+                lent.append(_made(spec, entry, facts, noted, gates))
             elif stopped is None:
                 refusals.append(replace(refusal, undecided=False))
             ends.update(facts.rests_on())
@@ -312,8 +311,7 @@ def _sight(
             if refusal is not None:
                 refusals.append(refusal)
             elif spec.group is None:
-                made = candidate(spec, device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
-                taken = joined(made, spec, (facts,))
+                taken = _made(spec, entry, facts, noted, gates)
             if refusal is None or refusal.undecided:
                 stopped = entry
         if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
@@ -322,3 +320,9 @@ def _sight(
     devices = tuple(by_source.values())
     consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
     return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
+
+
+def _made(spec: ResourceSpec, entry: int, facts: Facts, noted: Noted, gates: Mapping[int, str]) -> Candidate:
+    """What an entry makes of one host device."""
+    made = candidate(spec, facts.device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
+    return joined(made, spec, (facts,))
