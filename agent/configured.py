@@ -91,9 +91,10 @@ class Configured:
             self._asked.clear()
             quietly, self._quietly = self._quietly, False
             waiting, self._waiting = self._waiting, []
-            if quietly and (await self._load()).digest == self._agent.configuration.digest:
+            loaded = await self._load() if quietly else None
+            if loaded is not None and loaded.digest == self._agent.configuration.digest:
                 continue
-            outcome = await self._reload()
+            outcome = await self._reload(loaded)
             for each in waiting:
                 if not each.done():
                     each.set_result(outcome)
@@ -108,11 +109,12 @@ class Configured:
             except TimeoutError:
                 return
 
-    async def _reload(self) -> Outcome:
+    async def _reload(self, loaded: Configuration | None) -> Outcome:
+        """Put in force what the files say; `loaded` is that, if they have been read already."""
         began = time.monotonic()
         systemd.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
         agent, before = self._agent, self._agent.configuration.digest
-        configuration = await self._load()
+        configuration = loaded or await self._load()
         say(configuration.findings)
         refused = await self._refusal(configuration)
         change = None
