@@ -80,6 +80,11 @@ class Join:
     optional: bool = False
     every: float | None = None
 
+    def asked(self) -> Iterator[tuple[str, Kind]]:
+        """The words of `ours`, each of the kind of what it is to be equal to."""
+        for word, each in zip(self.ours, self.pool.theirs, strict=True):
+            yield word, each.kind
+
     def rounds(self) -> Iterator[tuple[Source, float]]:
         """How often to look where, besides events."""
         if self.every is not None:

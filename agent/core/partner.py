@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ class Joined:
         return said.by(self.join.name) if isinstance(said, Absent) else said
 
 
-def key_of(words: tuple[tuple[str, Kind], ...], facts: Asked) -> Key | Absent:
+def key_of(words: Iterable[tuple[str, Kind]], facts: Asked) -> Key | Absent:
     """What these words say, in the form in which equal values are equal; absent if one of them is."""
     key: list[Scalar] = []
     for word, kind in words:

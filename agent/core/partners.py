@@ -62,9 +62,7 @@ class Partners:
 
     def find(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of a device's partner; absent, with the reason, if there is none or are several."""
-        theirs = join.pool.theirs
-        words = tuple((ours, each.kind) for ours, each in zip(join.ours, theirs, strict=True))
-        key = key_of(words, facts)
+        key = key_of(join.asked(), facts)
         if isinstance(key, Absent):
             return self._missing(join, key.reason, key)
         pool = self._pool(join.pool)
@@ -81,7 +79,7 @@ class Partners:
         doubt = index.doubts[min(index.doubts)] if index.doubts else None
         if doubt is not None:
             return self._missing(join, doubt.reason, doubt)
-        said = ", ".join(f"{each.word} = {shown(value)}" for each, value in zip(theirs, key, strict=True))
+        said = ", ".join(f"{each.word} = {shown(value)}" for each, value in zip(join.pool.theirs, key, strict=True))
         return self._missing(join, f"no {join.pool.source} has {said}" if said else f"no {join.pool.source} fits")
 
     def renew(self, doubtful: AbstractSet[str], anew: AbstractSet[str] = frozenset()) -> set[str]:
@@ -193,7 +191,7 @@ class Remembered:
         if device is None:
             return Absent(f"no {join.name}: none was there when it was last looked for")
         partner = Facts(join.pool, device, self._reader, self)
-        ours = key_of(tuple((word, each.kind) for word, each in zip(join.ours, join.pool.theirs, strict=True)), facts)
+        ours = key_of(join.asked(), facts)
         if isinstance(ours, Absent) or ours != key_of(join.pool.theirs, partner):
             return Absent(f"no {join.name}: {device.name} is it no more")
         return partner
