@@ -120,8 +120,7 @@ class Allocation:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
         if self._root.prefix or len(asked) > AT_HAND:
             return False
-        specs = {id(one.spec): one.spec for one in asked}
-        words = {key: _words_at_hand(spec) for key, spec in specs.items()}
+        words = {key: _words_at_hand(spec) for key, spec in _specs(asked).items()}
         return all(
             (own := words[id(one.spec)]) is not None and all(at_hand(one.candidate.device, word) for word in own)
             for one in asked
@@ -219,12 +218,14 @@ def read_anew(root: Root, asked: Sequence[Asked], cdi: SpecDirectories) -> list[
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
     finder = Remembered(reader, partners)
     same_partners = all(catalog.same(root, partner) for partner in partners.values())
-    return [_anew(root, one, reader, finder, same_partners=same_partners) for one in asked]
+    words = {key: spec.giving_words() for key, spec in _specs(asked).items()}
+    return [_anew(root, one, words[id(one.spec)], reader, finder, same_partners=same_partners) for one in asked]
 
 
-def _anew(root: Root, asked: Asked, reader: HostReader, finder: Finder, *, same_partners: bool) -> Chosen:
+def _anew(
+    root: Root, asked: Asked, words: frozenset[str], reader: HostReader, finder: Finder, *, same_partners: bool
+) -> Chosen:
     device, candidate, spec = asked.device, asked.candidate, asked.spec
-    words = spec.giving_words()
     facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
     first = facts[candidate.device.key]
     group = candidate.group
@@ -251,6 +252,11 @@ def _anew(root: Root, asked: Asked, reader: HostReader, finder: Finder, *, same_
         spec=spec,
         things=things(spec.whens, fact),
     )
+
+
+def _specs(asked: Sequence[Asked]) -> dict[int, ResourceSpec]:
+    """The entries of these devices, each once, by its identity: most often that is one."""
+    return {id(one.spec): one.spec for one in asked}
 
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
