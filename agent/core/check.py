@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from agent.core.clause import Clause, Failing
 from agent.core.logic import THREE_VALUED, Knowledge
+from agent.core.printable import cut
 from agent.core.text import Fact, Slot, Text, filtered
 from agent.core.value import Absent, text_of
 
@@ -86,7 +87,7 @@ class Check:
             return Outcome(Says.GOOD)
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return Outcome(Says.GOOD if self.on_unknown is OnUnknown.HEALTHY else Says.NOTHING)
-        return Outcome(Says.BAD, _short(self._said(failed, facts)))
+        return Outcome(Says.BAD, cut(self._said(failed, facts), SHOWN))
 
     def _said(self, failed: Failing, facts: Fact) -> str:
         if self.reason is None:
@@ -124,7 +125,3 @@ def _words(slot: Slot, facts: Fact) -> Iterator[str]:
         return
     for item in value if isinstance(value, tuple) else (value,):
         yield filtered(text_of(item), slot.filters)
-
-
-def _short(said: str) -> str:
-    return said if len(said) <= SHOWN else f"{said[: SHOWN - 1]}…"

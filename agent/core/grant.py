@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.core.device import Device, Fit, Node
-from agent.core.printable import escape
+from agent.core.printable import cut, escape
 from agent.core.resource import ResourceSpec
 from agent.core.value import Absent, Value
 from agent.core.when import Recorded
@@ -38,8 +38,7 @@ class Refused(Exception):  # noqa: N818  the field's word for it
 
     def __init__(self, cause: Cause, text: str) -> None:
         self.cause = cause
-        line = escape(text)
-        self.text = line if len(line) <= REFUSAL_LIMIT else f"{line[: REFUSAL_LIMIT - 1]}…"
+        self.text = cut(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
 
 

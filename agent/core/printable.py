@@ -44,6 +44,11 @@ def escape(text: str) -> str:
     return text if _is_clean(text) else "".join(_pieces(text, quoted=False))
 
 
+def cut(text: str, limit: int) -> str:
+    """The text, or as much of it as so many characters hold, with a mark of the rest."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def columns(text: str) -> int:
     """How many columns of a terminal a text takes that `escape` or `printable` has been over."""
     if text.isascii():

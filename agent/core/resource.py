@@ -121,10 +121,6 @@ class Limit:
     per_container: int | None = None
     distinct: bool = False
 
-    def __bool__(self) -> bool:
-        """Whether it limits anything."""
-        return self.per_container is not None or self.distinct
-
 
 @dataclass(frozen=True, slots=True)
 class Slots:

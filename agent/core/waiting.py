@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.core.clause import Failing, Statement
 from agent.core.logic import PLAIN, Knowledge
+from agent.core.printable import cut
 from agent.core.resource import ResourceSpec
 
 _SHOWN = 100  # characters of what was read
@@ -35,5 +36,4 @@ def _of(statement: Statement, facts: Knowledge) -> Failing:
 
 
 def _said(failed: Failing) -> str:
-    here = failed.here if len(failed.here) <= _SHOWN else f"{failed.here[: _SHOWN - 1]}…"
-    return f"{failed.statement.address} = {failed.statement.written}, here {here}"
+    return f"{failed.statement.address} = {failed.statement.written}, here {cut(failed.here, _SHOWN)}"

@@ -17,7 +17,7 @@ from grpclib.exceptions import GRPCError
 
 from agent.core.device import Device, Health, Snapshot
 from agent.core.grant import Cause, Grant, Refused
-from agent.core.printable import escape
+from agent.core.printable import cut, escape
 from agent.kubelet.messages.v1beta1 import (
     CdiDevice,
     ContainerAllocateResponse,
@@ -162,8 +162,7 @@ def refusal(refused: Refused) -> GRPCError:
 
 def one_line(text: str) -> str:
     """Text for an error: printable, on one line, cut to its limit."""
-    shown = escape(text)
-    return shown if len(shown) <= TEXT_LIMIT else f"{shown[: TEXT_LIMIT - 1]}…"
+    return cut(escape(text), TEXT_LIMIT)
 
 
 def _same(one: Device, other: Device) -> bool:
