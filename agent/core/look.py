@@ -163,8 +163,7 @@ def look(
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
         again = again | renewed
-    if doubtful is None:
-        return now
+    # Here, in the thread of a look, and not when the lists are made.
     return replace(now, _offers=_renewed(previous.candidates(), previous, now, again))
 
 
