@@ -90,7 +90,8 @@ class Expansion:
     def _value(self, spot: Spot, key: str, value: object, form: Form) -> Leaf | None:
         if form.type == "source":
             return Leaf({"kind": value} if isinstance(value, str) else value, spot)
-        wrong = kinds.fault(form.type, key, value, spot.written) if form.type else None
+        judged = form.type and not form.compiled
+        wrong = kinds.fault(form.type, key, value, spot.written) if judged else None
         if wrong is None:
             return Leaf(value, spot)
         self.findings.append(spot.error("type", *wrong))

@@ -26,8 +26,8 @@ class Form:
 
     place: the keys of the table, or of each of the named. short: the key that a value stands for, where no table
     stands; short_list: the same for a list, if that is another. type: what a value has to be, by the names in
-    `kinds`; with another shape than VALUE, a value that may stand there as well. out: `false` takes it out.
-    switch: `true` is the empty table.
+    `kinds`; with another shape than VALUE, a value that may stand there as well. compiled: it is judged only where it
+    is compiled, so that its type is for the schema. out: `false` takes it out. switch: `true` is the empty table.
     """
 
     shape: Shape = Shape.VALUE
@@ -35,6 +35,7 @@ class Form:
     short: str = ""
     short_list: str = ""
     type: str = ""
+    compiled: bool = False
     out: bool = False
     switch: bool = False
 
@@ -49,6 +50,10 @@ def form_of(place: str, key: str) -> Form:
 
 def _values(type_: str, keys: str) -> dict[str, Form]:
     return dict.fromkeys(keys.split(), Form(type=type_))
+
+
+def _compiled(type_: str, keys: str) -> dict[str, Form]:
+    return dict.fromkeys(keys.split(), Form(type=type_, compiled=True))
 
 
 _CLAUSE = Form(Shape.CLAUSE)
@@ -93,12 +98,24 @@ _SENTENCE: Mapping[str, Form] = {
     **_values("count", "expect"),
     **_values("bool", "moves_into_pod"),
     **_values("text", "adds_to"),
+    **_compiled("text", "about name"),
+    **_compiled("words", "uses"),
+    **_compiled("texts", "id"),
+    **_compiled("registration", "registration"),
+    **_compiled("bool", "part"),
 }
 
 FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
     {
-        "entry": _SENTENCE,
+        "entry": {**_SENTENCE, **_compiled("text", "class")},
         "class": _SENTENCE,
+        "source": {
+            **_compiled("kind_of_source", "kind"),
+            **_compiled("text", "subsystem"),
+            **_compiled("texts", "node dir"),
+            **_compiled("words", "fixed"),
+            **_compiled("duration", "every"),
+        },
         "let": {
             **_values("text", "read read_all names_of name_of field of take by text probe"),
             **_values("words", "first_of kfd_address base64url"),
@@ -118,24 +135,42 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
             "let": _LET,
         },
         "group": {**_values("texts", "by"), **_values("claims", "claims"), "parts": Form(Shape.CLAUSES)},
-        "replicas": {**_values("text", "by suffix"), **_values("count", "else"), "map": Form(Shape.OPEN)},
+        "replicas": {
+            **_compiled("count", "count"),
+            **_values("text", "by suffix"),
+            **_values("count", "else"),
+            "map": Form(Shape.OPEN),
+        },
         "slots": {**_values("count", "count"), **_values("text", "id")},
         "limit": {**_values("count", "per_container"), **_values("bool", "distinct")},
         "options": {
             **_values("text", "about"),
             **_values("words", "one_of some_of"),
             **_values("kind", "type"),
+            **_compiled("data", "default value"),
         },
         "give": {**_GIVEN, "devinfo": Form(Shape.OPEN, out=True), "also": Form(Shape.NAMED, "give.also")},
         "give.also": {**_GIVEN, "when": _CLAUSE},
-        "give.nodes": {"when": _CLAUSE},
+        "give.nodes": {
+            **_compiled("text", "path"),
+            **_compiled("texts", "to"),
+            **_compiled("permissions", "permissions"),
+            **_compiled("bool", "optional"),
+            "when": _CLAUSE,
+        },
         "give.mounts": {
             **_values("text", "path"),
             **_values("texts", "to"),
             **_values("bool", "read_only optional"),
             "when": _CLAUSE,
         },
-        "give.env": {"json": Form(Shape.OPEN), **_values("text", "key"), "when": _CLAUSE},
+        "give.env": {
+            **_compiled("any", "value join"),
+            **_compiled("text", "name"),
+            **_values("text", "key"),
+            "json": Form(Shape.OPEN),
+            "when": _CLAUSE,
+        },
         "give.annotations": {"json": Form(Shape.OPEN), **_values("text", "value name key join"), "when": _CLAUSE},
         "give.cdi": {
             **_values("text", "name"),

@@ -85,30 +85,6 @@ _SAID: Mapping[str, str] = {
     "any": "text",
 }
 
-# Keys whose values are judged where they are compiled, and so have no kind in their form.
-_COMPILED: Mapping[tuple[str, str], str] = {
-    **{(place, key): kind for place in ("entry", "class") for key, kind in (
-        ("about", "text"), ("name", "text"), ("uses", "words"), ("id", "texts"), ("registration", "registration"),
-        ("part", "bool"), ("class", "text"),
-    )},
-    ("source", "kind"): "kind_of_source",
-    ("source", "subsystem"): "text",
-    ("source", "node"): "texts",
-    ("source", "dir"): "texts",
-    ("source", "fixed"): "words",
-    ("source", "every"): "duration",
-    ("replicas", "count"): "count",
-    ("options", "default"): "data",
-    ("options", "value"): "data",
-    ("give.nodes", "path"): "text",
-    ("give.nodes", "to"): "texts",
-    ("give.nodes", "permissions"): "permissions",
-    ("give.nodes", "optional"): "bool",
-    ("give.env", "value"): "any",
-    ("give.env", "name"): "text",
-    ("give.env", "join"): "any",
-}  # fmt: skip
-
 
 def of_resources(words: Sequence[Iterable[str] | None] = ()) -> Schema:
     """The schema of a file below resources.d.
@@ -152,10 +128,10 @@ def value_said(place: str, key: str) -> str:
         Shape.OPEN: "a table",
         Shape.PAIRS: "word = word",
     }
-    kind = form.type or (_COMPILED.get((place, key), "") if form.shape is Shape.VALUE else "")
+    kind = form.type
     said = [ways[form.shape]] if form.shape in ways else []
     if form.shape is Shape.TABLE and form.short:
-        said.append(_SAID.get(form_of(form.place, form.short).type or _COMPILED[form.place, form.short], "text"))
+        said.append(_SAID.get(form_of(form.place, form.short).type, "text"))
     if kind in CHOICES:
         said.append(", ".join(f"`{choice}`" for choice in CHOICES[kind]))
     elif kind:
@@ -190,12 +166,12 @@ def table_of(place: str) -> Schema:
 def _key(place: str, key: str) -> Schema:
     form = form_of(place, key)
     said, default = MEANINGS[place][key]
-    shape = _shape(place, key, form)
+    shape = _shape(key, form)
     later = "" if PLACES[place][1][key] is NOW else " (not in this version yet)"
     return {"description": f"{said}{f'; default {default}' if default else ''}{later}", **shape}
 
 
-def _shape(place: str, key: str, form: Form) -> Schema:
+def _shape(key: str, form: Form) -> Schema:
     match form.shape:
         case Shape.CLAUSE:
             ways: list[Schema] = [{"$ref": "#/definitions/clause"}]
@@ -213,9 +189,9 @@ def _shape(place: str, key: str, form: Form) -> Schema:
         case Shape.PAIRS:
             ways = [{"type": "object", "additionalProperties": _TEXT, "minProperties": 1}]
         case _:
-            ways = [KINDS[form.type or _COMPILED[place, key]]]
+            ways = [KINDS[form.type]]
     if form.shape is Shape.TABLE and form.short:
-        ways.append(KINDS[form_of(form.place, form.short).type or _COMPILED[form.place, form.short]])
+        ways.append(KINDS[form_of(form.place, form.short).type])
     if form.type and form.shape is not Shape.VALUE:
         ways.append(KINDS[form.type])
     if form.switch:
@@ -230,7 +206,7 @@ def _named(inner: Schema, form: Form | None = None) -> Schema:
     ways = [inner, {"const": False}]
     if form is not None:
         shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
-        ways += [KINDS[form_of(form.place, short).type or _COMPILED[form.place, short]] for short in shorts]
+        ways += [KINDS[form_of(form.place, short).type] for short in shorts]
     return {"type": "object", "patternProperties": {_NAME: {"anyOf": ways}}, "additionalProperties": False}
 
 
