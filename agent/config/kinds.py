@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypeGuard
 
-from agent.config.durations import seconds
+from agent.config.durations import DURATION, seconds
 from agent.config.finding import nearest
 from agent.core.value import Kind
 
-_PREFER = ("same", "packed", "balanced", "order", "near")
-_LOOKS = re.compile(r"([1-9][0-9]{0,5}) looks?")
-_EVENTS = re.compile(r"[1-9][0-9]{0,5} in (.+)")
+PREFER = ("same", "packed", "balanced", "order", "near")
+RDMA = ("uverbs", "umad", "issm", "rdma_cm", "ucm")
+LOOKS = r"([1-9][0-9]{0,5}) looks?"
+EVENTS = rf"[1-9][0-9]{{0,5}} in {DURATION}"
 
 # What a value may be that is one of a few.
 CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -24,7 +26,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "on_unknown": ("unhealthy", "healthy", "keep"),
     }
 )
-_RDMA = ("uverbs", "umad", "issm", "rdma_cm", "ucm")
 
 
 def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] | None:
@@ -46,7 +47,7 @@ def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] |
     if fits(value):
         return None
     if kind in {"trip", "recover"} and _is_int(value):
-        write = f'write "{value} looks"' if isinstance(value, int) and value > 1 else write
+        write = f'write "{value} looks"' if value > 1 else write
     if kind == "text" and (_is_int(value) or isinstance(value, float)):
         write = f'write "{written}"'
     return f"{key} {message}", write
@@ -54,13 +55,13 @@ def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] |
 
 def looks(value: object) -> int | None:
     """The number of looks that a `trip` or `recover` means; none if it means something else."""
-    found = _LOOKS.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(LOOKS, value) if isinstance(value, str) else None
     if found:
         return int(found[1])
     return 1 if value == 1 and _is_int(value) else None
 
 
-def _is_int(value: object) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -81,8 +82,8 @@ def _is_scalar(value: object) -> bool:
 
 
 def _is_trip(value: object) -> bool:
-    events = _EVENTS.fullmatch(value) if isinstance(value, str) else None
-    return looks(value) is not None or _is_duration(value) or (events is not None and _is_duration(events[1]))
+    events = isinstance(value, str) and re.fullmatch(EVENTS, value) is not None
+    return looks(value) is not None or _is_duration(value) or events
 
 
 def _is_recover(value: object) -> bool:
@@ -93,7 +94,7 @@ def _is_rule(value: object) -> bool:
     return (
         isinstance(value, dict)
         and len(value) == 1
-        and all(key in _PREFER for key in value)
+        and all(key in PREFER for key in value)
         and _are(_is_text, list(value.values()))
     )
 
@@ -103,7 +104,7 @@ def _is_prefer(value: object) -> bool:
 
 
 def _is_topology(value: object) -> bool:
-    return _is_text(value) or _are(lambda item: _is_int(item) and isinstance(item, int) and item >= 0, value)
+    return _is_text(value) or _are(lambda item: _is_int(item) and item >= 0, value)
 
 
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyType(
@@ -117,11 +118,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyTy
             'write ["/usr/bin/…", "…"]',
         ),
         "int": (_is_int, "is a whole number", "write for example 10"),
-        "count": (
-            lambda value: _is_int(value) and isinstance(value, int) and value >= 1,
-            "is a whole number from 1",
-            "write for example 4",
-        ),
+        "count": (lambda value: _is_int(value) and value >= 1, "is a whole number from 1", "write for example 4"),
         "bool": (lambda value: isinstance(value, bool), "is true or false, without quotes", ""),
         "data": (
             lambda value: _is_scalar(value) or value == [] or _are(_is_scalar, value),
@@ -140,13 +137,13 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyTy
             'write for example "30s"',
         ),
         "rdma": (
-            lambda value: isinstance(value, list) and all(item in _RDMA for item in value),
-            f"is a list of {', '.join(_RDMA)}",
+            lambda value: isinstance(value, list) and all(item in RDMA for item in value),
+            f"is a list of {', '.join(RDMA)}",
             'write for example ["umad"]',
         ),
         "prefer": (
             _is_prefer,
-            f"is a list of rules, each {', '.join(_PREFER[:-1])} or {_PREFER[-1]}",
+            f"is a list of rules, each {', '.join(PREFER[:-1])} or {PREFER[-1]}",
             'write for example [{ same = "numa" }]',
         ),
         "topology": (_is_topology, 'is a word, "none", or a list of NUMA nodes', 'write for example "numa"'),

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from agent.config.durations import DURATION
 from agent.config.forms import Form, Shape, form_of
-from agent.config.kinds import CHOICES
+from agent.config.kinds import CHOICES, EVENTS, LOOKS, PREFER, RDMA
 from agent.config.language import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
 from agent.config.meanings import MEANINGS
 
 Schema: TypeAlias = dict[str, Any]
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
-_TIME = r"[0-9]{1,9}(\.[0-9]{1,3})?(ms|s|m|h|d)"
-_LOOKS = r"[1-9][0-9]{0,5} looks?"
-_EVENTS = rf"[1-9][0-9]{{0,5}} in {_TIME}"
 _TEXT: Schema = {"type": "string", "minLength": 1}
 _TEXTS: Schema = {"type": "array", "items": _TEXT, "minItems": 1}
 _COUNT: Schema = {"type": "integer", "minimum": 1}
@@ -38,19 +36,17 @@ KINDS: Mapping[str, Schema] = {
     "count": _COUNT,
     "bool": {"type": "boolean"},
     "data": {"anyOf": [_SCALAR, {"type": "array", "items": _SCALAR}]},
-    "duration": {"type": "string", "pattern": f"^{_TIME}$"},
-    "trip": {
-        "anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({_TIME}|{_LOOKS}|[1-9][0-9]{{0,5}} in {_TIME})$"}]
-    },
-    "recover": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({_TIME}|{_LOOKS}|never)$"}]},
-    "rdma": {"type": "array", "items": {"enum": ["uverbs", "umad", "issm", "rdma_cm", "ucm"]}},
+    "duration": {"type": "string", "pattern": f"^{DURATION}$"},
+    "trip": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|{EVENTS})$"}]},
+    "recover": {"anyOf": [{"const": 1}, {"type": "string", "pattern": f"^({DURATION}|{LOOKS}|never)$"}]},
+    "rdma": {"type": "array", "items": {"enum": [*RDMA]}},
     "prefer": {
         "type": "array",
         "items": {
             "type": "object",
             "minProperties": 1,
             "maxProperties": 1,
-            "properties": dict.fromkeys(("same", "packed", "balanced", "order", "near"), _TEXT),
+            "properties": dict.fromkeys(PREFER, _TEXT),
             "additionalProperties": False,
         },
     },
@@ -62,6 +58,11 @@ KINDS: Mapping[str, Schema] = {
     "any": {},
     **{name: {"enum": [*choices]} for name, choices in CHOICES.items()},
 }
+
+
+def _coded(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
 
 # How a kind is said to people.
 _SAID: Mapping[str, str] = {
@@ -75,8 +76,8 @@ _SAID: Mapping[str, str] = {
     "duration": "a time: `5s`",
     "trip": "`2 looks`, `2s`, `3 in 10m`",
     "recover": "`2 looks`, `30s`, `never`",
-    "rdma": "a list of `uverbs`, `umad`, `issm`, `rdma_cm`, `ucm`",
-    "prefer": "a list of rules: `same`, `packed`, `balanced`, `order`, `near`",
+    "rdma": f"a list of {_coded(RDMA)}",
+    "prefer": f"a list of rules: {_coded(PREFER)}",
     "topology": "a word, `none`, or a list of numbers",
     "source": "a kind, or a table",
     "kind_of_source": "a kind of source",
@@ -128,14 +129,13 @@ def value_said(place: str, key: str) -> str:
         Shape.OPEN: "a table",
         Shape.PAIRS: "word = word",
     }
-    kind = form.type
     said = [ways[form.shape]] if form.shape in ways else []
     if form.shape is Shape.TABLE and form.short:
         said.append(_SAID.get(form_of(form.place, form.short).type, "text"))
-    if kind in CHOICES:
-        said.append(", ".join(f"`{choice}`" for choice in CHOICES[kind]))
-    elif kind:
-        said.append(_SAID.get(kind, kind))
+    if form.type in CHOICES:
+        said.append(_coded(CHOICES[form.type]))
+    elif form.type:
+        said.append(_SAID.get(form.type, form.type))
     said += ["`true`"] if form.switch else []
     return ", or ".join(said)
 
