@@ -14,22 +14,18 @@ import re
 import sys
 
 from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.detail import verdict
+from agent.cli.inventory.detail import title, verdict
 from agent.cli.inventory.fall import explanation, steps
-from agent.cli.inventory.pci_names import PciNames
+from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
-from agent.cli.inventory.search import NotFound, find, unlisted_source
 from agent.cli.inventory.take import Inventory, Item, take
-from agent.cli.inventory.what import what
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
-from agent.config.finding import nearest
 from agent.config.load import Configuration, load
-from agent.core.printable import escape, printable
+from agent.core.printable import printable
 from agent.core.resource import ResourceSpec
 from agent.host.root import Root
 
-NO_SUCH = 4
 _TEXT = re.compile(r'"[a-z0-9_-]+"')
 
 
@@ -59,34 +55,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _device(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
-    specs = configuration.resources
-    found = find(inventory, name)
-    if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
-        inventory = take(inventory.root, specs, also=(source,), cdi=configuration.settings.paths.cdi)
-        found = find(inventory, name)
-    if isinstance(found, NotFound):
-        if found.oddity is not None and not as_json:
-            print(f"{escape(name)}: no device: {found.reason}")
-            return 0
-        near = nearest(name, [spec.name for spec in specs])
-        suggestions = (near,) if near else found.suggestions
-        hint = f"; nearest: {printable(suggestions[0], None)}" if len(suggestions) == 1 else ""
-        print(f"device-agent explain: {escape(name)}: {found.reason}, and no such resource{hint}", file=sys.stderr)
-        for suggestion in suggestions if len(suggestions) > 1 else ():
-            print(f"  {printable(suggestion, None)}", file=sys.stderr)
-        return NO_SUCH
+    resources = [spec.name for spec in configuration.resources]
+    found = one("explain", name, inventory, configuration, as_json=as_json, resources=resources)
+    if isinstance(found, int):
+        return found
+    inventory, item = found
     if as_json:
-        print(json.dumps(record(inventory, found), indent=1))
+        print(json.dumps(record(inventory, item), indent=1))
     else:
-        print("\n".join(_lines(inventory, found, terminal)))
+        print("\n".join(_lines(inventory, item, terminal)))
     return 0
 
 
 def _lines(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
     """A device, and the verdict on it."""
-    said = what(inventory, item, PciNames(inventory.root)).one
-    first = terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold") + (f"   {said}" if said else "")
-    lines = [first, *verdict(item, terminal)]
+    lines = [title(inventory, item, terminal), *verdict(item, terminal)]
     for turned in item.turned_down if item.taken_by is None else ():
         refusal = turned.refusal
         if turned.nearly:

@@ -14,9 +14,9 @@ import time
 
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import detail
+from agent.cli.inventory.one import NO_SUCH_DEVICE, one
 from agent.cli.inventory.overview import overview, summary
 from agent.cli.inventory.record import record
-from agent.cli.inventory.search import NotFound, find, unlisted_source
 from agent.cli.inventory.take import Inventory, take
 from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
 from agent.cli.inventory.vocabulary import page, source_of, vocabulary
@@ -27,8 +27,6 @@ from agent.core.printable import escape, printable
 from agent.core.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
-
-NO_SUCH_DEVICE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -84,23 +82,14 @@ def _subsystems(root: Root) -> list[str]:
 
 def _one(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
     """Answer about one device."""
-    found = find(inventory, name)
-    if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
-        inventory = take(inventory.root, configuration.resources, also=(source,), cdi=configuration.settings.paths.cdi)
-        found = find(inventory, name)
-    if isinstance(found, NotFound):
-        if found.oddity is not None and not as_json:
-            print(f"{escape(name)}: no device: {found.reason}")
-            return 0
-        hint = f"; nearest: {printable(found.suggestions[0], None)}" if len(found.suggestions) == 1 else ""
-        print(f"device-agent scan: {escape(name)}: {found.reason}{hint}", file=sys.stderr)
-        for suggestion in found.suggestions if len(found.suggestions) > 1 else ():
-            print(f"  {printable(suggestion, None)}", file=sys.stderr)
-        return NO_SUCH_DEVICE
+    found = one("scan", name, inventory, configuration, as_json=as_json)
+    if isinstance(found, int):
+        return found
+    inventory, item = found
     if as_json:
-        print(json.dumps(record(inventory, found), indent=1))
+        print(json.dumps(record(inventory, item), indent=1))
     else:
-        print("\n".join(detail(inventory, found, terminal)))
+        print("\n".join(detail(inventory, item, terminal)))
     return 0
 
 

@@ -35,15 +35,23 @@ _ENOUGH = {"serial": "port"}  # where the first is there, the second is not need
 
 def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
     """All that can be said of a device."""
-    said = what(inventory, item, PciNames(inventory.root)).one
-    lines = [terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold") + (f"   {said}" if said else "")]
-    lines.append("  attributes   (the left side is what match, exclude and texts call them)")
+    lines = [
+        title(inventory, item, terminal),
+        "  attributes   (the left side is what match, exclude and texts call them)",
+    ]
     lines += _words(inventory, item, terminal)
     lines += _nodes(inventory, item)
     source, clause = clause_of(inventory, item)
     lines += ["  as a clause", f"{INDENT}{source}", *([f"{INDENT}{clause}"] if clause else [])]
     lines += verdict(item, terminal)
     return [terminal.text(line) for line in lines]
+
+
+def title(inventory: Inventory, item: Item, terminal: Terminal) -> str:
+    """Its name, and what it is."""
+    said = what(inventory, item, PciNames(inventory.root)).one
+    name = terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold")
+    return f"{name}   {said}" if said else name
 
 
 def verdict(item: Item, terminal: Terminal) -> list[str]:
