@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.parts import Part, has_unread_key, is_on, is_said
+from agent.config.parts import Part, has_unread_key, is_said
 from agent.config.scope import Scope
 from agent.config.texts import phrase
 from agent.config.tree import Branch
@@ -35,5 +35,5 @@ def _device(key: str, member: Branch, part: Part, scope: Scope) -> CdiGive | Non
         return None
     if when.never:
         return None
-    unchecked = is_on(member, "unchecked")
+    unchecked = member.is_on("unchecked")
     return CdiGive(key, name.text, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)

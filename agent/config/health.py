@@ -6,7 +6,7 @@ from agent.config.clauses import compile_clause
 from agent.config.durations import seconds
 from agent.config.kinds import looks
 from agent.config.language import not_yet
-from agent.config.parts import has_unread_key, is_on
+from agent.config.parts import has_unread_key
 from agent.config.scope import Scope
 from agent.config.sources import LEAST_EVERY
 from agent.config.texts import phrase
@@ -102,7 +102,7 @@ def _recover(name: str, branch: Branch, scope: Scope) -> After | None:
     leaf, latch = branch.leaf("recover"), branch.branch("latch")
     if latch is not None:
         scope.error(not_yet(latch.spot, f"a clause in health.{name}.latch", mark="key"))
-    latched = is_on(branch, "latch")
+    latched = branch.is_on("latch")
     if leaf is not None and latched:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
         scope.error(leaf.spot.error("type", message, 'take latch out; recover = "never" is the same'))

@@ -65,9 +65,16 @@ def compile_join(
         return None
     known = len(scope.findings)
     inner = replace(
-        scope, source=None, given={}, options={**scope.options}, table="", own=None, grouped=False, parts=set()
+        scope,
+        source=None,
+        given={},
+        options={**scope.options},
+        table="",
+        own=None,
+        grouped=False,
+        parts=set(),
+        judging=False,
     )
-    inner.grouped, inner.parts, inner.judging = False, set(), False
     inner.source = compile_source(leaf, inner)
     if inner.source is None:
         return None
@@ -87,9 +94,8 @@ def compile_join(
     if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[known:]):
         return None
     pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins())
-    optional = branch.leaf("optional")
     every = compile_every(leaf, inner)
-    join = Join(name, pool, tuple(ours for _, ours in on), optional is not None and optional.value is True, every)
+    join = Join(name, pool, tuple(ours for _, ours in on), branch.is_on("optional"), every)
     return Made(join, inner, of_class)
 
 

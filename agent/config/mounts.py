@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.config.give import collision, container_paths
-from agent.config.parts import Part, has_unread_key, is_on, is_said
+from agent.config.parts import Part, has_unread_key, is_said
 from agent.config.scope import Scope
 from agent.config.spot import Piece
 from agent.config.texts import Phrase, path_phrase
@@ -47,8 +47,8 @@ def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | N
         name,
         path.text,
         tuple(target.text for target in to),
-        is_on(member, "read_only"),
-        is_on(member, "optional"),
+        member.is_on("read_only"),
+        member.is_on("optional"),
         leaf.spot.origin,
         path.each or when.each,
         when.clause,

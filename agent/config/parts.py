@@ -92,12 +92,6 @@ def is_said(member: Branch, key: str) -> bool:
     return isinstance(data, dict) and key in data
 
 
-def is_on(member: Branch, key: str) -> bool:
-    """Whether a key that can only be true or false is true."""
-    leaf = member.leaf(key)
-    return leaf is not None and leaf.value is True
-
-
 class _Chosen:
     """What is known before any host is looked at: what the entry chose."""
 

@@ -51,6 +51,11 @@ class Branch:
         node = self.members.get(name)
         return node if isinstance(node, Branch) else None
 
+    def is_on(self, name: str) -> bool:
+        """Whether the value of that name is true."""
+        leaf = self.leaf(name)
+        return leaf is not None and leaf.value is True
+
     def branches(self) -> Iterator[tuple[str, Branch]]:
         """Its named tables, in order."""
         for name, node in self.members.items():

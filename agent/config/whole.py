@@ -46,9 +46,11 @@ def compile_slots(tree: Branch, scope: Scope, *, words: bool) -> Slots | None:
 def compile_limit(tree: Branch) -> Limit:
     """What one container may have together; its values are judged where they are written out."""
     branch = tree.branch("limit")
-    most, distinct = (branch.leaf(key) if branch else None for key in ("per_container", "distinct"))
+    if branch is None:
+        return Limit()
+    most = branch.leaf("per_container")
     number = most.value if most else None
-    return Limit(number if isinstance(number, int) else None, distinct is not None and distinct.value is True)
+    return Limit(number if isinstance(number, int) else None, branch.is_on("distinct"))
 
 
 def compile_expect(tree: Branch) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause, line, short, split
-from agent.config.aloud.said import Said, instead, is_on, leaves, listed, text_of, value
+from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
 from agent.config.kinds import looks
 from agent.config.tree import Branch, Leaf
 
@@ -29,7 +29,7 @@ def programs(branch: Branch | None, words: str) -> Iterator[Said]:
     """Programs that are run."""
     for _, program in branch.branches() if branch else ():
         when = clause(program.branch("when"))
-        optional = ", if there is such a program" if is_on(program, "optional") else ""
+        optional = ", if there is such a program" if program.is_on("optional") else ""
         timeout = program.leaf("timeout")
         bound = f", {value(timeout.value)} at most" if timeout else ""
         text = f"{words} {_argv(program)}{bound}{f', when {when}' if when else ''}{optional}"
@@ -101,7 +101,7 @@ def _counted(check: Branch) -> str:
 
 
 def _latched(check: Branch) -> str:
-    if is_on(check, "latch"):
+    if check.is_on("latch"):
         return ", until cleared by a person"
     latch = clause(check.branch("latch"))
     return f", until cleared by a person if {latch}" if latch else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause
-from agent.config.aloud.said import Said, instead, is_on, leaves, listed, text_of, value
+from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
 from agent.config.tree import Branch, Leaf
 
 _RDMA = {"required": ["uverbs"], "optional": ["umad", "issm", "rdma_cm"]}
@@ -49,7 +49,7 @@ def _node(_: str, node: Branch) -> str:
 
 
 def _mount(_: str, mount: Branch) -> str:
-    only = ", read only" if is_on(mount, "read_only") else ""
+    only = ", read only" if mount.is_on("read_only") else ""
     return f"mount {_path(mount)}{only}{_there(mount)}{_when(mount)}"
 
 
@@ -62,13 +62,13 @@ def _annotation(key: str, annotation: Branch) -> str:
 
 
 def _cdi(_: str, device: Branch) -> str:
-    unchecked = ", whether or not a spec has it" if is_on(device, "unchecked") else ""
+    unchecked = ", whether or not a spec has it" if device.is_on("unchecked") else ""
     name, via = text_of(device, "name"), text_of(device, "via", "field")
     return f"name the CDI device {name} ({via}){unchecked}{_when(device)}"
 
 
 def _vfio(vfio: Branch) -> str:
-    besides = ", also without an IOMMU" if is_on(vfio, "noiommu") else ""
+    besides = ", also without an IOMMU" if vfio.is_on("noiommu") else ""
     to = vfio.leaf("to")
     at = f" as {listed(to.value, ' and ')}" if to else ""
     nodes = f"give the VFIO nodes ({text_of(vfio, 'backend', 'auto')}{besides}){at}"
@@ -104,7 +104,7 @@ def _permissions(member: Branch) -> str:
 
 
 def _there(member: Branch) -> str:
-    return ", if there" if is_on(member, "optional") else ""
+    return ", if there" if member.is_on("optional") else ""
 
 
 def _when(member: Branch) -> str:

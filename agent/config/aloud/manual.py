@@ -43,13 +43,13 @@ def manual(study: Study, name: str) -> Manual:
         for subject, said in found
         if subject == wanted
     ]
-    about, uses, part = tree.leaf("about"), tree.leaf("uses"), tree.leaf("part")
+    about, uses = tree.leaf("about"), tree.leaf("uses")
     return Manual(
         name=name,
         about=value(about.value) if about else "",
         file=study.shelf.path(name),
         own=name in study.own,
-        part="source" not in tree.members or (part is not None and part.value is True),
+        part="source" not in tree.members or tree.is_on("part"),
         takes="" if "source" not in tree.members else says[0][1].removeprefix("Every "),
         uses=tuple(map(value, uses.value)) if uses and isinstance(uses.value, list) else (),
         says=tuple(_asked(subject, said, tree) for subject, said in says),

@@ -52,12 +52,6 @@ def text_of(branch: Branch, key: str, otherwise: str = "") -> str:
     return otherwise if leaf is None else listed(leaf.value)
 
 
-def is_on(branch: Branch, key: str) -> bool:
-    """Whether a switch is on."""
-    leaf = branch.leaf(key)
-    return leaf is not None and leaf.value is True
-
-
 def instead(*leaves: Leaf | None, say: Callable[[object], str] = value) -> str:
     """What these values replaced, in brackets: of each place one; nothing where it was the same."""
     olds: dict[tuple[str, int], str] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause
-from agent.config.aloud.said import Said, instead, is_on, leaves, listed, text_of, value
+from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
 from agent.config.tree import Branch, Leaf
 from agent.core.pattern import PatternError
 from agent.scanners import catalog
@@ -59,7 +59,7 @@ def joins(join: Branch | None) -> Iterator[Said]:
         pairs = member.leaf("on")
         equal = [f"{theirs} is our {ours}" for theirs, ours in _pairs(pairs)]
         whose = " and ".join(filter(None, (*equal, clause(member.branch("match")))))
-        optional = ", if there is one" if is_on(member, "optional") else ""
+        optional = ", if there is one" if member.is_on("optional") else ""
         note = instead(*leaves(member))
         yield Said(f"its {name} is the {one}{f' whose {whose}' if whose else ''}{optional}", member.spot, note=note)
         source = member.leaf("source")
