@@ -66,15 +66,11 @@ def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> 
 
 def container_paths(leaf: Leaf, scope: Scope, *, of_node: bool = False) -> list[Phrase] | None:
     """What a `to` says; none, with findings, if a part of it is no path."""
-    items = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-    spots = [leaf.spot.below(index) for index in range(len(items))] if isinstance(leaf.value, list) else [leaf.spot]
-    if not items:
+    elements = leaf.spot.elements(leaf.value)
+    if not elements:
         scope.error(leaf.spot.error("type", "an empty list gives nothing", "leave to out, or write a path"))
         return None
-    paths = [
-        path_phrase(spot, item, scope, "to", container=True, of_node=of_node)
-        for spot, item in zip(spots, items, strict=True)
-    ]
+    paths = [path_phrase(spot, item, scope, "to", container=True, of_node=of_node) for spot, item in elements]
     made = [path for path in paths if path is not None]
     return made if len(made) == len(paths) else None
 

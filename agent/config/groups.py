@@ -72,11 +72,10 @@ def _by(leaf: Leaf | None, scope: Scope) -> tuple[By, ...] | None:
     """The words by which devices are together; none, with findings, if one cannot be that."""
     if leaf is None:
         return ()
-    items = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-    spots = [leaf.spot.below(index) for index in range(len(items))] if isinstance(leaf.value, list) else [leaf.spot]
-    if not items:
+    elements = leaf.spot.elements(leaf.value)
+    if not elements:
         scope.error(leaf.spot.error("type", "an empty list puts nothing together", 'write for example "iommu.group"'))
-    made = [_word(spot, item, scope) for spot, item in zip(spots, items, strict=True)]
+    made = [_word(spot, item, scope) for spot, item in elements]
     found = tuple(by for by in made if by is not None)
     return found if found and len(found) == len(made) else None
 

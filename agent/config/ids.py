@@ -37,11 +37,10 @@ def compile_ids(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tu
     leaf = tree.leaf("id")
     if leaf is None:
         return _default(tree, scope, spot, demanded=demanded)
-    items = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-    spots = [leaf.spot.below(index) for index in range(len(items))] if isinstance(leaf.value, list) else [leaf.spot]
-    if not items:
+    elements = leaf.spot.elements(leaf.value)
+    if not elements:
         scope.error(leaf.spot.error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
-    phrases = [phrase(here, item, scope, "an id") for here, item in zip(spots, items, strict=True)]
+    phrases = [phrase(here, item, scope, "an id") for here, item in elements]
     made = tuple(one for one in phrases if one is not None)
     for one in made:
         if one.many:

@@ -151,11 +151,10 @@ class Tests:
         return None
 
     def _like(self, spot: Spot, value: object) -> Test | None:
-        items = value if isinstance(value, list) else [value]
-        spots = [spot.below(index) for index in range(len(items))] if isinstance(value, list) else [spot]
-        if not items:
+        elements = spot.elements(value)
+        if not elements:
             self.scope.error(spot.error("type", "an empty list holds of nothing", "write one pattern at least"))
-        made = all_of([pattern_of(here, item, self.scope) for here, item in zip(spots, items, strict=True)])
+        made = all_of([pattern_of(here, item, self.scope) for here, item in elements])
         return operators.Like(tuple(made)) if made else None
 
     def _within_text(self, spot: Spot, name: str, value: object) -> Test | None:

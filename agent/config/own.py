@@ -185,12 +185,11 @@ def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Captur
     """What the patterns of a source take, and where each was written."""
     if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
         return
-    said, spot = leaf.value[source.kind], leaf.spot.below(source.kind)
-    for index, text in enumerate(said if isinstance(said, list) else [said]):
+    for spot, item in leaf.spot.below(source.kind).elements(leaf.value[source.kind]):
+        text = str(item)
         for capture in parse(text, taking=True).captures:
             written = f"{{{capture.word}:{capture.kind.value}}}"
-            where = spot.below(index) if isinstance(said, list) else spot
-            yield capture, where, Piece(text.index(written), len(written))
+            yield capture, spot, Piece(text.index(written), len(written))
 
 
 def _head(word: str) -> tuple[str, str]:

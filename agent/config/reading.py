@@ -108,11 +108,10 @@ def compile_operand(spot: Spot, written: object, kind: Kind | None, scope: Scope
 
 def compile_operands(said: Leaf, kind: Kind | None, scope: Scope) -> Iterator[Made | None]:
     """The words or paths of a list."""
-    items = said.value if isinstance(said.value, list) else [said.value]
-    if not items:
+    elements = said.spot.elements(said.value)
+    if not elements:
         scope.error(said.spot.error("type", "an empty list says nothing", 'write for example ["./file"]'))
-    for index, item in enumerate(items):
-        spot = said.spot.below(index) if isinstance(said.value, list) else said.spot
+    for spot, item in elements:
         yield compile_operand(spot, item, kind, scope)
 
 

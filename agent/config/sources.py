@@ -85,13 +85,12 @@ def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
             message = "a subsystem is one name, as under /sys/class or /sys/bus"
             scope.error(spot.error("type", message, 'write for example "video4linux"'))
             return None
-    items = value if isinstance(value, list) else [value]
-    spots = [spot.below(index) for index in range(len(items))] if isinstance(value, list) else [spot]
+    elements = spot.elements(value)
     one, example = _LISTS[form]
-    if not items:
+    if not elements:
         scope.error(spot.error("type", "an empty list has no device", f'write for example "{example}"'))
         return None
-    found = [one(here, item, scope) for here, item in zip(spots, items, strict=True)]
+    found = [one(here, item, scope) for here, item in elements]
     made = tuple(dict.fromkeys(each for each in found if each is not None))
     return Source(form, made) if None not in found else None
 

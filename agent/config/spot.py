@@ -41,6 +41,12 @@ class Spot:
         """The spot that many steps further in."""
         return Spot(self.document, (*self.path, *steps))
 
+    def elements(self, value: object) -> list[tuple[Spot, object]]:
+        """The elements of a list that is here, each with its spot; of anything else here that alone."""
+        if not isinstance(value, list):
+            return [(self, value)]
+        return [(self.below(index), item) for index, item in enumerate(value)]
+
     @property
     def origin(self) -> Origin:
         """File, line and column of the key; of what has no key, of the value."""
