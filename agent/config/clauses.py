@@ -27,13 +27,18 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
     return Clause(name, tuple(lines), branch.spot.origin)
 
 
+def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None:
+    """Report a clause in which nothing was written: it would hold of everything."""
+    if not branch.members and branch.spot.data == {}:
+        scope.error(branch.spot.error("type", message, write, mark="key"))
+
+
 def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
     """The alternatives of an `either`; none if all were taken out, or say nothing."""
     alternatives: list[Clause] = []
     for key, member in branch.branches():
-        if not member.members and member.spot.data == {}:
-            message = f"{key} says nothing, so it would always hold"
-            scope.error(member.spot.error("type", message, "take it out, or say what holds", mark="key"))
+        message = f"{key} says nothing, so it would always hold"
+        refuse_empty(member, scope, message, "take it out, or say what holds")
         alternatives.append(compile_clause(f"{name}.{key}", member, scope))
     spot = branch.spot
     return Either(name, tuple(alternatives), spot.written, spot.origin) if alternatives else None

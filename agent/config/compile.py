@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.config.cdi import compile_cdi
-from agent.config.clauses import compile_clause
+from agent.config.clauses import compile_clause, refuse_empty
 from agent.config.finding import Finding
 from agent.config.give import compile_nodes
 from agent.config.groups import compile_group, declare_parts
@@ -149,9 +149,7 @@ def _clauses(
     branch = tree.branch(section)
     clauses: list[Clause] = []
     for name, member in branch.branches() if branch else ():
-        if not member.members and member.spot.data == {}:
-            message = f"{section}.{name} says nothing, so {so}"
-            scope.error(member.spot.error("type", message, write, mark="key"))
+        refuse_empty(member, scope, f"{section}.{name} says nothing, so {so}", write)
         clauses.append(compile_clause(f"{section}.{name}", member, scope))
     return tuple(clause for clause in clauses if clause.lines)
 

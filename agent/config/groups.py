@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.config.clauses import compile_clause
+from agent.config.clauses import compile_clause, refuse_empty
 from agent.config.language import OPERATORS
 from agent.config.scope import ANYTHING, Scope
 from agent.config.spot import Piece, Spot
@@ -52,9 +52,8 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     clauses: dict[str, Clause] = {}
     for name, part in parts.branches() if parts else ():
         clauses[name] = compile_clause(f"group.parts.{name}", part, scope)
-        if not part.members and part.spot.data == {}:
-            message = f"group.parts.{name} says nothing, so every device would be it"
-            scope.error(part.spot.error("type", message, "say which devices are this part", mark="key"))
+        message = f"group.parts.{name} says nothing, so every device would be it"
+        refuse_empty(part, scope, message, "say which devices are this part")
     claims = group.leaf("claims")
     if group.leaf("by") is None and scope.keys_known:
         if parts is None or not parts.spot.data:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.config.clauses import compile_clause
+from agent.config.clauses import compile_clause, refuse_empty
 from agent.config.durations import seconds
 from agent.config.kinds import looks
 from agent.config.language import not_yet
@@ -67,9 +67,8 @@ def _holds(name: str, branch: Branch, tree: Branch, scope: Scope) -> Clause | No
             message = f"health.{name} does not say what is asked"
             scope.error(branch.spot.error("missing", message, "write holds = { WORD = … }", mark="key"))
         return None
-    if not holds.members and holds.spot.data == {}:
-        message = f"health.{name} says nothing, so it would always hold"
-        scope.error(holds.spot.error("type", message, "take it out, or say what holds", mark="key"))
+    message = f"health.{name} says nothing, so it would always hold"
+    refuse_empty(holds, scope, message, "take it out, or say what holds")
     return compile_clause(f"health.{name}.holds", holds, scope)
 
 

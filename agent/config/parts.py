@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from agent.config.clauses import compile_clause
+from agent.config.clauses import compile_clause, refuse_empty
 from agent.config.language import PLACES
 from agent.config.scope import Scope
 from agent.config.spot import Spot
@@ -109,9 +109,7 @@ class _Chosen:
 def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
     if branch is None:
         return None
-    if not branch.members and branch.spot.data == {}:
-        message = "when says nothing, so it would always hold"
-        scope.error(branch.spot.error("type", message, "take it out, or say when", mark="key"))
+    refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
     scope.granting = True
     clause = compile_clause(name, branch, scope)
     scope.granting = False
