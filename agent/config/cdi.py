@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.parts import Part, has_unread_key, is_said
+from agent.config.parts import Part, has_unread_key
 from agent.config.scope import Scope
 from agent.config.texts import phrase
 from agent.config.tree import Branch
@@ -22,7 +22,7 @@ def _device(key: str, member: Branch, part: Part, scope: Scope) -> CdiGive | Non
     when = part.when(member)
     leaf, via = member.leaf("name"), member.leaf("via")
     if leaf is None:
-        if scope.keys_known and not has_unread_key(member, "give.cdi") and not is_said(member, "name"):
+        if scope.keys_known and not has_unread_key(member, "give.cdi"):
             message = f"{part.address}.cdi.{key} has no name"
             scope.error(member.spot.error("missing", message, 'write name = "vendor/class=device"', mark="key"))
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.config.give import collision, container_paths
-from agent.config.parts import Part, has_unread_key, is_said
+from agent.config.parts import Part, has_unread_key
 from agent.config.scope import Scope
 from agent.config.spot import Piece
 from agent.config.texts import Phrase, path_phrase
@@ -26,7 +26,7 @@ def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | N
     when = part.when(member)
     leaf = member.leaf("path")
     if leaf is None:
-        if scope.keys_known and not has_unread_key(member, "give.mounts") and not is_said(member, "path"):
+        if scope.keys_known and not has_unread_key(member, "give.mounts"):
             message = f"{part.address}.mounts.{name} has no path"
             scope.error(member.spot.error("missing", message, 'write path = "/…"', mark="key"))
         return None

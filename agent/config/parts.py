@@ -70,7 +70,7 @@ def parts_of(give: Branch | None, scope: Scope) -> tuple[Part, ...]:
     found = [Part(give, "give", scope)]
     for name, branch in also.branches() if also else ():
         address = f"give.also.{name}"
-        if not is_said(branch, "when") and branch.branch("when") is None and scope.keys_known:
+        if branch.branch("when") is None and scope.keys_known:
             write = "write when = { … }, or put what it gives below give itself"
             scope.error(branch.spot.error("missing", f"{address} does not say when", write, mark="key"))
         if branch.members.keys() <= {"when"} and scope.keys_known:
@@ -84,12 +84,6 @@ def has_unread_key(member: Branch, place: str) -> bool:
     """Whether a table has a key with a finding of its own, which may be the one that is missing."""
     data = member.spot.data
     return isinstance(data, dict) and any(not PLACES[place][1].get(key) for key in data)
-
-
-def is_said(member: Branch, key: str) -> bool:
-    """Whether a table has that key, though perhaps with a value that cannot be one and has its finding."""
-    data = member.spot.data
-    return isinstance(data, dict) and key in data
 
 
 class _Chosen:

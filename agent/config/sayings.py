@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.config.parts import Part, When, has_unread_key, is_said
+from agent.config.parts import Part, When, has_unread_key
 from agent.config.scope import Scope
 from agent.config.spot import Mark, Spot
 from agent.config.structures import Filled, compile_json
@@ -124,8 +124,7 @@ def _value(address: str, member: Branch, place: _Place, scope: Scope) -> Filled 
     if json is not None:
         return compile_json(json, scope)
     if leaf is None:
-        said = is_said(member, "value") or is_said(member, "json")
-        if scope.keys_known and not has_unread_key(member, place.key) and not said:
+        if scope.keys_known and not has_unread_key(member, place.key):
             scope.error(member.spot.error("missing", f"{address} has no value", 'write value = "…"', mark="key"))
         return None
     made = phrase(leaf.spot, leaf.value, scope, f"{place.one}'s value", giving=True, may_be_empty=True)
