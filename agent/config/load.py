@@ -93,7 +93,8 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     ]
     own_names = tuple(name for name in sorted(shelf.names()) if shelf.folder(name) in own)
     for name in own_names:
-        _check(shelf.sentence(name), findings)
+        sentence = shelf.sentence(name)
+        check_class(sentence, sentence.tree.spot, findings)
     findings += _duplicates(entries)
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
@@ -154,10 +155,6 @@ def _entries(document: Document, shelf: Shelf, findings: list[Finding]) -> list[
             here = spot.below(index)
             entries.append(Entry(shelf.say(here, table, "entry"), here, None))
     return entries
-
-
-def _check(sentence: Sentence, findings: list[Finding]) -> None:
-    check_class(sentence, sentence.tree.spot, findings)
 
 
 def _duplicates(entries: Sequence[Entry]) -> list[Finding]:

@@ -16,7 +16,6 @@ from agent.core.value import Kind, OperandError, Scalar, Value, from_person
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOMAINS = ("one_of", "some_of", "type")
-_KINDS = {kind.value: kind for kind in Kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ def _domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) ->
 
 def _read(leaf: Leaf, scope: Scope) -> _Domain:
     if isinstance(leaf.value, str):
-        return _Domain(_KINDS[leaf.value])
+        return _Domain(Kind(leaf.value))
     choices = [str(item) for item in leaf.value] if isinstance(leaf.value, list) else []
     for index, choice in enumerate(choices):
         if choice in choices[:index]:

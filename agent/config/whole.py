@@ -20,15 +20,11 @@ def compile_slots(tree: Branch, scope: Scope, *, words: bool) -> Slots | None:
     if branch is None:
         return None
     leaf = branch.leaf("count")
-    if leaf is None:
+    if leaf is None or not isinstance(leaf.value, int):  # any other value was reported where it was read
         if scope.keys_known:
             scope.error(branch.spot.error("missing", "slots has no count", "add count = 8", mark="key"))
         return None
     count, text = leaf.value, _slot_id(branch.leaf("id"), scope, words=words)
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        message = "slots says how many containers may have all of it: a whole number from 1"
-        scope.error(leaf.spot.error("type", message, "write for example 8"))
-        return None
     most = LIST_LIMIT // list_bytes(ID_LIMIT)
     if count > most:
         message = f"{count} slots exceed the kubelet's 4 MiB list"

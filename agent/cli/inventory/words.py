@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent.cli.inventory.take import Inventory, Item
-from agent.core.value import Absent, Kind, Value
+from agent.core.value import Absent, Value
 from agent.host import udev
 from agent.scanners import catalog
 from agent.scanners.every import EVERY
@@ -27,12 +27,6 @@ def facts(inventory: Inventory, item: Item) -> Iterator[tuple[str, Value | Absen
         found = udev.properties(inventory.root, item.host.directory)
         for name in sorted(found.values.keys() - _UNSTEADY):
             yield f"udev.{name}", found.values[name]
-
-
-def meaning(item: Item, word: str) -> tuple[Kind, bool]:
-    """The kind of a word of an item, and whether it is a list."""
-    found = catalog.word(item.host.source, word)
-    return found.kind, found.many
 
 
 def _related(inventory: Inventory, item: Item, relation: Relation) -> Iterator[tuple[str, Value | Absent]]:
