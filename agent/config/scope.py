@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from agent.config.finding import Finding
 from agent.config.language import OPERATORS, hint, not_yet
-from agent.config.shelf import Sentence
+from agent.config.shelf import Shelf
 from agent.config.spot import Mark, Piece, Spot
 from agent.core.members import ALL_OF, split
 from agent.core.own import Join, Own
@@ -90,22 +90,6 @@ class OwnWords(Protocol):
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
 
 
-class Library(Protocol):
-    """The classes and entries of a configuration, by name."""
-
-    def names(self) -> Iterable[str]:
-        """The names of all classes."""
-
-    def resources(self) -> Iterable[str]:
-        """The names of all entries."""
-
-    def known(self, name: str) -> Sentence | None:
-        """A class, if there is one of that name."""
-
-    def entry(self, name: str) -> Sentence | None:
-        """An entry, if there is one of that name."""
-
-
 @dataclass(slots=True)
 class Scope:
     """What may be said in one entry. `source` is None if it is not known; then every word passes.
@@ -137,7 +121,7 @@ class Scope:
     grouped: bool = False
     parts: set[str] = field(default_factory=set)
     judging: bool = False
-    library: Library | None = None
+    library: Shelf | None = None
     joining: tuple[str, ...] = ()
     lone: bool = False
     granting: bool = False
