@@ -9,6 +9,7 @@ from agent.config.aloud.said import Said, place, value
 from agent.config.aloud.sentence import clauses_of
 from agent.config.finding import nearest
 from agent.config.load import Entry, Study
+from agent.config.named import name_leaf
 from agent.config.shelf import Sentence
 from agent.config.tree import Branch, Leaf
 
@@ -98,7 +99,7 @@ def of_entry(entry: Entry, before: Sequence[Entry], study: Study) -> Reading:
     """An entry, read back; one that only names a class is one line."""
     tree = entry.sentence.tree
     origin = entry.spot.origin
-    name, device_class = tree.leaf("name") or tree.leaf("adds_to"), tree.leaf("class")
+    name, device_class = name_leaf(tree), tree.leaf("class")
     earlier = _earlier(tree, before)
     resource = value(name.value) if name else ""
     known = _known(device_class, study)
@@ -128,7 +129,7 @@ def _earlier(tree: Branch, before: Sequence[Entry]) -> str:
     said: list[str] = []
     for entry in before:
         other = entry.sentence.tree
-        name = other.leaf("name") or other.leaf("adds_to")
+        name = name_leaf(other)
         if "slots" not in other.members and _meet(tree, other):
             said.append(f"{value(name.value) if name else 'an entry'} ({place(entry.spot)})")
     return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))

@@ -10,10 +10,10 @@ from agent.config.aloud.giving import given
 from agent.config.aloud.said import Said, instead, leaves, listed, place, text_of, value
 from agent.config.aloud.words import devices, joins, links, own_words
 from agent.config.tree import Branch, Gone, Leaf
+from agent.config.whole import SLOT_ID
 from agent.scanners import catalog
 
 _PART = "Every device (a part: the class that uses it says which)"
-_SLOT_ID = "{resource|digest:8}-{n}"
 
 
 def sections(tree: Branch, earlier: str = "") -> Iterator[tuple[str, Iterable[Said]]]:
@@ -87,7 +87,7 @@ def _named(tree: Branch) -> Iterator[Said]:
 
 def _known(tree: Branch, source: Leaf | None) -> Iterator[Said]:
     if (slots := tree.branch("slots")) is not None:
-        known = text_of(slots, "id", f"{_SLOT_ID} (default)")
+        known = text_of(slots, "id", f"{SLOT_ID} (default)")
         text = f"in {text_of(slots, 'count')} slots of the whole, known as {known}"
         yield Said(text, slots.spot, note=instead(*leaves(slots)))
     elif (ids := tree.leaf("id")) is not None:
