@@ -51,6 +51,11 @@ def steps(inventory: Inventory, spec: ResourceSpec) -> list[Step]:
     return made
 
 
+def last_to_fall(fall: Sequence[Step]) -> tuple[Item, TurnedDown] | None:
+    """A candidate that came furthest, and by what it fell; none if none fell by a clause."""
+    return next((step.fell[0] for step in reversed(fall) if step.fell), None)
+
+
 def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     """Where the candidates fell, what is listed, what is not and why, and a next step where nothing is."""
     fall = steps(inventory, spec)
@@ -88,10 +93,10 @@ def next_steps(inventory: Inventory, spec: ResourceSpec, fall: Sequence[Step]) -
             f"{escape(refusal.written)}, here {printable(refusal.here)} ({refusal.origin})"
         )
     if not near:
-        last = next((step for step in reversed(fall) if step.fell), None)
+        last = last_to_fall(fall)
         if last is not None:
-            item, turned = last.fell[0]
-            yield f"the last to fall: device-agent scan {printable(item.host.name, None)} shows what is there to match"
+            name = printable(last[0].host.name, None)
+            yield f"the last to fall: device-agent scan {name} shows what is there to match"
 
 
 def _fell(step: Step) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.inventory.fall import Step, steps
+from agent.cli.inventory.fall import Step, last_to_fall, steps
 from agent.cli.inventory.take import Inventory, Item
 from agent.config.finding import Finding
 from agent.config.load import Entry
@@ -70,14 +70,14 @@ def _overlap(entry: Entry, lost: Sequence[Item], where: str) -> Finding:
 
 def _never_matches(entry: Entry, fall: Sequence[Step], where: str) -> Finding:
     """At the clause by which the last of them fell, or at the source where it shows nothing."""
-    last = next((step for step in reversed(fall) if step.fell), None)
+    last = last_to_fall(fall)
     if last is None:
         shown = fall[0].left
         message = f"there is none of these on {where}: 0 devices"
         if shown:
             message = f"all {shown} of these on {where} are taken by earlier entries: 0 devices"
         return _spot(entry, "source").warning("never-matches", message, mark="key")
-    item, turned = last.fell[0]
+    item, turned = last
     section, _, address = turned.refusal.address.partition(".")
     message = f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.refusal.here)}"
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"

@@ -77,10 +77,12 @@ def vocabulary(root: Root, source: Source) -> Vocabulary:
 def page(known: Vocabulary, terminal: Terminal) -> list[str]:
     """As people read it."""
     rows = [
-        Row((entry.name, entry.type, _values(entry.here), printable(entry.kernel, None).replace("-", "–", 1)
-             if entry.kernel == "-" else entry.kernel), "" if entry.here else "dim")
+        Row(
+            (entry.name, entry.type, _values(entry.here), "–" if entry.kernel == "-" else entry.kernel),
+            "" if entry.here else "dim",
+        )
         for entry in known.entries
-    ]  # fmt: skip
+    ]
     count = len(known.devices)
     first = f"source {known.source}: {count} device{'s' * (count != 1)} here"
     lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
