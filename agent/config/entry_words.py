@@ -10,6 +10,7 @@ from agent.config.files import Files
 from agent.config.finding import Finding
 from agent.config.load import class_folders
 from agent.config.shelf import Sentence, Shelf
+from agent.config.sources import named_kind
 from agent.config.spot import Spot
 from agent.scanners import catalog
 
@@ -39,10 +40,8 @@ def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
 def _words(sentence: Sentence) -> frozenset[str] | None:
     leaf = sentence.tree.leaf("source")
     source = leaf.value if leaf else None
-    if not isinstance(source, dict):
-        return None
-    kind = source.get("kind") or next((form for form in source if form in catalog.KINDS), None)
-    if not isinstance(kind, str) or kind not in catalog.KINDS or not sentence.words_known:
+    kind = named_kind(source)
+    if kind not in catalog.KINDS or not sentence.words_known:
         return None
     return frozenset((*catalog.words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
 

@@ -47,6 +47,12 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     return _form(leaf.spot.below(forms[0]), forms[0], table[forms[0]], scope)
 
 
+def named_kind(table: object) -> str:
+    """The kind of source that a `source` names, as far as it can be told without judging it; empty if it cannot."""
+    said = table.items() if isinstance(table, dict) else ()
+    return next((str(what) if form == "kind" else form for form, what in said if form in _FORMS), "")
+
+
 def is_single(source: Source) -> bool:
     """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
     if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:

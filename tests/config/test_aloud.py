@@ -100,6 +100,10 @@ SAID = [
         'source = { fixed = ["a", "b"] }',
         ["Every of a, b, always there | a.toml:2", "known as {name} (default) | a.toml:2"],
     ),
+    (
+        'source = { every = "5s", fixed = ["a"] }',
+        ["Every of a, always there, looked for every 5s | a.toml:2", "known as {name} (default) | a.toml:2"],
+    ),
     ('source = { subsystem = "npu", every = "5s" }', ["Every npu device, looked for every 5s | a.toml:2"]),
     # Tests.
     ('match.a = { not = ["x", "y"] }', ["whose a is not x or y | a.toml:2"]),

@@ -9,6 +9,7 @@ from agent.config.aloud.condition import clause, line, short
 from agent.config.aloud.giving import given
 from agent.config.aloud.said import Said, instead, leaves, listed, place, text_of, value
 from agent.config.aloud.words import devices, joins, links, own_words
+from agent.config.sources import named_kind
 from agent.config.tree import Branch, Gone, Leaf
 from agent.config.whole import SLOT_ID
 from agent.scanners import catalog
@@ -101,11 +102,9 @@ def _alternatives(ids: object) -> str:
 
 
 def _default_id(source: object) -> str:
-    if not isinstance(source, dict):
-        return ""
-    if "node" in source:
+    kind = named_kind(source)
+    if kind == "node":
         return "its path under /dev"
-    kind = str(source.get("kind") or next(iter(source), ""))
     return ", else ".join(catalog.default_ids(kind)) if kind in catalog.KINDS else ""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause
 from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
+from agent.config.sources import named_kind
 from agent.config.tree import Branch, Leaf
 from agent.core.pattern import PatternError
 from agent.scanners import catalog
@@ -109,9 +110,8 @@ def _kind_of_fact(fact: str, let: Branch | None, source: object, depth: int) -> 
     own = let.branch(fact) if let else None
     if own is not None:
         return kind_of(own, let, source, depth + 1) if depth < len(let.members if let else ()) else ""
-    kind = str(source.get("kind") or next(iter(source), "")) if isinstance(source, dict) else ""
     try:
-        found = catalog.word(kind, fact)
+        found = catalog.word(named_kind(source), fact)
     except (catalog.UnknownWord, PatternError, KeyError):
         return ""
     return f"list of {found.kind.value}" if found.many else found.kind.value
