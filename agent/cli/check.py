@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
         inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi)
         findings = (*findings, *on_host(studied.entries, inventory, where))
-        devices = sum(len(item.device) for item in inventory.items if item.device)
+        devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
         hosts.append(f"{devices} device{'s' * (devices != 1)} on {where}")
     findings = tuple(sort(findings))
     if arguments.output == "json":

@@ -103,13 +103,15 @@ def _all(inventory: Inventory, configuration: Configuration, terminal: Terminal,
 
 
 def _is_off(inventory: Inventory, spec: ResourceSpec) -> bool:
-    devices = [item.device for item in inventory.items if item.taken_by is spec]
-    return not devices or any(device is None or device.reason for device in devices)
+    """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
+    devices = inventory.listed(spec)
+    taken = (item for item in inventory.items if item.taken_by is spec)
+    left_out = any(item.waits or (item.device is None and spec.slots is None) for item in taken)
+    return not devices or left_out or any(device.reason for device in devices)
 
 
 def _as_json(inventory: Inventory, spec: ResourceSpec) -> dict[str, object]:
     """A resource for programs."""
-    devices = [item.device for item in inventory.items if item.taken_by is spec and item.device]
     return {
         "resource": spec.name,
         "file": spec.origin.file,
@@ -127,7 +129,7 @@ def _as_json(inventory: Inventory, spec: ResourceSpec) -> dict[str, object]:
         ],
         "devices": [
             {"id": device.id, "shares": device.shares, "health": device.health.value, "reason": device.reason or None}
-            for device in devices
+            for device in inventory.listed(spec)
         ],
         "unlisted": [
             {"place": left.place, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name

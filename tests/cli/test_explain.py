@@ -119,6 +119,27 @@ def test_what_is_taken_and_not_listed_says_why(asked):
     assert "0000:3b:00.1  not listed: id 15b3 is in use by a.example/a" in asked("a.example/b", text=text)[1]
 
 
+TOGETHER = """
+[[resource]]
+name = "a.example/pair"
+source = "pci"
+match = { vendor = "15b3" }
+group = "vendor"
+[[resource]]
+name = "a.example/slots"
+source = "pci"
+slots = 3
+"""
+
+
+def test_what_is_listed_is_counted_as_the_kubelet_is_told_of_it(asked):
+    pair, slots = (asked(name, text=TOGETHER)[1] for name in ("a.example/pair", "a.example/slots"))
+    assert "1 listed, 1 Healthy" in pair  # of three host devices
+    assert "3 listed, 3 Healthy" in slots  # of no host device in particular
+    assert len(json.loads(asked("a.example/pair", "-o", "json", text=TOGETHER)[1])["devices"]) == 1
+    assert asked(text=TOGETHER)[1] == "2 resources have all devices Healthy, 0 not.\n"
+
+
 def test_what_errors_leave_out_is_said(asked):
     code, _, err = asked("3b:00.1", text="[[resource]]\nnme = 1\n")
     assert code == 0

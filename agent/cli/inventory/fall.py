@@ -65,7 +65,7 @@ def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) ->
     ]
     columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", leaves=1))
     lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
-    listed = [item.device for item in inventory.items if item.taken_by is spec and item.device]
+    listed = inventory.listed(spec)
     unhealthy = [device for device in listed if device.reason]
     count = sum(map(len, listed))
     lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")

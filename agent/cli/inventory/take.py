@@ -73,6 +73,7 @@ class Inventory:
     totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
     specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
     missing: which entries have fewer devices than they expect, and how many there are.
+    lists: what each resource has listed, by its name.
     """
 
     def __init__(
@@ -86,12 +87,14 @@ class Inventory:
         specs: Sequence[ResourceSpec],
         facts: Callable[[ResourceSpec, HostDevice], Facts],
         missing: Mapping[str, str],
+        lists: Mapping[str, Sequence[Device]],
     ) -> None:
         self.items = items
         self.oddities = oddities
         self.totals = totals
         self.unlisted = unlisted
         self.missing = missing
+        self.lists = lists
         self.root = root
         self.specs = tuple(specs)
         self.facts = facts
@@ -100,6 +103,14 @@ class Inventory:
     def fact(self, item: Item, word: str) -> Value | Absent:
         """What a word says of an item."""
         return self._reader.fact(item.host, word)
+
+    def listed(self, spec: ResourceSpec) -> tuple[Device, ...]:
+        """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""
+        taken = [item for item in self.items if item.taken_by is spec]
+        if spec.slots is None:
+            return tuple(dict.fromkeys(item.device for item in taken if item.device))
+        names = dict.fromkeys((spec.name, *(item.resource for item in taken)))
+        return tuple(device for name in names for device in self.lists.get(name, ()))
 
     def count(self, label: str) -> int:
         """How many items a source has, by label; interfaces of USB devices are parts of these."""
@@ -166,6 +177,7 @@ def take(
         specs=specs,
         facts=of,
         missing=short(specs, now, assembly),
+        lists={name: snapshot.devices for name, snapshot in assembly.snapshots.items()},
     )
 
 
