@@ -11,26 +11,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
-from agent.core.candidate import Candidate
-from agent.core.device import Device, Health, HostDevice, Snapshot, list_order
-from agent.core.draft import offered
-from agent.core.facts import Facts, Finder
-from agent.core.grant import MISSING, Cause, Chosen, Each, Grant, Refused
-from agent.core.group import Grouping
-from agent.core.let import Captured, Constant
-from agent.core.limit import exceeded
-from agent.core.look import Look
-from agent.core.members import alone
-from agent.core.naming import Offers
-from agent.core.partners import Remembered
-from agent.core.prefer import NO_LIMIT, prefer
-from agent.core.resource import ResourceSpec
-from agent.core.text import clean_id
-from agent.core.together import words_of
-from agent.core.touched import Touched
-from agent.core.value import Absent, natural
-from agent.core.when import things
+from agent.core.entry.group import Grouping
+from agent.core.entry.let import Captured, Constant
+from agent.core.entry.resource import ResourceSpec
+from agent.core.entry.when import things
+from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node_paths
+from agent.core.grants.grant import MISSING, Cause, Chosen, Each, Grant, Refused
+from agent.core.grants.limit import exceeded
+from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
+from agent.core.inventory.facts import Facts, Finder
+from agent.core.inventory.look import Look
+from agent.core.inventory.members import alone
+from agent.core.inventory.partners import Remembered
+from agent.core.inventory.together import words_of
+from agent.core.inventory.touched import Touched
+from agent.core.language.text import clean_id
+from agent.core.language.value import Absent, natural
+from agent.core.lists.draft import offered
+from agent.core.lists.naming import Offers
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root

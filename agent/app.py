@@ -15,12 +15,12 @@ from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
 from agent.config.load import Configuration
-from agent.core.assemble import Assembly
-from agent.core.device import Health, Snapshot
-from agent.core.expect import short
-from agent.core.resource import ResourceSpec
-from agent.core.touched import EVERYTHING, Touched
-from agent.core.value import Absent
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.device import Health, Snapshot
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.value import Absent
+from agent.core.lists.assemble import Assembly
+from agent.core.lists.expect import short
 from agent.held import Held
 from agent.host import systemd
 from agent.host.cdi import SpecDirectories

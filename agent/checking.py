@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.core.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
-from agent.core.device import Device
-from agent.core.look import Look
-from agent.core.naming import Offers
-from agent.core.resource import ResourceSpec
+from agent.core.entry.resource import ResourceSpec
+from agent.core.health.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.inventory.device import Device
+from agent.core.inventory.look import Look
+from agent.core.lists.naming import Offers
 
 
 @dataclass(frozen=True, slots=True)

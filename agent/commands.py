@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.app import Agent
-from agent.config.finding import as_json, render
+from agent.config.toml.finding import as_json, render
 from agent.configured import Configured, Outcome
 from agent.control import Answer, Answering
-from agent.core.device import Device, Snapshot
+from agent.core.inventory.device import Device, Snapshot
 
 
 def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.app import Agent
-from agent.config.finding import Finding, Severity, render
 from agent.config.load import Configuration, load
+from agent.config.toml.finding import Finding, Severity, render
 from agent.host import systemd
 from agent.host.inotify import PathWatch
 from agent.host.root import Root

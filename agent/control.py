@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
 MOST = 16  # clients at a time

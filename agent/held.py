@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from agent.core.backoff import Backoff
-from agent.core.device import Snapshot
-from agent.core.holding import remembered
+from agent.core.grants.holding import remembered
+from agent.core.inventory.device import Snapshot
 from agent.host.presence import Presence
 from agent.kubelet.pod_resources import Unavailable, holders
 

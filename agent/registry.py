@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from agent.core.device import Snapshot
+from agent.core.inventory.device import Snapshot
 
 
 class Follower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.core.resource import ResourceSpec
+from agent.core.entry.resource import ResourceSpec
 
 
 @dataclass(frozen=True, slots=True)

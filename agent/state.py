@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from agent.core.conditions import Failing
-from agent.core.device import SUFFIX, Device, Health, Member, Snapshot, list_order
-from agent.core.resource import SHARE_MARK
-from agent.core.text import ID_LIMIT
+from agent.core.entry.resource import SHARE_MARK
+from agent.core.health.conditions import Failing
+from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
+from agent.core.language.text import ID_LIMIT
 
 VERSION = 1
 FILE = "state.json"

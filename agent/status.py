@@ -11,11 +11,11 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.core.assemble import Assembly
-from agent.core.device import Health, Snapshot
+from agent.core.inventory.device import Health, Snapshot
+from agent.core.language.printable import escape
+from agent.core.lists.assemble import Assembly
+from agent.core.lists.transition import STORM, Transition, transitions
 from agent.core.phase import Phase
-from agent.core.printable import escape
-from agent.core.transition import STORM, Transition, transitions
 from agent.host import systemd
 
 log = logging.getLogger("agent")

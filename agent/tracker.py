@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.checking import Checking
-from agent.core.assemble import Assembly, assemble
-from agent.core.conditions import Failing
-from agent.core.device import Device, Snapshot
-from agent.core.look import Listing, Look, look
-from agent.core.naming import Fanned, Offers, whose
-from agent.core.printable import escape
-from agent.core.resource import ResourceSpec
-from agent.core.rounds import Rounds
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.entry.resource import ResourceSpec
+from agent.core.health.conditions import Failing
+from agent.core.inventory.device import Device, Snapshot
+from agent.core.inventory.look import Listing, Look, look
+from agent.core.inventory.rounds import Rounds
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.printable import escape
+from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.naming import Fanned, Offers, whose
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root

@@ -13,10 +13,10 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 from agent.config.load import load
-from agent.core.assemble import assemble
-from agent.core.look import Look
-from agent.core.resource import ResourceSpec
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.lists.assemble import assemble
 from agent.host.root import Root
 from agent.tracker import take_look
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.device import Snapshot
+from agent.core.inventory.device import Snapshot
 from agent.registry import Registry
 from tests.core.building import listed, snapshot
 

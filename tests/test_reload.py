@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.clause import Origin
-from agent.core.resource import Source
-from agent.core.text import parse
+from agent.core.entry.resource import Source
+from agent.core.language.clause import Origin
+from agent.core.language.text import parse
 from agent.reload import difference
 from tests.core.building import cdi, clause, env, give, line, mount, spec
 

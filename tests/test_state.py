@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import state
-from agent.core.device import Health, Member, Snapshot
+from agent.core.inventory.device import Health, Member, Snapshot
 from agent.state import NOT_SEEN, State, StateFile, load
 from tests.core.building import listed, node, snapshot
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.config.load import load
 from agent.control import Answer, ask
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 NOT_RUNNING = 3
 NO_PERMISSION = 5

@@ -19,9 +19,9 @@ from agent.cli.terminal import Terminal
 from agent.config.aloud.book import NoReadingError, Reading, pick
 from agent.config.aloud.book import as_json as reading_as_json
 from agent.config.aloud.page import render as read
-from agent.config.finding import Severity, as_json, render, sort, summary
 from agent.config.load import study
-from agent.core.printable import escape
+from agent.config.toml.finding import Severity, as_json, render, sort, summary
+from agent.core.language.printable import escape
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.cli.asking import asked
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 NO_SUCH_DEVICE = 4
 

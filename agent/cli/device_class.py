@@ -20,9 +20,9 @@ from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.aloud.book import as_json, of_class
 from agent.config.aloud.manual import Manual, lines_of, manual
-from agent.config.finding import nearest
 from agent.config.load import Study, study
-from agent.core.printable import escape
+from agent.config.toml.finding import nearest
+from agent.core.language.printable import escape
 from agent.host.root import Root
 
 NO_SUCH_CLASS = 4

@@ -22,8 +22,8 @@ from agent.cli.inventory.take import Inventory, Item, take
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
-from agent.core.printable import printable
-from agent.core.resource import ResourceSpec
+from agent.core.entry.resource import ResourceSpec
+from agent.core.language.printable import printable
 from agent.host.root import Root
 
 _TEXT = re.compile(r'"[a-z0-9_-]+"')

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import ModuleType
 
-from agent.config.finding import nearest
-from agent.core.printable import escape
+from agent.config.toml.finding import nearest
+from agent.core.language.printable import escape
 
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),

@@ -17,7 +17,7 @@ from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import take
 from agent.config.load import load
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 from agent.host.disguise import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write

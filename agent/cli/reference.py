@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from agent.config.language import PLACES
-from agent.config.meanings import MEANINGS
+from agent.config.language.meanings import MEANINGS
+from agent.config.language.table import PLACES
 from agent.config.schema import value_said
 from agent.scanners import catalog
 from agent.scanners.every import EVERY

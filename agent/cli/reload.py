@@ -13,7 +13,7 @@ import sys
 from agent.cli.asking import asked
 from agent.cli.terminal import Terminal
 from agent.control import Answer
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 _NOTES = {
     "unchanged": "streams kept",

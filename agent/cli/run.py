@@ -18,8 +18,8 @@ import uvloop
 from agent import control
 from agent.app import Agent, AlreadyRunning
 from agent.commands import commands
-from agent.config.finding import Severity
 from agent.config.load import Configuration, load
+from agent.config.toml.finding import Severity
 from agent.configured import Configured, say
 from agent.host.root import Root
 

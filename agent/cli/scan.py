@@ -21,10 +21,10 @@ from agent.cli.inventory.take import Inventory, take
 from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
 from agent.cli.inventory.vocabulary import page, source_of, vocabulary
 from agent.cli.terminal import Terminal
-from agent.config.finding import Severity, nearest
 from agent.config.load import Configuration, load
-from agent.core.printable import escape, printable
-from agent.core.value import Absent
+from agent.config.toml.finding import Severity, nearest
+from agent.core.language.printable import escape, printable
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 

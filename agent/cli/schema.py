@@ -13,7 +13,7 @@ import sys
 
 from agent.config import schema
 from agent.config.entry_words import entry_words
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 NO_SUCH = 4
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.cli.terminal import Terminal, cut, pad
-from agent.core.printable import columns
+from agent.core.language.printable import columns
 
 GAP = "  "
 

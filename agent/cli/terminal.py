@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from agent.core.printable import columns
+from agent.core.language.printable import columns
 
 _PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "─": "-"})
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from agent.config.cdi import compile_cdi
-from agent.config.clauses import compile_clause, refuse_empty
-from agent.config.finding import Finding
-from agent.config.give import compile_nodes
-from agent.config.groups import compile_group, declare_parts
-from agent.config.health import compile_health
-from agent.config.ids import compile_ids
-from agent.config.language import WARNINGS, hint, not_yet
-from agent.config.later import left_for_later
-from agent.config.mounts import compile_mounts
-from agent.config.named import compile_name
-from agent.config.options import compile_options
-from agent.config.own import OwnWords
-from agent.config.parts import parts_of
-from agent.config.sayings import compile_annotations, compile_env
+from agent.config.clauses.clause import compile_clause, refuse_empty
+from agent.config.give.cdi import compile_cdi
+from agent.config.give.mounts import compile_mounts
+from agent.config.give.nodes import compile_nodes
+from agent.config.give.parts import parts_of
+from agent.config.give.sayings import compile_annotations, compile_env
+from agent.config.language.table import WARNINGS, hint, not_yet
+from agent.config.merge.later import left_for_later
+from agent.config.merge.shelf import Sentence
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.resource.groups import compile_group, declare_parts
+from agent.config.resource.health import compile_health
+from agent.config.resource.ids import compile_ids
+from agent.config.resource.named import compile_name
+from agent.config.resource.shares import compile_shares
+from agent.config.resource.whole import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.config.scope import Scope
-from agent.config.shares import compile_shares
-from agent.config.shelf import Sentence
 from agent.config.sources import compile_every, compile_source, is_single
-from agent.config.spot import Spot
-from agent.config.tree import Branch, Leaf
-from agent.config.whole import compile_expect, compile_limit, compile_slots, compile_topology
-from agent.core.clause import Clause
-from agent.core.resource import ResourceSpec
+from agent.config.toml.finding import Finding
+from agent.config.toml.spot import Spot
+from agent.config.words.options import compile_options
+from agent.config.words.own import OwnWords
+from agent.core.entry.resource import ResourceSpec
+from agent.core.language.clause import Clause
 
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
 OF_THE_RESOURCE = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one

@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator
 
-from agent.config.files import Files
-from agent.config.finding import Finding
 from agent.config.load import class_folders
-from agent.config.shelf import Sentence, Shelf
+from agent.config.merge.shelf import Sentence, Shelf
 from agent.config.sources import named_kind
-from agent.config.spot import Spot
+from agent.config.toml.files import Files
+from agent.config.toml.finding import Finding
+from agent.config.toml.spot import Spot
 from agent.scanners import catalog
 
 _CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*):[a-z]+\}")

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from agent.config import settings
 from agent.config.compile import check_class, compile_entry
-from agent.config.document import Document
-from agent.config.files import Files, unreadable
-from agent.config.finding import Finding, Severity, sort
-from agent.config.language import hint, key_finding
-from agent.config.named import name_leaf
+from agent.config.language.table import hint, key_finding
+from agent.config.merge.shelf import Folder, Sentence, Shelf
+from agent.config.merge.tree import Leaf
+from agent.config.resource.named import name_leaf
 from agent.config.settings import DIRECTORY, PathSettings, Settings
-from agent.config.shelf import Folder, Sentence, Shelf
-from agent.config.spot import Mark, Spot
-from agent.config.tree import Leaf
-from agent.core.resource import ResourceSpec
+from agent.config.toml.document import Document
+from agent.config.toml.files import Files, unreadable
+from agent.config.toml.finding import Finding, Severity, sort
+from agent.config.toml.spot import Mark, Spot
+from agent.core.entry.resource import ResourceSpec
 
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "classes")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from agent.config.durations import DURATION
-from agent.config.forms import Form, Shape, form_of
-from agent.config.kinds import CHOICES, EVENTS, LOOKS, PREFER, RDMA
-from agent.config.language import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
-from agent.config.meanings import MEANINGS
+from agent.config.language.durations import DURATION
+from agent.config.language.forms import Form, Shape, form_of
+from agent.config.language.kinds import CHOICES, EVENTS, LOOKS, PREFER, RDMA
+from agent.config.language.meanings import MEANINGS
+from agent.config.language.table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from agent.config.finding import Finding
-from agent.config.language import OPERATORS, hint, not_yet
-from agent.config.shelf import Shelf
-from agent.config.spot import Mark, Piece, Spot
-from agent.core.members import ALL_OF, split
-from agent.core.own import Join, Own
-from agent.core.pattern import PatternError
-from agent.core.resource import NODE_NUMBER, Source
-from agent.core.value import Kind, Value
+from agent.config.language.table import OPERATORS, hint, not_yet
+from agent.config.merge.shelf import Shelf
+from agent.config.toml.finding import Finding
+from agent.config.toml.spot import Mark, Piece, Spot
+from agent.core.entry.own import Join, Own
+from agent.core.entry.resource import NODE_NUMBER, Source
+from agent.core.inventory.members import ALL_OF, split
+from agent.core.language.pattern import PatternError
+from agent.core.language.value import Kind, Value
 from agent.scanners import catalog
 
 # Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.

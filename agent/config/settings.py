@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from agent.config import durations
-from agent.config.document import Document
-from agent.config.finding import Finding, nearest
-from agent.config.language import hint
-from agent.config.paths import path_fault
-from agent.config.spot import Piece, Spot
-from agent.core.cdi import DIRECTORIES
+from agent.config.language import durations
+from agent.config.language.paths import path_fault
+from agent.config.language.table import hint
+from agent.config.toml.document import Document
+from agent.config.toml.finding import Finding, nearest
+from agent.config.toml.spot import Piece, Spot
+from agent.core.entry.cdi import DIRECTORIES
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
 SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from agent.config import durations
-from agent.config.language import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
-from agent.config.paths import path_fault
+from agent.config.language import durations
+from agent.config.language.paths import path_fault
+from agent.config.language.table import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
+from agent.config.merge.tree import Leaf
 from agent.config.scope import Scope
-from agent.config.spot import Piece, Spot
-from agent.config.tree import Leaf
-from agent.core import pattern
-from agent.core.pattern import PatternError
-from agent.core.resource import Source
-from agent.core.text import has_control
+from agent.config.toml.spot import Piece, Spot
+from agent.core.entry.resource import Source
+from agent.core.language import pattern
+from agent.core.language.pattern import PatternError
+from agent.core.language.text import has_control
 from agent.scanners import catalog
 
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.

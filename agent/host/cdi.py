@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.core.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, device_names, together
-from agent.core.value import Absent
+from agent.core.entry.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, device_names, together
+from agent.core.language.value import Absent
 from agent.host.root import Root
 
 LIMIT = 16 * 1024 * 1024  # bytes of a spec; those of the largest nodes have some hundred thousand

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 
 _SIOCETHTOOL = 0x8946
 _GET_TS_INFO = 0x41  # may be asked without any capability

@@ -12,8 +12,8 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import Absent
 from agent.host import rtnetlink
 from agent.host.netlink import Listener
 from agent.host.root import Root

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import Absent
 from agent.host.netlink import Listener
 from agent.host.udev import CONTROL
 

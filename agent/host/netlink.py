@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import ClassVar
 
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.inventory.touched import EVERYTHING, Touched
 
 EVENTS = 64  # taken in one go, before others on the event loop have their turn
 _DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events

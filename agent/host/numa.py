@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host.root import Root
 
 NODES = "/sys/devices/system/node"  # Documentation/ABI/stable/sysfs-devices-node

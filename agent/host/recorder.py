@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host.root import LINKS, Entry, Root
 
 NOT_RECORDED = Absent("was not recorded", unread=True)

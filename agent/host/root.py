@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
-from agent.core.device import Node
-from agent.core.value import Absent, natural
+from agent.core.inventory.device import Node
+from agent.core.language.value import Absent, natural
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
 DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node

@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Iterator, Mapping
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 
 NEWLINK, DELLINK, GETLINK = 16, 17, 18
 NEWROUTE, DELROUTE = 24, 25

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host.root import Root
 
 DATABASE = "/run/udev/data"

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.grant import Grant, Refused
+from agent.core.grants.grant import Grant, Refused
 from agent.core.pace import Pace
 from agent.kubelet.call import Unexpected
 from agent.kubelet.messages.v1beta1 import (

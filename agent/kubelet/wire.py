@@ -15,9 +15,9 @@ from operator import is_not
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.device import Device, Health, Snapshot
-from agent.core.grant import Cause, Grant, Refused
-from agent.core.printable import cut, escape
+from agent.core.grants.grant import Cause, Grant, Refused
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.language.printable import cut, escape
 from agent.kubelet.messages.v1beta1 import (
     CdiDevice,
     ContainerAllocateResponse,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Kind
+from agent.core.language.value import Kind
 from agent.scanners.carried import netdev_of, rdma_of
 from agent.scanners.words import Relation, attribute, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.core.value import Absent, Kind
+from agent.core.language.value import Absent, Kind
 from agent.scanners.drm_words import numbered
 from agent.scanners.words import Sight, Thing
 

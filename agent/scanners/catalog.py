@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import cast
 
 import agent.scanners
-from agent.core.device import HostDevice
-from agent.core.look import Listing, Oddity
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING, Touched
-from agent.core.value import Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Listing, Oddity
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.value import Kind
 from agent.host.root import Root
 from agent.scanners import route
 from agent.scanners.route import UnknownWord
@@ -51,7 +51,7 @@ def word(kind: str, written: str) -> WordType:
 
     Raises:
         UnknownWord: it has none such.
-        agent.core.pattern.PatternError: a glob in a path that is none.
+        agent.core.language.pattern.PatternError: a glob in a path that is none.
     """
     way = route.route(KINDS[kind].TABLE if kind in KINDS else route.TABLES[kind], written)
     things = way.many and way.word is None and not way.property and not way.path

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 
-from agent.core.device import HostDevice
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Oddity
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.listed import GONE, key_of, same

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.every import own_node
 from agent.scanners.words import Sight, Thing, Word, table
 

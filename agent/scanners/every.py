@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.mounts import in_use, names_in_use
 from agent.scanners.position import path_id
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, table

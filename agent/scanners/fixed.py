@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.core.device import HostDevice
-from agent.core.resource import Source
-from agent.core.touched import Touched
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.touched import Touched
 from agent.host.root import Root
 from agent.scanners.scanner import Found
 from agent.scanners.words import table

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from agent.core.pattern import Pattern, parse
-from agent.core.piece import Taken
-from agent.core.value import Absent
+from agent.core.language.pattern import Pattern, parse
+from agent.core.language.piece import Taken
+from agent.core.language.value import Absent
 from agent.host.root import Root
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.mounts import root_disks
 from agent.scanners.words import Sight, Thing, Word, table
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.pci_words import on_vfio
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
 

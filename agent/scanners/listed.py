@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from agent.core.device import HostDevice
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Oddity
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.position import told_apart
 from agent.scanners.scanner import Found, order

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.pci_words import iommu_of
 from agent.scanners.words import Relation, Sight, Thing, Word, table
 

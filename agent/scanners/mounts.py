@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.device import Node
-from agent.core.value import Absent
+from agent.core.inventory.device import Node
+from agent.core.language.value import Absent
 from agent.scanners.words import Sight
 
 _LIMIT = 1 << 20  # bytes of a list; a node with thousands of pods has one of half a megabyte

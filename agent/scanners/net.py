@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.scanners.net_words import NET
 from agent.scanners.position import seat
 from agent.scanners.subsystem import of

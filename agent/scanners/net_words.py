@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.host import ethtool, rtnetlink
 from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 

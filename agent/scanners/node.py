@@ -8,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from agent.core.device import HostDevice, Node
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.touched import Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice, Node
+from agent.core.inventory.look import Oddity
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import Absent, Kind
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.position import position, stem, told_apart

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.core.device import HostDevice
-from agent.core.look import Oddity
-from agent.core.value import Absent
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Oddity
+from agent.core.language.value import Absent
 from agent.scanners.listed import GONE, pci_key, ways
 from agent.scanners.pci_words import PCI
 from agent.scanners.words import PCI_ADDRESS, Sight

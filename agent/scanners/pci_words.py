@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.carried import drm_of, netdev_of, rdma_of
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.core.device import HostDevice
-from agent.core.value import Absent
+from agent.core.inventory.device import HostDevice
+from agent.core.language.value import Absent
 from agent.scanners.words import Sight
 
 # These have a part in ID_PATH that is not made here: rather none than another than udev's.

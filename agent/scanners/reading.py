@@ -1,13 +1,13 @@
-"""Reading facts of host devices: the edge behind `agent.core.look.Reader`."""
+"""Reading facts of host devices: the edge behind `agent.core.inventory.look.Reader`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from agent.core.cdi import Specs
-from agent.core.device import Fit, HostDevice, Node
-from agent.core.value import Absent, Scalar, Value, natural
+from agent.core.entry.cdi import Specs
+from agent.core.inventory.device import Fit, HostDevice, Node
+from agent.core.language.value import Absent, Scalar, Value, natural
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from agent.core.value import Kind
+from agent.core.language.value import Kind
 from agent.scanners.auxiliary_words import AUXILIARY
 from agent.scanners.drm_words import DRM
 from agent.scanners.every import EVERY

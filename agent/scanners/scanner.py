@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from agent.core.device import HostDevice
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.touched import Touched
-from agent.core.value import natural
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Oddity
+from agent.core.inventory.touched import Touched
+from agent.core.language.value import natural
 from agent.host.root import Root
 from agent.scanners.words import Table
 

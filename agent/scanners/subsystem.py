@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.core.device import HostDevice
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Oddity
+from agent.core.language.value import Absent
 from agent.host.udev import uevent
 from agent.scanners.listed import GONE, See, Ways, key_of, ways
 from agent.scanners.position import position, stem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.scanners.position import position
 from agent.scanners.subsystem import of
 from agent.scanners.usb_words import USB

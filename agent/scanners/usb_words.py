@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.core.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value
 from agent.scanners.every import below
 from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 

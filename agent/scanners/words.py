@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from agent.core.value import Absent, Kind, Scalar, Value, from_kernel
+from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel
 from agent.host import numa, udev
 from agent.host.root import Root
 

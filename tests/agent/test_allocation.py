@@ -8,8 +8,8 @@ import time
 import pytest
 
 from agent import allocation
-from agent.core.device import Health
-from agent.core.grant import Refused
+from agent.core.grants.grant import Refused
+from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.inventory.touched import EVERYTHING, Touched
 from tests.agent.process import running
 from tests.agent.rig import entry
 from tests.cli.conftest import device_agent

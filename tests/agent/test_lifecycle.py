@@ -10,7 +10,7 @@ import pytest
 
 from agent import tracker
 from agent.cli import run
-from agent.core import holding
+from agent.core.grants import holding
 from agent.core.phase import Phase
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.simulated.errors import PodRefused

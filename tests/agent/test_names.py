@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from agent import app, held
-from agent.core import assemble, holding, naming
+from agent.core.grants import holding
+from agent.core.lists import assemble, naming
 from agent.kubelet.simulated.limits import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
 

@@ -13,7 +13,7 @@ import pytest
 from agent import app, registration
 from agent.app import AlreadyRunning
 from agent.core.backoff import Backoff
-from agent.core.device import Device, Health, Snapshot
+from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.phase import Phase
 from agent.host.presence import Presence
 from agent.kubelet import endpoint, register

@@ -11,7 +11,7 @@ from agent.cli import class_reference
 from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
-from agent.config.language import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
+from agent.config.language.table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent

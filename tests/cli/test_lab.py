@@ -13,9 +13,9 @@ from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.place import private
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import load
-from agent.core.device import Node
-from agent.core.printable import columns
-from agent.core.value import Absent
+from agent.core.inventory.device import Node
+from agent.core.language.printable import columns
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
 from tests.cli.conftest import TOP, device_agent

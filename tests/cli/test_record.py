@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host import recording
 from agent.host.disguise import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording

@@ -1,6 +1,6 @@
 """What a finding marks in its line."""
 
-from agent.config.finding import Finding
+from agent.config.toml.finding import Finding
 
 
 def marked_by(finding: Finding) -> str:

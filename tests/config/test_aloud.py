@@ -13,8 +13,8 @@ from agent.config.aloud.page import render
 from agent.config.aloud.said import value
 from agent.config.aloud.sentence import clauses_of
 from agent.config.load import SHIPPED, Study, load, study
-from agent.config.tree import Branch, Leaf
-from agent.core.printable import columns
+from agent.config.merge.tree import Branch, Leaf
+from agent.core.language.printable import columns
 
 LANGUAGE = Path(__file__).parent / "language"
 

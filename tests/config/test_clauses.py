@@ -7,10 +7,10 @@ import platform
 
 import pytest
 
-from agent.config.expressions import compile_expression
-from agent.core.facts import Facts
-from agent.core.judge import judge
-from agent.core.value import Absent
+from agent.config.clauses.expressions import compile_expression
+from agent.core.inventory.facts import Facts
+from agent.core.inventory.judge import judge
+from agent.core.language.value import Absent
 from tests.config.marks import marked_by
 from tests.core.building import Facts as Reader
 from tests.core.building import host

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent.config.document import DocumentError, Span, decode, parse
-from agent.config.finding import render
+from agent.config.toml.document import DocumentError, Span, decode, parse
+from agent.config.toml.finding import render
 
 # ---------------------------------------------------------------- golden tables
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config.finding import Finding, Severity, as_json, nearest, render, sort, summary
+from agent.config.toml.finding import Finding, Severity, as_json, nearest, render, sort, summary
 
 ERROR = Finding(
     file="resources.d/cam.toml",

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.document import parse
-from agent.config.files import Files
-from agent.config.finding import Finding
-from agent.config.forms import FORMS
-from agent.config.language import PLACES, VERBS
-from agent.config.shelf import Folder, Shelf
-from agent.config.spot import Spot
-from agent.config.tree import Branch, Gone, Leaf, Node
+from agent.config.language.forms import FORMS
+from agent.config.language.table import PLACES, VERBS
+from agent.config.merge.shelf import Folder, Shelf
+from agent.config.merge.tree import Branch, Gone, Leaf, Node
+from agent.config.toml.document import parse
+from agent.config.toml.files import Files
+from agent.config.toml.finding import Finding
+from agent.config.toml.spot import Spot
 
 
 def plain(node: Node) -> object:

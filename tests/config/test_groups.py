@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.core.group import By
-from agent.core.value import Kind
+from agent.core.entry.group import By
+from agent.core.language.value import Kind
 
 HEAD = '[[resource]]\nname = "example.com/x"\n'
 PCI = HEAD + 'source = "pci"\n'

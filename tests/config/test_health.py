@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.check import Check, Lasting, Looks, OnUnknown
+from agent.core.entry.check import Check, Lasting, Looks, OnUnknown
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'

@@ -12,10 +12,10 @@ from agent.config.aloud.book import as_json as reading_as_json
 from agent.config.aloud.book import readings
 from agent.config.aloud.manual import lines_of, manual
 from agent.config.aloud.page import render as read
-from agent.config.finding import as_json, render
-from agent.config.forms import form_of
-from agent.config.language import OPERATORS, PLACES
+from agent.config.language.forms import form_of
+from agent.config.language.table import OPERATORS, PLACES
 from agent.config.load import SHIPPED, Configuration, study
+from agent.config.toml.finding import as_json, render
 
 DATA = Path(__file__).parent / "language"
 SAMPLES = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.value import Kind
+from agent.core.language.value import Kind
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = "pci"\n'

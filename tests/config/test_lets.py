@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.core.facts import Facts
-from agent.core.look import look
-from agent.core.touched import EVERYTHING
-from agent.core.value import Absent
+from agent.core.inventory.facts import Facts
+from agent.core.inventory.look import look
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.value import Absent
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 from tests.config.marks import marked_by

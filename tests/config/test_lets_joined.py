@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.core.look import Look
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.tracker import take_look
 from tests.tree import Tree
 

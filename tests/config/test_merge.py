@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.core.operators import Equals, Exists
-from agent.core.resource import Source
+from agent.core.entry.resource import Source
+from agent.core.language.operators import Equals, Exists
 
 ENTRY = "resources.d/a.toml"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.config.finding import Severity
+from agent.config.toml.finding import Severity
 from tests.config.marks import marked_by
 
 NODE = 'source = { node = "/dev/kvm" }\n'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.resource import Limit
+from agent.core.entry.resource import Limit
 
 PCI = 'source = "pci"\n'
 HEAD = '[[resource]]\nname = "example.com/x"\n'

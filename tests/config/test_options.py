@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.core.let import Constant
+from agent.core.entry.let import Constant
 
 CLASS = """about  = "x"
 source = { node = "/dev/kvm" }

@@ -6,11 +6,12 @@ import tomllib
 import pytest
 from jsonschema import Draft7Validator
 
-from agent.config import kinds, schema
-from agent.config.forms import FORMS
-from agent.config.language import OPERATORS, PLACES
+from agent.config import schema
+from agent.config.language import kinds
+from agent.config.language.forms import FORMS
+from agent.config.language.meanings import MEANINGS
+from agent.config.language.table import OPERATORS, PLACES
 from agent.config.load import SHIPPED, load
-from agent.config.meanings import MEANINGS
 from tests.cli.conftest import TOP, device_agent
 
 RESOURCES = Draft7Validator(schema.of_resources())

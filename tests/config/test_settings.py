@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.config import durations
-from agent.config.document import parse
+from agent.config.language import durations
 from agent.config.settings import Settings, read
+from agent.config.toml.document import parse
 from agent.kubelet.socket_file import PATH_LIMIT, longest_path
 from tests.config.marks import marked_by
 

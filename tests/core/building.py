@@ -1,16 +1,16 @@
 """What the tests of the core have in common: entries, host devices, looks, in a few words."""
 
-from agent.core import facts as core_facts
-from agent.core import judge as core_judge
-from agent.core.candidate import Candidate
-from agent.core.clause import Clause, Line, Origin
-from agent.core.device import Device, Health, HostDevice, Node, Snapshot
-from agent.core.judge import Refusal
-from agent.core.look import Listing, Look, Sighting
-from agent.core.operators import Equals
-from agent.core.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
-from agent.core.text import parse
-from agent.core.value import Absent, Kind
+from agent.core.entry.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
+from agent.core.inventory import facts as core_facts
+from agent.core.inventory import judge as core_judge
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, Health, HostDevice, Node, Snapshot
+from agent.core.inventory.judge import Refusal
+from agent.core.inventory.look import Listing, Look, Sighting
+from agent.core.language.clause import Clause, Line, Origin
+from agent.core.language.operators import Equals
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
 
 HERE = Origin("10-test.toml", 1)
 PCI = Source("pci")

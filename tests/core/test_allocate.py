@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.allocate import allocate, cdi_names, mount_patterns, node_paths
-from agent.core.device import Fit, Node
-from agent.core.grant import Cause, Chosen, Refused
-from agent.core.value import Absent
+from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node_paths
+from agent.core.grants.grant import Cause, Chosen, Refused
+from agent.core.inventory.device import Fit, Node
+from agent.core.language.value import Absent
 from tests.core.building import cdi, env, give, listed, mount, node, spec
 
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.allocate import allocate
-from agent.core.device import Fit
-from agent.core.grant import Cause, Chosen, Each, Refused
-from agent.core.value import Absent
+from agent.core.grants.allocate import allocate
+from agent.core.grants.grant import Cause, Chosen, Each, Refused
+from agent.core.inventory.device import Fit
+from agent.core.language.value import Absent
 from tests.core.building import env, give, listed, mount, node, spec
 
 

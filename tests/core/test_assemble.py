@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.assemble import LIST_LIMIT, assemble
-from agent.core.device import Device, Health, Snapshot
-from agent.core.draft import FORGET_SECONDS, RETIRED
-from agent.core.pattern import parse
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.language.pattern import parse
+from agent.core.lists.assemble import LIST_LIMIT, assemble
+from agent.core.lists.draft import FORGET_SECONDS, RETIRED
 from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.assemble import assemble
-from agent.core.device import Health, HostDevice
-from agent.core.group import By, Grouping
-from agent.core.look import Listing, look
-from agent.core.text import parse
-from agent.core.touched import Touched
-from agent.core.value import Kind
+from agent.core.entry.group import By, Grouping
+from agent.core.inventory.device import Health, HostDevice
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.touched import Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
+from agent.core.lists.assemble import assemble
 from tests.core.building import PCI, Facts, clause, line, spec
 
 A, B = "example.com/a", "example.com/b"

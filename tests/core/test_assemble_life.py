@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent.core.assemble import Assembly, assemble
-from agent.core.device import Health, HostDevice, list_order, split_share
-from agent.core.draft import FORGET_SECONDS, SLOT_KEY
-from agent.core.look import Listing, Look, look
-from agent.core.naming import EMPTY_SECONDS, Fanned
-from agent.core.resource import SharesBy, Slots
-from agent.core.text import parse
-from agent.core.value import Absent, Kind
+from agent.core.entry.resource import SharesBy, Slots
+from agent.core.inventory.device import Health, HostDevice, list_order, split_share
+from agent.core.inventory.look import Listing, Look, look
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
+from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.draft import FORGET_SECONDS, SLOT_KEY
+from agent.core.lists.naming import EMPTY_SECONDS, Fanned
 from tests.core.building import PCI, clause, line, spec
 
 RESOURCES = ("example.com/a", "example.com/b", "example.com/c")

@@ -1,7 +1,7 @@
 import pytest
 
-from agent.core.cdi import SpecError, SpecFile, annotation_key, device_names, is_name, together
-from agent.core.value import Absent
+from agent.core.entry.cdi import SpecError, SpecFile, annotation_key, device_names, is_name, together
+from agent.core.language.value import Absent
 
 EDITS = {"env": ["A=1"]}
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.check import SHOWN, Check, OnUnknown, Outcome, Says
-from agent.core.operators import Equals, Items, Not, Of
-from agent.core.text import parse
-from agent.core.value import Kind
+from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
+from agent.core.language.operators import Equals, Items, Not, Of
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
 from tests.core.building import Known, clause
 from tests.core.building import line as match_line
 

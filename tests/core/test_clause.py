@@ -1,9 +1,9 @@
 import pytest
 
-from agent.core.clause import Either
-from agent.core.logic import CAREFUL, PLAIN, THREE_VALUED
-from agent.core.operators import AllOf, Equals, Exists, Not, Of, Things
-from agent.core.value import Absent, Kind
+from agent.core.language.clause import Either
+from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
+from agent.core.language.operators import AllOf, Equals, Exists, Not, Of, Things
+from agent.core.language.value import Absent, Kind
 from tests.core.building import HERE, Known, clause, line
 
 GONE = Absent("no such file")

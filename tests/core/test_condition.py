@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
-from agent.core.condition import HEALTHY, Condition, step
+from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
+from agent.core.health.condition import HEALTHY, Condition, step
 from tests.core.building import clause
 
 APART = 0.05  # seconds

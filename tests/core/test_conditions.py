@@ -5,12 +5,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.assemble import assemble
-from agent.core.check import Check, Checked, Lasting, Looks, Outcome, Says
-from agent.core.conditions import Concluded, Spot, as_it_is, conclude, remembered
-from agent.core.device import Health
-from agent.core.look import Listing, look
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.entry.check import Check, Checked, Lasting, Looks, Outcome, Says
+from agent.core.health.conditions import Concluded, Spot, as_it_is, conclude, remembered
+from agent.core.inventory.device import Health
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.lists.assemble import assemble
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
 
 A = "example.com/a"

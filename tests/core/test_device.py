@@ -1,8 +1,8 @@
 import pytest
 
 from agent.allocation import requested
-from agent.core.device import Device, Health, Snapshot, list_bytes, list_order, split_share, unhealthy
-from agent.core.transition import Transition, transitions
+from agent.core.inventory.device import Device, Health, Snapshot, list_bytes, list_order, split_share, unhealthy
+from agent.core.lists.transition import Transition, transitions
 from tests.core.building import listed, snapshot
 
 SHARED = listed("x", shares=3)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import HostDevice
-from agent.core.gather import Gathered, Tied, gather
-from agent.core.group import By, Grouping, ties
-from agent.core.value import Absent, Kind
+from agent.core.entry.group import By, Grouping, ties
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.gather import Gathered, Tied, gather
+from agent.core.language.value import Absent, Kind
 from tests.core.building import clause
 
 TOGETHER = Grouping((By("serial", Kind.TEXT),))

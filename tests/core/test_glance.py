@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import HostDevice
-from agent.core.look import Listing, look
-from agent.core.operators import AllOf, AnyOf, Equals, Exists, Not, Of, Things
-from agent.core.touched import Touched
-from agent.core.value import Absent
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.touched import Touched
+from agent.core.language.operators import AllOf, AnyOf, Equals, Exists, Not, Of, Things
+from agent.core.language.value import Absent
 from tests.core.building import PCI, Facts, clause, judge, line, spec
 
 WORDS = ("a", "b", "c")

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.backoff import Backoff
-from agent.core.holding import SURE_SECONDS, Holding, remembered
-from agent.core.prefer import prefer
-from agent.core.resource import Limit
+from agent.core.entry.resource import Limit
+from agent.core.grants.holding import SURE_SECONDS, Holding, remembered
+from agent.core.grants.prefer import prefer
 
 NONE = frozenset()
 

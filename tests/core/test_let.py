@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import HostDevice
-from agent.core.facts import Facts
-from agent.core.let import Base64Url, Bits, By, FirstOf, KfdAddress, OrElse, Same, Take, Written, missing
-from agent.core.pattern import parse as pattern
-from agent.core.reads import Path, Read, ReadAll
-from agent.core.text import parse
-from agent.core.value import Absent, Kind
+from agent.core.entry.let import Base64Url, Bits, By, FirstOf, KfdAddress, OrElse, Same, Take, Written, missing
+from agent.core.entry.reads import Path, Read, ReadAll
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.facts import Facts
+from agent.core.language.pattern import parse as pattern
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
 from tests.core.building import Facts as Plain
 from tests.core.building import spec
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import Fit, HostDevice
-from agent.core.look import Listing, look
-from agent.core.operators import Equals, Exists, Not
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.touched import EVERYTHING, Places, Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import Fit, HostDevice
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.touched import EVERYTHING, Places, Touched
+from agent.core.language.operators import Equals, Exists, Not
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
 from tests.core.building import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
 
 UNREAD = Absent("EIO", unread=True)

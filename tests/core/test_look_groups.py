@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import HostDevice
-from agent.core.group import By, Grouping
-from agent.core.look import Listing, look
-from agent.core.members import MemberFacts
-from agent.core.text import parse
-from agent.core.touched import Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.group import By, Grouping
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.members import MemberFacts
+from agent.core.inventory.touched import Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
 from tests.core.building import PCI, Facts, clause, give, line, listed, node, spec
 
 VFIO = clause(line("driver", "vfio"))

@@ -2,16 +2,16 @@
 
 import pytest
 
-from agent.core.assemble import assemble
-from agent.core.device import Health, Snapshot
-from agent.core.expect import short
-from agent.core.look import Listing, Look, look
-from agent.core.name import resource_name
-from agent.core.naming import EMPTY_SECONDS, NAMES_LIMIT, Fanned
-from agent.core.resource import SharesBy, Slots
-from agent.core.text import parse
-from agent.core.touched import Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.name import resource_name
+from agent.core.entry.resource import SharesBy, Slots
+from agent.core.inventory.device import Health, Snapshot
+from agent.core.inventory.look import Listing, Look, look
+from agent.core.inventory.touched import Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
+from agent.core.lists.assemble import assemble
+from agent.core.lists.expect import short
+from agent.core.lists.naming import EMPTY_SECONDS, NAMES_LIMIT, Fanned
 from tests.core.building import PCI, Facts, clause, give, host, line, spec
 
 A, FAN = "example.com/a", "example.com/{model}"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.clause import Clause, Either, Line
-from agent.core.logic import CAREFUL, PLAIN, THREE_VALUED
-from agent.core.operators import (
+from agent.core.language.clause import Clause, Either, Line
+from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
+from agent.core.language.operators import (
     AllOf,
     AnyOf,
     Contains,
@@ -24,8 +24,8 @@ from agent.core.operators import (
     Things,
     Within,
 )
-from agent.core.pattern import parse
-from agent.core.value import Absent, Kind
+from agent.core.language.pattern import parse
+from agent.core.language.value import Absent, Kind
 from tests.core.building import HERE, Known, clause, line
 
 GONE = Absent("no such file")

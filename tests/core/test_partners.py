@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.facts import Facts
-from agent.core.look import Listing, look
-from agent.core.operators import Equals, Of, Things
-from agent.core.own import Join, Pool, Theirs
-from agent.core.partner import Joined
-from agent.core.partners import Remembered
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.touched import Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.own import Join, Pool, Theirs
+from agent.core.entry.resource import Source
+from agent.core.inventory.facts import Facts
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.partner import Joined
+from agent.core.inventory.partners import Remembered
+from agent.core.inventory.touched import Touched
+from agent.core.language.operators import Equals, Of, Things
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
 from tests.core.building import PCI, clause, env, line, spec
 from tests.core.building import Facts as Reader
 from tests.core.building import host as plain_host

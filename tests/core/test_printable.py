@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.printable import columns, escape, printable
+from agent.core.language.printable import columns, escape, printable
 
 
 @pytest.mark.parametrize(

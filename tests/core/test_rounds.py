@@ -2,8 +2,8 @@
 
 from math import inf
 
-from agent.core.resource import Source
-from agent.core.rounds import Rounds
+from agent.core.entry.resource import Source
+from agent.core.inventory.rounds import Rounds
 from tests.core.building import spec
 
 A, B = Source("pci"), Source("usb")

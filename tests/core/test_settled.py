@@ -5,9 +5,9 @@ import random
 import pytest
 
 from agent.config.load import load
-from agent.core.assemble import assemble
-from agent.core.look import Look
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.lists.assemble import assemble
 from agent.tracker import take_look
 from tests.tree import Tree
 

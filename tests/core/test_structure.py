@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.allocate import allocate
-from agent.core.grant import Cause, Chosen, Refused
-from agent.core.structure import Array, Literal, Table
-from agent.core.text import parse
-from agent.core.value import Absent
+from agent.core.grants.allocate import allocate
+from agent.core.grants.grant import Cause, Chosen, Refused
+from agent.core.language.structure import Array, Literal, Table
+from agent.core.language.text import parse
+from agent.core.language.value import Absent
 from tests.core.building import env, listed, spec
 
 FACTS = {"a": "A", "empty": "", "list": ("x", "y"), "none": (), "one": ("z",), "no": Absent("no such file")}

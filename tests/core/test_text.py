@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.text import ID_LIMIT, Slot, TextError, clean_id, digest, env_name, has_control, parse
-from agent.core.value import Absent
+from agent.core.language.text import ID_LIMIT, Slot, TextError, clean_id, digest, env_name, has_control, parse
+from agent.core.language.value import Absent
 
 WORDS = {
     "serial": "A1",

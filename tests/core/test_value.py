@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.value import Absent, Kind, OperandError, equal, from_kernel, from_person, natural, text_of
+from agent.core.language.value import Absent, Kind, OperandError, equal, from_kernel, from_person, natural, text_of
 
 
 @pytest.mark.parametrize(

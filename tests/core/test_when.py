@@ -2,14 +2,14 @@
 
 import pytest
 
-from agent.core.allocate import allocate
-from agent.core.candidate import candidate
-from agent.core.clause import Clause
-from agent.core.device import Fit
-from agent.core.grant import Cause, Chosen, Each, Refused
-from agent.core.operators import Exists, Of, Things
-from agent.core.value import Absent, Kind
-from agent.core.when import Recorded, things
+from agent.core.entry.when import Recorded, things
+from agent.core.grants.allocate import allocate
+from agent.core.grants.grant import Cause, Chosen, Each, Refused
+from agent.core.inventory.candidate import candidate
+from agent.core.inventory.device import Fit
+from agent.core.language.clause import Clause
+from agent.core.language.operators import Exists, Of, Things
+from agent.core.language.value import Absent, Kind
 from tests.core.building import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
 
 BLUE = clause(line("color", "blue"), name="give.when")

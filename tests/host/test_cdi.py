@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host import cdi
 from agent.host.cdi import SpecDirectories
 

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 import uvloop
 
-from agent.core.touched import EVERYTHING, Touched
-from agent.core.value import Absent
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.value import Absent
 from agent.host import monitor, netlink
 from agent.host.monitor import uevents
 

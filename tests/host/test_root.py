@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.device import Node
-from agent.core.value import Absent
+from agent.core.inventory.device import Node
+from agent.core.language.value import Absent
 from agent.host import numa, udev
 from agent.host.root import Root
 

@@ -48,8 +48,8 @@ mount -t sysfs sysfs /sys
 ip link add va type veth peer name vb
 ip link property add dev va altname enp1s0f0np0 altname pf-of-rack-7
 exec "$0" -c '
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING
+from agent.core.entry.resource import Source
+from agent.core.inventory.touched import EVERYTHING
 from agent.host import rtnetlink
 from agent.host.root import Root
 from agent.scanners import catalog

@@ -8,9 +8,9 @@ from grpclib.client import Channel
 from grpclib.config import Configuration
 from grpclib.const import Cardinality
 
-from agent.core.device import Device, Health, Node, Snapshot
-from agent.core.grant import Grant, GrantedNode
-from agent.core.prefer import prefer
+from agent.core.grants.grant import Grant, GrantedNode
+from agent.core.grants.prefer import prefer
+from agent.core.inventory.device import Device, Health, Node, Snapshot
 from agent.kubelet.messages.v1beta1 import DevicePluginStub, Empty, ListAndWatchResponse
 
 RESOURCE = "example.com/thing"

@@ -8,8 +8,8 @@ import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.device import Health, Snapshot
-from agent.core.grant import Cause, Refused
+from agent.core.grants.grant import Cause, Refused
+from agent.core.inventory.device import Health, Snapshot
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     ContainerAllocateRequest,

@@ -7,8 +7,8 @@ from grpclib.const import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.device import Device, Health, Node, Snapshot
-from agent.core.grant import Cause, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.grants.grant import Cause, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.inventory.device import Device, Health, Node, Snapshot
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.wire import ListEncoder, Options, container_response, one_line, refusal
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import uvloop
 
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.touched import Touched
-from agent.core.value import Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.touched import Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
 from agent.host import links
 from agent.host.links import ROUTES, link_events
 from agent.host.root import Root

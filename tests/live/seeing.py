@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent.core.touched import Touched
+from agent.core.inventory.touched import Touched
 from agent.kubelet.simulated.device_table import DeviceList
 from agent.kubelet.simulated.lives import Lives
 

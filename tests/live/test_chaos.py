@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from agent import registration
-from agent.core import holding
+from agent.core.grants import holding
 from agent.kubelet.simulated.errors import KubeletStopped, PodRefused
 from agent.kubelet.simulated.kubelet import Kubelet
 from tests.live.seeing import HEALTHY, kernel_event, last, said

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from agent.core import holding
+from agent.core.grants import holding
 from agent.kubelet.simulated.errors import PodRefused
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, story
 

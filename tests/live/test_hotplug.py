@@ -6,9 +6,9 @@ import os
 import pytest
 
 from agent import held
-from agent.core import holding
-from agent.core.touched import EVERYTHING
-from agent.core.value import Absent
+from agent.core.grants import holding
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.value import Absent
 from agent.host import udev
 from agent.host.inotify import PathWatch
 from agent.host.root import Root

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import pytest
 
 from agent import app
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 from agent.host import monitor
 from tests.agent.rig import FOO, REAL, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from agent.config.load import load
-from agent.core.look import Look
-from agent.core.touched import EVERYTHING
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import EVERYTHING
 from agent.host.root import DECLARED, Root
 from agent.tracker import take_look
 from tests.agent.rig import FOO, entry

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent import tracker as module
-from agent.core.look import Touched
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.value import Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.look import Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
 from agent.registry import Registry
 from agent.tracker import Tracker
 from tests.core.building import clause, line, spec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core import holding
+from agent.core.grants import holding
 from agent.kubelet.endpoint import Endpoint
 from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
     at_once,

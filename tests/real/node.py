@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent.app import Agent
-from agent.core.touched import Touched
+from agent.core.inventory.touched import Touched
 from agent.kubelet.simulated.limits import Limits
 from tests.agent.rig import FOO, SHORT, Rig
 from tests.real.kubelets import SECONDS, Real, Simulated, minor

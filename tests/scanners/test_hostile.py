@@ -7,12 +7,12 @@ import shutil
 
 import pytest
 
-from agent.core.assemble import assemble
-from agent.core.look import look
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.touched import EVERYTHING
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.look import look
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.text import parse
+from agent.core.language.value import Absent
+from agent.core.lists.assemble import assemble
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader

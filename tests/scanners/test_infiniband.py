@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING, Touched
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.core.look import Oddity, look
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING, Touched
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.look import Oddity, look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.value import Absent
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 from agent.scanners.scanner import Found

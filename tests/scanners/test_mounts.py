@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING
+from agent.core.entry.resource import Source
+from agent.core.inventory.touched import EVERYTHING
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.reading import HostReader

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.look import Listing, Oddity
-from agent.core.resource import Source
-from agent.core.text import parse
-from agent.core.touched import EVERYTHING, Touched
+from agent.core.entry.resource import Source
+from agent.core.inventory.look import Listing, Oddity
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.text import parse
 from agent.host.root import Root
 from agent.scanners import catalog, node, pci, subsystem
 from agent.scanners.scanner import Found
@@ -155,8 +155,8 @@ def test_a_directory_that_cannot_be_listed_keeps_its_devices(tree):
     code = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from agent.core.touched import EVERYTHING
-from agent.core.resource import Source
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.entry.resource import Source
 from agent.host.root import Root
 from agent.scanners import catalog
 root = Root({str(tree.top)!r})

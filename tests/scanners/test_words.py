@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from agent.core.look import look
-from agent.core.pattern import PatternError
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING, Places, Touched
-from agent.core.value import Absent, Kind
+from agent.core.entry.resource import Source
+from agent.core.inventory.look import look
+from agent.core.inventory.touched import EVERYTHING, Places, Touched
+from agent.core.language.pattern import PatternError
+from agent.core.language.value import Absent, Kind
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.catalog import UnknownWord, WordType

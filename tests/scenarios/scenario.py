@@ -24,10 +24,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.durations import seconds
-from agent.core.device import Health
-from agent.core.grant import Grant, Refused
-from agent.core.touched import EVERYTHING, Touched
+from agent.config.language.durations import seconds
+from agent.core.grants.grant import Grant, Refused
+from agent.core.inventory.device import Health
+from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump

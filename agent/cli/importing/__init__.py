@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from agent.cli.importing.entry import Entry
 from agent.cli.importing.their import NotTheirs
-from agent.core.printable import columns, escape
+from agent.core.language.printable import columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
 NO_SUCH = 4

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 
 Value: TypeAlias = "str | int | bool | Sequence[Value] | Mapping[str, Value]"
 

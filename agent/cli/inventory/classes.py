@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.config.compile import compile_entry
-from agent.config.document import parse
-from agent.config.files import Files
-from agent.config.finding import Finding, Severity
 from agent.config.load import SHIPPED
-from agent.config.shelf import Folder, Shelf
-from agent.config.spot import Spot
-from agent.core.resource import ResourceSpec
+from agent.config.merge.shelf import Folder, Shelf
+from agent.config.toml.document import parse
+from agent.config.toml.files import Files
+from agent.config.toml.finding import Finding, Severity
+from agent.config.toml.spot import Spot
+from agent.core.entry.resource import ResourceSpec
 
 
 def shipped() -> tuple[ResourceSpec, ...]:

@@ -12,10 +12,10 @@ from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts
 from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut
-from agent.core.check import Checked, Says
-from agent.core.pattern import literal
-from agent.core.printable import LIMIT, escape, printable
-from agent.core.value import Absent, Value
+from agent.core.entry.check import Checked, Says
+from agent.core.language.pattern import literal
+from agent.core.language.printable import LIMIT, escape, printable
+from agent.core.language.value import Absent, Value
 
 INDENT = "    "
 # What tells a device apart, best first; a clause is made of those that are there.

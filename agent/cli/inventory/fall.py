@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from agent.cli.inventory.take import Inventory, Item, TurnedDown
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.core.clause import Origin
-from agent.core.printable import escape, printable
-from agent.core.resource import ResourceSpec
-from agent.core.value import Absent
+from agent.core.entry.resource import ResourceSpec
+from agent.core.language.clause import Origin
+from agent.core.language.printable import escape, printable
+from agent.core.language.value import Absent
 
 _SHOWN = 3  # devices that are named where some fell
 

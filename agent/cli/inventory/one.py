@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from agent.cli.inventory.search import NotFound, find, unlisted_source
 from agent.cli.inventory.take import Inventory, Item, take
-from agent.config.finding import nearest
 from agent.config.load import Configuration
-from agent.core.printable import escape, printable
+from agent.config.toml.finding import nearest
+from agent.core.language.printable import escape, printable
 
 NO_SUCH_DEVICE = 4
 

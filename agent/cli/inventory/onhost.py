@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from agent.cli.inventory.fall import Step, last_to_fall, steps
 from agent.cli.inventory.take import Inventory, Item
-from agent.config.finding import Finding
 from agent.config.load import Entry
-from agent.config.spot import Spot
-from agent.config.tree import Branch, Leaf
-from agent.core.judge import judge
-from agent.core.printable import printable
-from agent.core.resource import ResourceSpec
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.toml.finding import Finding
+from agent.config.toml.spot import Spot
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.judge import judge
+from agent.core.language.printable import printable
 
 
 def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from agent.cli.inventory.take import Inventory, Item
 from agent.cli.inventory.what import shown, what
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.core.printable import printable
+from agent.core.language.printable import printable
 
 COLUMNS = (
     Column("HOST DEVICE"),

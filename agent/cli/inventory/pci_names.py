@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.core.printable import printable
-from agent.core.value import Absent
+from agent.core.language.printable import printable
+from agent.core.language.value import Absent
 from agent.host.root import Root
 
 PLACES = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.cli.inventory.take import Inventory, Item
 from agent.cli.inventory.words import facts
-from agent.core.value import Absent
+from agent.core.language.value import Absent
 
 
 def record(inventory: Inventory, item: Item) -> dict[str, object]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.cli.inventory.take import Inventory, Item
-from agent.config.finding import nearest
-from agent.core.device import split_share
-from agent.core.look import Oddity
-from agent.core.resource import Source
-from agent.core.value import Absent, Kind, OperandError, equal, from_person
+from agent.config.toml.finding import nearest
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import split_share
+from agent.core.inventory.look import Oddity
+from agent.core.language.value import Absent, Kind, OperandError, equal, from_person
 from agent.host.root import Root
 
 _SHOWN = 8  # candidates of an ambiguous name that are listed

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.core.assemble import assemble
-from agent.core.candidate import Candidate
-from agent.core.cdi import DIRECTORIES
-from agent.core.check import Checked
-from agent.core.conditions import as_it_is
-from agent.core.device import Device, HostDevice
-from agent.core.expect import short
-from agent.core.facts import NOBODY, Facts
-from agent.core.join import Unlisted
-from agent.core.judge import Refusal, judge
-from agent.core.logic import PLAIN
-from agent.core.look import Listing, Oddity, look
-from agent.core.pattern import literal
-from agent.core.resource import ResourceSpec, Source
-from agent.core.touched import EVERYTHING
-from agent.core.value import Absent, Value, natural
+from agent.core.entry.cdi import DIRECTORIES
+from agent.core.entry.check import Checked
+from agent.core.entry.resource import ResourceSpec, Source
+from agent.core.health.conditions import as_it_is
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, HostDevice
+from agent.core.inventory.facts import NOBODY, Facts
+from agent.core.inventory.judge import Refusal, judge
+from agent.core.inventory.look import Listing, Oddity, look
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.logic import PLAIN
+from agent.core.language.pattern import literal
+from agent.core.language.value import Absent, Value, natural
+from agent.core.lists.assemble import assemble
+from agent.core.lists.expect import short
+from agent.core.lists.join import Unlisted
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog

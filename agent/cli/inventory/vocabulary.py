@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from agent.cli.inventory.what import shown
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
-from agent.core.device import HostDevice
-from agent.core.printable import LIMIT, escape, printable
-from agent.core.resource import Source
-from agent.core.touched import EVERYTHING
-from agent.core.value import Absent
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.printable import LIMIT, escape, printable
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.every import EVERY

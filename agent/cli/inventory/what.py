@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from agent.cli.inventory.pci_names import PciNames
 from agent.cli.inventory.take import Inventory, Item
-from agent.core.device import Node
-from agent.core.printable import printable
-from agent.core.value import Absent, Value, text_of
+from agent.core.inventory.device import Node
+from agent.core.language.printable import printable
+from agent.core.language.value import Absent, Value, text_of
 
 
 @dataclass(frozen=True, slots=True)

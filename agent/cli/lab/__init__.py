@@ -23,7 +23,7 @@ from agent.cli.lab.lines import terminal_kept
 from agent.cli.lab.place import private
 from agent.cli.lab.session import Session, logged
 from agent.cli.terminal import Terminal
-from agent.config.finding import render
+from agent.config.toml.finding import render
 from agent.host.root import Root
 
 FAILED = 1

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.core.device import Node
-from agent.core.pattern import literal
-from agent.core.value import Absent
+from agent.core.inventory.device import Node
+from agent.core.language.pattern import literal
+from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.listed import places
 

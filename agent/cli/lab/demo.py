@@ -11,9 +11,9 @@ from agent.cli.lab import configuration as made
 from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.terminal import Terminal, pad
-from agent.config.finding import render
-from agent.core.device import Health, Node
-from agent.core.printable import printable
+from agent.config.toml.finding import render
+from agent.core.inventory.device import Health, Node
+from agent.core.language.printable import printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80

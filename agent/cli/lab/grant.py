@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from agent.cli.inventory.what import numbered
 from agent.cli.terminal import pad
-from agent.core.device import Node
-from agent.core.printable import columns, printable
-from agent.core.value import Absent
+from agent.core.inventory.device import Node
+from agent.core.language.printable import columns, printable
+from agent.core.language.value import Absent
 from agent.kubelet.simulated.container_options import ContainerOptions
 
 

@@ -13,7 +13,7 @@ from agent.cli.lab import configuration as made
 from agent.cli.lab.place import Place
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import Configuration, load
-from agent.core.device import Snapshot
+from agent.core.inventory.device import Snapshot
 from agent.core.phase import Phase
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions

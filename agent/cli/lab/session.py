@@ -11,7 +11,7 @@ from agent.cli.lab.lab import Lab
 from agent.cli.lab.lines import Lines
 from agent.cli.lab.words import Words, Wrong
 from agent.cli.terminal import Terminal
-from agent.core.printable import escape
+from agent.core.language.printable import escape
 from agent.kubelet.simulated.events import Event
 
 FAILED = 1

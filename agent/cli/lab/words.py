@@ -10,10 +10,10 @@ from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.config.finding import Severity, nearest
-from agent.config.finding import render as render_finding
-from agent.core.device import Device, Health
-from agent.core.printable import escape, printable
+from agent.config.toml.finding import Severity, nearest
+from agent.config.toml.finding import render as render_finding
+from agent.core.inventory.device import Device, Health
+from agent.core.language.printable import escape, printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from agent.config.aloud.said import Said, place, value
 from agent.config.aloud.sentence import clauses_of
-from agent.config.finding import nearest
 from agent.config.load import Entry, Study
-from agent.config.named import name_leaf
-from agent.config.shelf import Sentence
-from agent.config.tree import Branch, Leaf
+from agent.config.merge.shelf import Sentence
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.resource.named import name_leaf
+from agent.config.toml.finding import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause, line, short, split
 from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
-from agent.config.kinds import looks
-from agent.config.tree import Branch, Leaf
+from agent.config.language.kinds import looks
+from agent.config.merge.tree import Branch, Leaf
 
 _UNKNOWN = {
     "healthy": "healthy while unknown",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.config.aloud.said import listed, value
-from agent.config.language import OPERATORS
-from agent.config.tree import Branch, Conflict, Gone, Leaf, Node
+from agent.config.language.table import OPERATORS
+from agent.config.merge.tree import Branch, Conflict, Gone, Leaf, Node
 
 _IS = {"like": "like", "in": "in", "at_least": "at least", "at_most": "at most", "above": "above", "below": "below"}
 _DOES = {"matching": "matches", "contains": "contains", "has": "has", "has_all": "has all of", "has_any": "has any of"}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause
 from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
-from agent.config.tree import Branch, Leaf
+from agent.config.merge.tree import Branch, Leaf
 
 _RDMA = {"required": ["uverbs"], "optional": ["umad", "issm", "rdma_cm"]}
 

@@ -8,8 +8,8 @@ from agent.config.aloud.page import fold
 from agent.config.aloud.said import value
 from agent.config.aloud.sentence import sections
 from agent.config.load import Study
-from agent.config.tree import Branch
-from agent.core.printable import columns, escape
+from agent.config.merge.tree import Branch
+from agent.core.language.printable import columns, escape
 
 _SUBJECTS = ("takes", "words", "name", "id", "shares", "waits", "health", "gives", "prefers", "options", "besides")
 

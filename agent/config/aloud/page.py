@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.config.aloud.book import Reading
 from agent.config.aloud.said import Said, place
-from agent.core.printable import columns, escape
+from agent.core.language.printable import columns, escape
 
 _WIDTH = 119  # columns before the places, where there is no width
 _LEAST = 50  # columns that the clauses have in any case; places leave before

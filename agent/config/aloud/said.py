@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from agent.config.spot import Spot
-from agent.config.tree import Branch, Leaf, Node
+from agent.config.merge.tree import Branch, Leaf, Node
+from agent.config.toml.spot import Spot
 
 
 class Said(NamedTuple):

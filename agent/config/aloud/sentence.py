@@ -9,9 +9,9 @@ from agent.config.aloud.condition import clause, line, short
 from agent.config.aloud.giving import given
 from agent.config.aloud.said import Said, instead, leaves, listed, place, text_of, value
 from agent.config.aloud.words import devices, joins, links, own_words
+from agent.config.merge.tree import Branch, Gone, Leaf
+from agent.config.resource.whole import SLOT_ID
 from agent.config.sources import named_kind
-from agent.config.tree import Branch, Gone, Leaf
-from agent.config.whole import SLOT_ID
 from agent.scanners import catalog
 
 _PART = "Every device (a part: the class that uses it says which)"

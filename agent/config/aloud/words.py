@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from agent.config.aloud.condition import clause
 from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
+from agent.config.merge.tree import Branch, Leaf
 from agent.config.sources import named_kind
-from agent.config.tree import Branch, Leaf
-from agent.core.pattern import PatternError
+from agent.core.language.pattern import PatternError
 from agent.scanners import catalog
 
 _KINDS = {

@@ -1,0 +1,1 @@
+"""Clauses, compiled: lines, operators, operands."""

@@ -1,0 +1,60 @@
+"""Clauses: the lines of a condition as typed tests, and `either`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.config.clauses.operators import Tests
+from agent.config.merge import lines as forms
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.scope import Scope
+from agent.config.toml.spot import Spot
+from agent.core.language.clause import Clause, Either, Line, Statement
+
+
+def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
+    """A clause with the lines that could be compiled; `name` is its address (`match`, `exclude.kept`)."""
+    lines: list[Statement] = []
+    for address, node in branch.members.items():
+        if isinstance(node, Branch):
+            either = _either(f"{name}.{address}", node, scope)
+            if either is not None:
+                lines.append(either)
+        elif isinstance(node, Leaf):
+            line = _line(f"{name}.{address}", address, node, scope)
+            if line is not None:
+                lines.append(line)
+    return Clause(name, tuple(lines), branch.spot.origin)
+
+
+def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None:
+    """Report a clause in which nothing was written: it would hold of everything."""
+    if not branch.members and branch.spot.data == {}:
+        scope.error(branch.spot.error("type", message, write, mark="key"))
+
+
+def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
+    """The alternatives of an `either`; none if all were taken out, or say nothing."""
+    alternatives: list[Clause] = []
+    for key, member in branch.branches():
+        message = f"{key} says nothing, so it would always hold"
+        refuse_empty(member, scope, message, "take it out, or say what holds")
+        alternatives.append(compile_clause(f"{name}.{key}", member, scope))
+    spot = branch.spot
+    return Either(name, tuple(alternatives), spot.written, spot.origin) if alternatives else None
+
+
+def _line(name: str, word: str, leaf: Leaf, scope: Scope) -> Line | None:
+    spot = leaf.spot
+    known = scope.word(spot, word, "key")
+    if known is None:
+        return None
+
+    def inner(here: Spot, table: Mapping[str, object], within: Scope) -> Clause:
+        branch = forms.clause(here, table, scope.findings)
+        return compile_clause(f"{name}.{here.path[-1]}", branch, within)
+
+    test = Tests(word, known, scope, inner).test(spot, leaf.value)
+    if test is None:
+        return None
+    return Line(name, word, known.kind, test, spot.written, spot.origin)

@@ -1,0 +1,69 @@
+"""Regular expressions, asked in linear time whatever they and the text are (docs/adr/0011-regular-expressions.md)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from agent.core.language.operators import Matching
+
+_LIMIT = 1024  # characters of an expression
+
+# What RE2 says of a form that it has not, and what to write instead.
+_WRITE = (
+    (re.compile(r"escape sequence: \\[1-9k]"), "no piece can be compared with an earlier one; write the piece out"),
+    (re.compile(r"escape sequence: \\Z"), "it fits whole by itself: leave it out"),
+    (
+        re.compile(r"perl operator: \(\?[=!<]"),
+        "nothing looks ahead or behind; put { not = … } beside it",
+    ),
+    (re.compile(r"repetition operator"), "one repetition for each piece"),
+    (re.compile(r"repetition size"), "at most 1000, those within each other multiplied"),
+    (re.compile(r"no argument for repetition operator: [*?]"), "any text is .*, or { like = … } for a pattern"),
+    (re.compile(r"missing \)"), 'close it with ")"; a literal one is "[(]"'),
+    (re.compile(r"missing \]"), 'close it with "]"; a literal one is "[[]"'),
+)
+
+
+class ExpressionError(ValueError):
+    """What is no regular expression here. `piece` is the part of it that is wrong, `write` what to write instead."""
+
+    def __init__(self, message: str, piece: str = "", write: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.piece = piece
+        self.write = write
+
+
+def compile_expression(expression: str) -> Matching:
+    """The test that a text fits the whole expression.
+
+    Raises:
+        ExpressionError: it is none that can be asked in linear time, or the library is not installed.
+    """
+    if len(expression) > _LIMIT:
+        raise ExpressionError(f"longer than {_LIMIT} characters")
+    try:
+        import re2
+    except ImportError:
+        message = "regular expressions need the Python package google-re2, which is not installed"
+        raise ExpressionError(message, write="pip install google-re2, or say { like = … }") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(expression, options)
+    except re2.error as error:
+        raise _error(error) from None
+
+    def fits(text: str) -> bool:
+        return compiled.fullmatch(text.encode("utf-8", "replace")) is not None
+
+    return Matching(expression, fits)
+
+
+def _error(error: Any) -> ExpressionError:  # noqa: ANN401  the library has no types
+    said = error.args[0]
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message, _, piece = text.partition(": ")
+    write = next((write for form, write in _WRITE if form.search(text)), "")
+    return ExpressionError(f"no regular expression: {message}", piece, write)

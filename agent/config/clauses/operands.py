@@ -1,0 +1,46 @@
+"""Operands: patterns, and texts that may have no word in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TypeVar
+
+from agent.config.scope import Scope
+from agent.config.toml.spot import Piece, Spot
+from agent.core.language import pattern
+
+_T = TypeVar("_T")
+
+_WORD_IN_OPERAND = re.compile(r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}")  # \p{Greek} is an expression's
+
+
+def pattern_of(spot: Spot, value: object, scope: Scope) -> pattern.Pattern | None:
+    """The glob that a value is; none, with a finding, if it is none."""
+    if not isinstance(value, str):
+        scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
+        return None
+    if refused_word(spot, value, scope):
+        return None
+    try:
+        return pattern.parse(value)
+    except pattern.PatternError as error:
+        scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
+        return None
+
+
+def refused_word(spot: Spot, value: str, scope: Scope) -> bool:
+    """Whether an operand has a `{word}` in it, which is reported: two words cannot be compared here."""
+    found = _WORD_IN_OPERAND.search(value)
+    if found is None:
+        return False
+    message = f"a test compares with what is written, and {found[0]} is a word"
+    mark = Piece(found.start(), len(found[0]))
+    scope.error(spot.error("text", message, "compare two words by a join's on", mark=mark))
+    return True
+
+
+def all_of(items: Sequence[_T | None]) -> list[_T]:
+    """The items if none is missing; else nothing."""
+    made = [item for item in items if item is not None]
+    return made if len(made) == len(items) else []

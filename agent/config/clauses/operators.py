@@ -1,0 +1,206 @@
+"""Tests: what is written behind a word, typed by what the word is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from agent.config.clauses.expressions import ExpressionError, compile_expression
+from agent.config.clauses.misfit import FOR_LISTS, misfit
+from agent.config.clauses.operands import all_of, pattern_of, refused_word
+from agent.config.clauses.ranges import RangeError, parse_ranges
+from agent.config.language.table import OPERATORS, hint
+from agent.config.scope import ANYTHING, Known, Scope
+from agent.config.toml.spot import Mark, Piece, Spot
+from agent.core.language import operators
+from agent.core.language.clause import Clause
+from agent.core.language.operators import AllOf, AnyOf, Equals, Has, Of, Test
+from agent.core.language.value import Kind, OperandError, Scalar, from_person
+
+_TEXT_KINDS = frozenset({Kind.TEXT, Kind.PATH})
+_ID_KINDS = frozenset({Kind.HEX, Kind.CLASS, Kind.PCI})
+
+# The ends of the range that an operator means.
+_ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
+    "at_least": lambda number: (number, None),
+    "above": lambda number: (number + 1, None),
+    "at_most": lambda number: (None, number),
+    "below": lambda number: (None, number - 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """The tests of one word. `clause` compiles what is asked of each thing that a many leads to."""
+
+    word: str
+    known: Known
+    scope: Scope
+    clause: Callable[[Spot, Mapping[str, object], Scope], Clause]
+
+    def test(self, spot: Spot, value: object) -> Test | None:
+        """The test that a value is; none, with findings, if it is none."""
+        if isinstance(value, dict):
+            return self._operators(spot, value)
+        if self.known.many and not (isinstance(value, list) and value and all(isinstance(it, dict) for it in value)):
+            self._no_plain_test(spot, value)
+            return None
+        if isinstance(value, list):
+            if not value:
+                self.scope.error(spot.error("type", "an empty list holds of nothing", "write one value at least"))
+                return None
+            alternatives = all_of([self.test(spot.below(index), item) for index, item in enumerate(value)])
+            return AnyOf(tuple(alternatives)) if alternatives else None
+        operand = self._operand(spot, value)
+        return None if operand is None else Equals(operand)
+
+    def _no_plain_test(self, spot: Spot, value: object) -> None:
+        written = spot.written
+        if self.known.table:
+            message = "several things: say of how many: { any = { … } }, every, none, count"
+            write = f"write {{ any = {{ {self._some_word()} = {written} }} }}"
+        else:
+            operator = "has_any" if isinstance(value, list) else "has"
+            others = ", ".join(name for name in FOR_LISTS if name not in {operator, "any"})
+            message = f"a list: say {{ {operator} = {written} }}, or {others}"
+            write = f"write {{ {operator} = {written} }}"
+        self.scope.error(spot.error("type", message, write))
+
+    def _some_word(self) -> str:
+        """A word that the things of a many have; `WORD` if they have no name."""
+        return "name" if self.scope.within(self.known.table).has("name") else "WORD"
+
+    def _operators(self, spot: Spot, table: Mapping[str, object]) -> Test | None:
+        """Several operators in one table: all must hold."""
+        made = all_of([self._operator(spot.below(name), name, value) for name, value in table.items()])
+        if not made:
+            if not table:
+                self.scope.error(spot.error("type", "a test is missing here", 'write for example = "x"'))
+            return None
+        return made[0] if len(made) == 1 else AllOf(tuple(made))
+
+    def _operator(self, spot: Spot, name: str, value: object) -> Test | None:
+        if name not in OPERATORS:
+            message = f"no operator has the name {name}"
+            self.scope.error(spot.error("unknown-key", message, hint(name, OPERATORS), mark="key"))
+            return None
+        if not self._fits(spot, name, value):
+            return None
+        match name:
+            case "not":
+                inner = self.test(spot, value)
+                return None if inner is None else operators.Not(inner)
+            case "exists":
+                if isinstance(value, bool):
+                    return operators.Exists(value)
+                self.scope.error(spot.error("type", "exists is true or false, without quotes"))
+                return None
+            case "has" | "has_all" | "has_any":
+                return self._has(spot, name, value)
+            case "any" | "every" | "none":
+                return self._of(spot, Of(name), value)
+            case "count":
+                number = replace(self, known=Known(Kind.INT)).test(spot, value)
+                return None if number is None else operators.Count(number)
+            case "like":
+                return self._like(spot, value)
+            case "matching" | "contains":
+                return self._within_text(spot, name, value)
+            case "in":
+                return self._in(spot, value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return operators.Within((_ENDS[name](value),))
+        write = f"write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
+        self.scope.error(spot.error("type", f"{name} is followed by a number", write))
+        return None
+
+    def _fits(self, spot: Spot, name: str, value: object) -> bool:
+        """Whether an operator is for what the word is; if not, what to write instead is reported."""
+        found = misfit(name, self.known, value, spot.written, self._some_word)
+        if found is not None:
+            self.scope.error(spot.error("type", *found, mark="key"))
+        return found is None
+
+    def _has(self, spot: Spot, name: str, value: object) -> Test | None:
+        if name == "has":
+            if isinstance(value, (list, dict)):
+                write = f"write {{ has_any = {spot.written} }}, or has_all" if isinstance(value, list) else ""
+                self.scope.error(spot.error("type", "has is for one value", write or "write { any = … }"))
+                return None
+            operand = self._operand(spot, value)
+            return None if operand is None else Has(operand)
+        if not isinstance(value, list) or not value:
+            write = f"write [{spot.written}]" if not isinstance(value, (list, dict)) else "write one value at least"
+            self.scope.error(spot.error("type", f"{name} is followed by a list of values", write))
+            return None
+        operands: list[Scalar | None] = [self._operand(spot.below(index), item) for index, item in enumerate(value)]
+        made: list[Scalar] = all_of(operands)
+        tests = tuple(map(Has, made))
+        return (AllOf(tests) if name == "has_all" else AnyOf(tests)) if tests else None
+
+    def _of(self, spot: Spot, of: Of, value: object) -> Test | None:
+        if not self.known.table:
+            test = replace(self, known=replace(self.known, many=False)).test(spot, value)
+            return None if test is None else operators.Items(of, test)
+        inside = self.scope.within(self.known.table)
+        if isinstance(value, dict) and value:
+            clause = self.clause(spot, value, inside)
+            return operators.Things(of, self.word, clause) if clause.lines else None
+        write = f"write {{ {of.value} = {{ {self._some_word()} = {spot.written} }} }}"
+        self.scope.error(spot.error("type", f"{of.value} is followed by a clause on the words of each", write))
+        return None
+
+    def _like(self, spot: Spot, value: object) -> Test | None:
+        elements = spot.elements(value)
+        if not elements:
+            self.scope.error(spot.error("type", "an empty list holds of nothing", "write one pattern at least"))
+        made = all_of([pattern_of(here, item, self.scope) for here, item in elements])
+        return operators.Like(tuple(made)) if made else None
+
+    def _within_text(self, spot: Spot, name: str, value: object) -> Test | None:
+        if not isinstance(value, str):
+            self.scope.error(spot.error("type", f"{name} is followed by text", f'write "{spot.written}"'))
+            return None
+        if refused_word(spot, value, self.scope):
+            return None
+        if name == "contains":
+            if value:
+                return operators.Contains(value)
+            self.scope.error(spot.error("type", "every text contains nothing", "write { exists = true }"))
+            return None
+        try:
+            return compile_expression(value)
+        except ExpressionError as error:
+            at = value.find(error.piece) if error.piece else -1
+            mark: Mark = Piece(at, len(error.piece)) if at >= 0 else "text"
+            self.scope.error(spot.error("matching", error.message, error.write, mark=mark))
+            return None
+
+    def _in(self, spot: Spot, value: object) -> Test | None:
+        if not isinstance(value, str):
+            write = f'write "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
+            self.scope.error(spot.error("type", "ranges are text", write or 'write for example "0-3,5"'))
+            return None
+        if refused_word(spot, value, self.scope):
+            return None
+        try:
+            return operators.Within(parse_ranges(value, hexadecimal=self.known.kind is Kind.HEX))
+        except RangeError as error:
+            mark: Mark = Piece(error.at, error.length) if error.length else "value"
+            self.scope.error(spot.error("type", error.message, error.write, mark=mark))
+            return None
+
+    def _operand(self, spot: Spot, value: object) -> Scalar | None:
+        if isinstance(value, str) and refused_word(spot, value, self.scope):
+            return None
+        if self.known is ANYTHING:
+            return value if isinstance(value, (str, int, bool)) else None
+        kind = self.known.kind
+        try:
+            return from_person(kind, value)
+        except OperandError as error:
+            write = error.write
+            if not write and kind in _TEXT_KINDS and isinstance(value, (int, float)):
+                write = f'write "{spot.written}"'
+            self.scope.error(spot.error("hex-id" if kind in _ID_KINDS else "type", error.message, write))
+            return None

@@ -1,0 +1,1 @@
+"""`give`, compiled: nodes, mounts, variables, annotations, CDI names."""

@@ -1,0 +1,39 @@
+"""CDI devices that the runtime is told to give, by their full names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.config.give.parts import Part, has_unread_key
+from agent.config.leaves.texts import phrase
+from agent.config.merge.tree import Branch
+from agent.config.scope import Scope
+from agent.core.entry.cdi import is_name
+from agent.core.entry.resource import CdiGive
+
+
+def compile_cdi(parts: Sequence[Part], scope: Scope) -> tuple[CdiGive, ...]:
+    """The CDI devices that an entry names."""
+    made = [_device(key, member, part, scope) for part in parts for key, member in part.members("cdi")]
+    return tuple(device for device in made if device is not None)
+
+
+def _device(key: str, member: Branch, part: Part, scope: Scope) -> CdiGive | None:
+    when = part.when(member)
+    leaf, via = member.leaf("name"), member.leaf("via")
+    if leaf is None:
+        if scope.keys_known and not has_unread_key(member, "give.cdi"):
+            message = f"{part.address}.cdi.{key} has no name"
+            scope.error(member.spot.error("missing", message, 'write name = "vendor/class=device"', mark="key"))
+        return None
+    name = phrase(leaf.spot, leaf.value, scope, "a CDI device's name")
+    if name is None:
+        return None
+    if not is_name("".join(piece if isinstance(piece, str) else "x" for piece in name.text.pieces)):
+        message = "a CDI device's full name is vendor/class=device"
+        scope.error(leaf.spot.error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text"))
+        return None
+    if when.never:
+        return None
+    unchecked = member.is_on("unchecked")
+    return CdiGive(key, name.text, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)

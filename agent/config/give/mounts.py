@@ -1,0 +1,78 @@
+"""Files and directories that a container gets, judged for what would come out at one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.config.give.nodes import collision, container_paths
+from agent.config.give.parts import Part, has_unread_key
+from agent.config.leaves.texts import Phrase, path_phrase
+from agent.config.merge.tree import Branch
+from agent.config.scope import Scope
+from agent.config.toml.spot import Piece
+from agent.core.entry.resource import MountGive
+from agent.core.language.pattern import PatternError, parse
+
+_HIDDEN = 0xE000  # private characters that stand for those of a `{word}` while a pattern is judged
+
+
+def compile_mounts(parts: Sequence[Part], scope: Scope) -> tuple[MountGive, ...]:
+    """The mounts of an entry."""
+    made = [_mount(name, member, part, scope) for part in parts for name, member in part.members("mounts")]
+    return tuple(mount for mount in made if mount is not None)
+
+
+def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | None:
+    when = part.when(member)
+    leaf = member.leaf("path")
+    if leaf is None:
+        if scope.keys_known and not has_unread_key(member, "give.mounts"):
+            message = f"{part.address}.mounts.{name} has no path"
+            scope.error(member.spot.error("missing", message, 'write path = "/…"', mark="key"))
+        return None
+    path = path_phrase(leaf.spot, leaf.value, scope, "a mount's path", container=False)
+    several = None if path is None else _is_several(path, scope)
+    if path is None or several is None:
+        return None
+    to_leaf = member.leaf("to")
+    to = container_paths(to_leaf, scope) if to_leaf else []
+    if to is None:
+        return None
+    faults = [fault for target in to if (fault := _several_at(target, several) or collision(path, target, "mounts"))]
+    for target, message, write in faults:
+        scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
+    if faults or when.never:
+        return None
+    return MountGive(
+        name,
+        path.text,
+        tuple(target.text for target in to),
+        member.is_on("read_only"),
+        member.is_on("optional"),
+        leaf.spot.origin,
+        path.each or when.each,
+        when.clause,
+    )
+
+
+def _several_at(to: Phrase, several: bool) -> tuple[Phrase, str, str] | None:  # noqa: FBT001  what is asked
+    """Why all that fits a pattern would come out at one place."""
+    if not several or to.text.source.endswith("/"):
+        return None
+    directory = f"{to.text.source.rpartition('/')[0]}/"
+    return to, "several can fit path, and all would come out here", f'write "{directory}": they keep their names'
+
+
+def _is_several(path: Phrase, scope: Scope) -> bool | None:
+    """Whether more than one can fit a path; none, with a finding, if it is a pattern that cannot be."""
+    source = path.text.source
+    plain = source.replace("{{", "xx").replace("}}", "xx")
+    for slot in path.text.slots:
+        end = plain.index("}", slot.at) + 1
+        plain = plain[: slot.at] + "".join(chr(_HIDDEN + at) for at in range(slot.at, end)) + plain[end:]
+    try:
+        return not parse(plain).literal
+    except PatternError as error:
+        write = "".join(source[ord(c) - _HIDDEN] if 0 <= ord(c) - _HIDDEN < len(source) else c for c in error.write)
+        scope.error(path.spot.error("glob", error.message, write, mark=Piece(error.at, error.length)))
+        return None

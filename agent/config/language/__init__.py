@@ -1,0 +1,1 @@
+"""The language as tables: its keys, their forms, kinds and meanings."""

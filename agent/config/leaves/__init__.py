@@ -1,0 +1,1 @@
+"""Leaves of a sentence: texts, values and tables with words in them, judged."""

@@ -1,0 +1,39 @@
+"""What a sentence says that the language has and this version has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.config.language.forms import Shape, form_of
+from agent.config.language.table import BRING_WORDS, LATER, PLACES
+from agent.config.merge.tree import Branch, Conflict, Gone
+from agent.config.toml.spot import Spot
+
+
+class Part(NamedTuple):
+    """A key that is not there yet: where it was written, its address, and whether it brings words."""
+
+    spot: Spot
+    address: str
+    brings_words: bool
+
+
+def left_for_later(tree: Branch) -> tuple[Part, ...]:
+    """The outermost keys of a merged sentence whose behaviour is not there yet, in its order."""
+    return tuple(_parts(tree, tree.place))
+
+
+def _parts(branch: Branch, place: str, path: str = "") -> Iterator[Part]:
+    for key, node in branch.members.items():
+        address = f"{path}.{key}" if path else key
+        form = form_of(place, key)
+        if isinstance(node, (Gone, Conflict)):
+            continue
+        if PLACES[place][1].get(key) is LATER:
+            yield Part(node.spot, address, key in BRING_WORDS)
+        elif isinstance(node, Branch) and form.shape is Shape.TABLE:
+            yield from _parts(node, form.place, address)
+        elif isinstance(node, Branch) and form.shape is Shape.NAMED:
+            for name, member in node.branches():
+                yield from _parts(member, form.place, f"{address}.{name}")

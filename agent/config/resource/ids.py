@@ -1,0 +1,131 @@
+"""Ids: by which texts a device is known, and whether the kernel would deal them anew."""
+
+from __future__ import annotations
+
+from agent.config.leaves.texts import Phrase, phrase
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.scope import Known, Scope
+from agent.config.sources import dealt_pattern
+from agent.config.toml.spot import Piece, Spot
+from agent.core.entry.resource import Source
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
+from agent.scanners import catalog
+
+# Words whose value is dealt anew, and when.
+_DEALT_WORDS = {
+    "minor": "at each driver load",
+    "major": "at each driver load",
+    "card": "at each boot",
+    "render": "at each boot",
+    "render_minor": "at each boot",
+    "uverbs": "at each boot",
+    "uio": "at each boot",
+    "bus": "at each boot",
+    "devnum": "at each plug",
+    "group": "at each boot",
+}
+_DEALT_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
+_NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
+
+
+def compile_ids(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tuple[Phrase, ...]:
+    """The alternatives for a device's id, best first: the entry's own, else the source's.
+
+    `demanded`: that there is none at all is a mistake; it stands at `spot`.
+    """
+    leaf = tree.leaf("id")
+    if leaf is None:
+        return _default(tree, scope, spot, demanded=demanded)
+    elements = leaf.spot.elements(leaf.value)
+    if not elements:
+        scope.error(leaf.spot.error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
+    phrases = [phrase(here, item, scope, "an id") for here, item in elements]
+    made = tuple(one for one in phrases if one is not None)
+    for one in made:
+        if one.many:
+            scope.error(one.spot.error("type", "an id is one text, and this has a list in it", mark="text"))
+            return ()
+        _warn(one, scope)
+    if len(made) == len(phrases) and made and scope.source and not scope.single and not any(one.words for one in made):
+        message = "no word of the device is in it, so all devices would have one id"
+        write = f'write "{made[0].text.source}-{_stable(scope.source) or "{path_id}"}"'
+        scope.error(made[0].spot.error("differs-between-devices", message, write, mark="text"))
+    return made
+
+
+def shortest(ids: tuple[Phrase, ...], source: Source) -> int:
+    """The fewest characters that an id can have: the least that its words can say."""
+    if not ids:
+        return 1
+    return max(1, min(_length(one, source) for one in ids))
+
+
+def _default(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tuple[Phrase, ...]:
+    """The ids that a source has by itself."""
+    if scope.source is None:
+        return ()
+    texts = catalog.default_ids(scope.source.kind)
+    if not texts and demanded:
+        message = f"a device of {scope.source} has no id of its own, so the entry says it"
+        scope.error(spot.error("missing", message, 'write for example id = "{path_id}"'))
+    pattern = dealt_pattern(scope.source)
+    source = tree.leaf("source")
+    if pattern is not None and source is not None:
+        message = f"{pattern} is numbered as things appear: after a replug a pod may return to another device"
+        mark = _source_spot(source, pattern)
+        scope.warn(mark.warning("unstable-id", message, 'write for example id = "{path_id}"', mark="text"))
+    return tuple(Phrase(parse(text), _words(text, scope.source), spot) for text in texts)
+
+
+def _words(text: str, source: Source) -> tuple[Known, ...]:
+    found = [catalog.word(source.kind, slot.word) for slot in parse(text).slots]
+    return tuple(Known(word.kind, word.many) for word in found)
+
+
+def _source_spot(leaf: Leaf, pattern: str) -> Spot:
+    """Where a pattern of a node source was written."""
+    node = leaf.value["node"] if isinstance(leaf.value, dict) else None
+    spot = leaf.spot.below("node")
+    return spot.below(node.index(pattern)) if isinstance(node, list) else spot
+
+
+def _warn(one: Phrase, scope: Scope) -> None:
+    """Warn of the words that are dealt anew."""
+    source = scope.source
+    if source is None:
+        return
+    numbered = source.kind in _DEALT_NAMES or dealt_pattern(source) is not None
+    for slot in one.text.slots:
+        relation, _, word = slot.word.rpartition(".")
+        when = _DEALT_WORDS.get(word)
+        if when is None and word in _NAMES and not relation and numbered:
+            when = "as things appear"
+        if when is None or relation.startswith("udev"):
+            continue
+        message = f"{slot.word} is dealt anew {when}: a pod may return to another device"
+        stable = _stable(source)
+        write = f'write "{stable}"' if stable else 'write for example "{path_id}"'
+        mark = Piece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
+        scope.warn(one.spot.warning("unstable-id", message, write, mark=mark))
+
+
+def _stable(source: Source) -> str:
+    """An id of the source that stays; empty if it has none by itself."""
+    texts = () if dealt_pattern(source) else catalog.default_ids(source.kind)
+    return texts[0] if texts else ""
+
+
+_LEAST = {Kind.PCI: 12, Kind.CLASS: 6, Kind.PATH: 6, Kind.BOOL: 4}
+
+
+def _length(one: Phrase, source: Source) -> int:
+    literal = sum(len(piece) for piece in one.text.pieces if isinstance(piece, str))
+    words = zip(one.text.slots, one.words, strict=True)
+    return literal + sum(_least(slot.word, word, source) for slot, word in words)
+
+
+def _least(word: str, known: Known, source: Source) -> int:
+    if word == "below_dev":
+        return min(len(path) for path in source.arguments) - len("/dev/")
+    return _LEAST.get(known.kind, 1)

@@ -1,0 +1,67 @@
+"""The name of an entry's resource: its own, perhaps with words, or that of the entry it adds to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agent.config.language import names
+from agent.config.leaves.texts import phrase
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.scope import Scope
+from agent.config.toml.spot import Piece
+from agent.core.language.text import Text
+
+
+class Named(NamedTuple):
+    """A resource's name: as written, parsed if it has words, and whether the entry only adds to it."""
+
+    name: str
+    text: Text | None = None
+    adds: bool = False
+
+
+def name_leaf(tree: Branch) -> Leaf | None:
+    """What says the name: `name` or `adds_to`, of which a sentence has one."""
+    return tree.leaf("name") or tree.leaf("adds_to")
+
+
+def compile_name(tree: Branch, scope: Scope) -> Named | None:
+    """The name, if the kubelet takes it."""
+    leaf = name_leaf(tree)
+    if leaf is None:
+        return None
+    name = leaf.value
+    if not isinstance(name, str):
+        scope.error(leaf.spot.error("type", "a resource's name is text", 'write "example.com/…"'))
+        return None
+    adds = leaf is tree.leaf("adds_to")
+    if "{" in name or "}" in name:
+        return _with_words(leaf, name, scope, adds=adds)
+    fault = names.judge(name)
+    if fault is not None:
+        scope.error(leaf.spot.error("resource-name", fault.message, fault.write, mark=Piece(fault.at, fault.length)))
+        return None
+    return Named(name, adds=adds)
+
+
+def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> Named | None:
+    """A name with words of the device, which may stand behind the "/" only."""
+    made = phrase(leaf.spot, name, scope, "a resource's name")
+    if made is None:
+        return None
+    if made.many:
+        message = "a device has one name, and this has a list in it"
+        scope.error(leaf.spot.error("resource-name", message, mark="text"))
+        return None
+    first = made.text.slots[0] if made.text.slots else None
+    if first is not None and "/" not in name[: first.at]:
+        message = 'up to the "/" a name is written out: a device does not say whose resource it is'
+        mark = Piece(first.at, name.find("}", first.at) + 1 - first.at)
+        scope.error(leaf.spot.error("resource-name", message, f'write "example.com/{name[first.at :]}"', mark=mark))
+        return None
+    literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.text.pieces)
+    fault = names.judge(literal)
+    if fault is not None:
+        scope.error(leaf.spot.error("resource-name", fault.message, mark="text"))
+        return None
+    return Named(name, made.text if first else None, adds)

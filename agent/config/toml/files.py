@@ -1,0 +1,105 @@
+"""The files of a configuration: read once, under the names people know, with a digest over all of them."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+
+from agent.config.toml.document import Document, DocumentError, decode, parse
+from agent.config.toml.finding import Finding, Severity
+
+SIZE_LIMIT = 1024 * 1024  # bytes; the parser's work grows with the text
+DEPTH_LIMIT = 32  # what is read recursively here stays far from Python's own limit
+
+
+class Files:
+    """Reads files below one directory. What cannot be read is a finding, never an exception.
+
+    `names` are those of all files read, in order; a name is relative to the directory where the file is below it.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.names: list[str] = []
+        self.findings: list[Finding] = []
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """Six hexadecimal digits that change with any name or text."""
+        return self._digest.hexdigest()[:6]
+
+    def name(self, path: str) -> str:
+        """How people know a path."""
+        below = self.directory.rstrip("/") + "/"
+        return path.removeprefix(below) if path.startswith(below) else path
+
+    def listing(self, directory: str) -> list[str]:
+        """The names of the TOML files in a directory, in name order; none if it is not there."""
+        try:
+            entries = os.listdir(directory)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            self.findings.append(_unreadable(self.name(directory), error))
+            return []
+        return sorted(entry for entry in entries if entry.endswith(".toml") and not entry.startswith("."))
+
+    def document(self, path: str, name: str = "") -> Document | None:
+        """The document in a file; none, and a finding, if it cannot be read or is no TOML."""
+        name = name or self.name(path)
+        self.names.append(name)
+        try:
+            content = _content(path)
+        except OSError as error:
+            self.findings.append(_unreadable(name, error))
+            return None
+        for part in (os.fsencode(name), content):
+            self._digest.update(len(part).to_bytes(8, "big") + part)
+        try:
+            document = parse(name, decode(name, content))
+        except DocumentError as error:
+            self.findings.append(error.finding)
+            return None
+        if _depth(document.data) > DEPTH_LIMIT:
+            message = f"tables and lists stand in each other more than {DEPTH_LIMIT} deep"
+            self.findings.append(Finding(name, 1, 1, 1, Severity.ERROR, "type", message))
+            return None
+        return document
+
+
+def _depth(data: object) -> int:
+    """How deep tables and lists stand in each other, counted as far as it matters; dotted keys nest without end."""
+    depth, level = 0, [data]
+    while level and depth <= DEPTH_LIMIT:
+        tables = [list(item.values()) if isinstance(item, dict) else item for item in level]
+        level = [item for items in tables if isinstance(items, list) for item in items]
+        depth += 1
+    return depth
+
+
+def unreadable(name: str, message: str, severity: Severity = Severity.ERROR) -> Finding:
+    """That a file or directory could not be used as a whole."""
+    return Finding(name, 1, 1, 1, severity, "unreadable", message)
+
+
+def _content(path: str) -> bytes:
+    # A pipe or a device would block, or never end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", path)
+        content = file.read(SIZE_LIMIT + 1)
+    if len(content) > SIZE_LIMIT:
+        raise OSError(errno.EFBIG, "More than 1 MiB", path)
+    return content
+
+
+def _unreadable(name: str, error: OSError) -> Finding:
+    reason = (error.strerror or str(error)).lower()
+    return unreadable(name, f"could not be read: {reason}")

@@ -1,0 +1,168 @@
+"""What is wrong in a file, where, and what to write instead: as a value, as text, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.core.language.printable import columns, escape
+
+LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
+_TAB = "    "  # what a tab is shown as
+
+
+class Severity(StrEnum):
+    """`error`: the file is refused. `warning`: it is served, and likely not what was meant."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a person should change. Lines and columns count from 1, in characters; the end is exclusive.
+
+    `file` is the path as people know it, relative to the configuration directory. `write` is the whole hint
+    after the caret (`write "rw"`, `nearest: name`). `key_path_text` is the address (`resource[1].match`).
+    Without `source_line` nothing but the first line is shown.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_column: int
+    severity: Severity
+    code: str
+    message: str
+    write: str = ""
+    key_path_text: str = ""
+    source_line: str = ""
+
+
+def sort(findings: Iterable[Finding]) -> list[Finding]:
+    """By file, line and column; what stands at one place keeps its order."""
+    return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
+
+
+def render(finding: Finding) -> str:
+    """The finding as people read it: one line for editors and grep, then the source line, marked."""
+    place = f"{escape(finding.file)}:{finding.line}:{finding.column}"
+    first = f"{place}: {finding.severity}[{finding.code}]: {escape(finding.message)}"
+    if not finding.source_line:
+        return first
+    before, marked, after = _window(finding)
+    number = f"{finding.line:4}"
+    caret = " " * columns(before) + "^" * max(1, columns(marked))
+    hint = f" {escape(finding.write)}" if finding.write else ""
+    return f"{first}\n{number} | {before}{marked}{after}\n{' ' * len(number)} | {caret}{hint}"
+
+
+def as_json(finding: Finding) -> dict[str, str | int | None]:
+    """The finding for machines; all keys are always there, text is whole and unescaped."""
+    return {
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "severity": finding.severity.value,
+        "code": finding.code,
+        "message": finding.message,
+        "write": finding.write or None,
+    }
+
+
+def summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> str:
+    """The last line of a check. `on_host`: what the configuration gives here (`7 resources, 142 devices`)."""
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    files = _count(files_read, "file")
+    if errors:
+        refused = len({finding.file for finding in errors})
+        also = f", {_count(len(warnings), 'warning')}" if warnings else ""
+        return (
+            f"{_count(len(errors), 'error')} in {refused} of {files}{also}. A running agent keeps what it has; "
+            f"a fresh start would serve {_others(files_read - refused)}."
+        )
+    also = f"; {on_host}" if on_host else ""
+    if warnings:
+        accept = f'To accept one: accept = {{ {warnings[0].code} = "why" }} in the entry.'
+        return f"{_count(len(warnings), 'warning')} in {files}{also}. {accept}"
+    return f"No errors in {files}{also}."
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate a person most likely meant, if one is near; of equally near ones the first by name.
+
+    Near: at most a third of the word, or one, is put in, left out, changed or swapped with its neighbour;
+    case does not count.
+    """
+    limit = max(1, len(word) // 3)
+    lowered = word.lower()
+    best = min(((_distance(lowered, other.lower(), limit), other) for other in candidates), default=None)
+    return best[1] if best and best[0] <= limit else None
+
+
+def _distance(one: str, two: str, limit: int) -> int:
+    """Edits and swaps of neighbours that make `two` of `one`; what is above the limit is only known as such."""
+    if abs(len(one) - len(two)) > limit:
+        return limit + 1
+    older: list[int] = []
+    old = list(range(len(two) + 1))
+    for i, char in enumerate(one, start=1):
+        new = [i]
+        for j, other in enumerate(two, start=1):
+            cost = min(old[j] + 1, new[j - 1] + 1, old[j - 1] + (char != other))
+            if i > 1 and j > 1 and char == two[j - 2] and one[i - 2] == other:
+                cost = min(cost, older[j - 2] + 1)
+            new.append(cost)
+        older, old = old, new
+    return old[-1]
+
+
+def _window(finding: Finding) -> tuple[str, str, str]:
+    """The source line as shown: before the mark, the mark, after it; together within the limit."""
+    line = finding.source_line
+    start = min(finding.column - 1, len(line))
+    end = max(start, min(finding.end_column - 1, len(line)))
+    before, marked, after = _shown(line[:start]), _shown(line[start:end]), _shown(line[end:])
+    if columns(before + marked + after) <= LINE_LIMIT:
+        return before, marked, after
+    # The mark is what matters: it gets most of the room, then what leads to it, then what follows.
+    marked = _head(marked, LINE_LIMIT * 2 // 3)
+    before = _tail(before, max(LINE_LIMIT // 6, LINE_LIMIT - columns(marked) - columns(after)))
+    after = _head(after, LINE_LIMIT - columns(marked) - columns(before))
+    return before, marked, after
+
+
+def _shown(text: str) -> str:
+    return escape(text.replace("\t", _TAB))
+
+
+def _head(text: str, room: int) -> str:
+    """The text, or its first columns and `…`."""
+    if columns(text) <= room:
+        return text
+    text = text[: max(0, room - 1)]
+    while columns(text) > room - 1 > 0:
+        text = text[:-1]
+    return text + "…"
+
+
+def _tail(text: str, room: int) -> str:
+    """The text, or `…` and its last columns."""
+    if columns(text) <= room:
+        return text
+    text = text[-max(1, room - 1) :]
+    while columns(text) > room - 1:
+        text = text[1:]
+    return "…" + text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _others(number: int) -> str:
+    if number <= 0:
+        return "nothing"
+    return "the other one" if number == 1 else f"the other {number:,}"

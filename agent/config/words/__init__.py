@@ -1,0 +1,1 @@
+"""The words that an entry brings with it, compiled: options, captures, `let`, `join`."""

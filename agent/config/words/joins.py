@@ -1,0 +1,167 @@
+"""`join`: "its NAME is the … whose …", compiled to where its partner is looked for and by what that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from agent.config.clauses.clause import compile_clause
+from agent.config.language.table import hint, not_yet
+from agent.config.merge.shelf import Sentence
+from agent.config.merge.tree import Branch, Leaf, over
+from agent.config.scope import ANYTHING, OwnWords, Scope
+from agent.config.sources import compile_every, compile_source, is_single
+from agent.config.toml.finding import Severity
+from agent.config.toml.spot import Spot
+from agent.config.words.options import compile_options
+from agent.core.entry.own import Join, Own, Pool, Theirs
+from agent.core.entry.resource import Source
+from agent.core.language.clause import Clause
+
+_WRITE = 'write for example source = "pci"'
+
+
+class Words(OwnWords, Protocol):
+    """The own words of a partner."""
+
+    def all(self) -> dict[str, Own]:
+        """All that could be compiled."""
+
+    def joins(self) -> tuple[Join, ...]:
+        """Its joins."""
+
+
+class WordsOf(Protocol):
+    """Makes the own words of a tree."""
+
+    def __call__(self, tree: Branch, scope: Scope, constants: Mapping[str, Own]) -> Words:
+        """The own words of that tree in that scope."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A join, and the scope in which the words of its partner are."""
+
+    join: Join
+    scope: Scope
+    health: bool  # it has `healthy` and `reason`: it is of a class
+
+
+def compile_join(
+    name: str, branch: Branch, scope: Scope, constants: Mapping[str, Own], words_of: WordsOf
+) -> Made | None:
+    """The join that `join.NAME` is; none, with findings, if something is wrong with it."""
+    if not branch.verbs:
+        scope.error(branch.spot.error("missing", f"join.{name} does not say where to look", _WRITE, mark="key"))
+        return None
+    (verb,) = branch.verbs
+    tree = _tree(verb, branch, scope)
+    if tree is None:
+        return None
+    leaf = tree.leaf("source")
+    if leaf is None:
+        scope.error(branch.spot.below(verb).error("missing", "it has no source, so nothing is looked at", _WRITE))
+        return None
+    known = len(scope.findings)
+    inner = replace(
+        scope,
+        source=None,
+        given={},
+        options={**scope.options},
+        table="",
+        own=None,
+        grouped=False,
+        parts=set(),
+        judging=False,
+    )
+    inner.source = compile_source(leaf, inner)
+    if inner.source is None:
+        return None
+    inner.single = is_single(inner.source)
+    inner.keys_known = inner.words_known = True
+    of_class = verb in {"class", "resource"}
+    if of_class:
+        inner.options = {}
+        constants = compile_options(tree, inner, tree.spot, demanded=False)
+        named = branch.leaf(verb)
+        inner.joining = (*scope.joining, str(named.value) if named else "")
+    words = inner.own = words_of(tree, inner, constants)
+    on = _on(branch.leaf("on"), scope, inner)
+    match = branch.branch("match")
+    clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
+    own = {**constants, **words.all()}
+    if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[known:]):
+        return None
+    pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins())
+    every = compile_every(leaf, inner)
+    join = Join(name, pool, tuple(ours for _, ours in on), branch.is_on("optional"), every)
+    return Made(join, inner, of_class)
+
+
+def _tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
+    """What is said of the partner: its source, and its words."""
+    spot = branch.spot
+    leaf = branch.leaf(verb)
+    value = leaf.value if leaf else None
+    let = branch.branch("let")
+    own = Branch({"let": let} if let else {}, spot)
+    match verb:
+        case "source" if leaf is not None:
+            return over(Branch({"source": leaf}, spot), own, scope.findings)
+        case "dir":
+            items = value if isinstance(value, list) else [value]
+            if any(isinstance(item, str) and not item.startswith("/") for item in items):
+                scope.error(not_yet(spot.below("dir"), "a directory below a relation"))
+                return None
+            return over(Branch({"source": Leaf({"dir": value}, spot)}, spot), own, scope.findings)
+    here = spot.below(verb)
+    library = scope.library
+    if library is None:
+        return None
+    sentence = library.entry(str(value)) if verb == "resource" else library.known(str(value))
+    if sentence is None:
+        names = library.resources() if verb == "resource" else library.names()
+        what = "no entry has this name" if verb == "resource" else "no device class has this name"
+        code = "unknown-resource" if verb == "resource" else "unknown-class"
+        scope.error(here.error(code, what, hint(str(value), names), mark="text"))
+        return None
+    return _sentence(here, str(value), sentence, own, scope)
+
+
+def _sentence(spot: Spot, name: str, sentence: Sentence, own: Branch, scope: Scope) -> Branch | None:
+    """What a class, or an entry, says of its devices, with what the join says besides."""
+    if name in scope.joining:
+        way = " → ".join((*scope.joining[scope.joining.index(name) :], name))
+        scope.error(spot.error("cycle", f"{way}: each needs the other", mark="text"))
+        return None
+    said = {key: node for key, node in sentence.tree.members.items() if key in {"source", "let", "join", "options"}}
+    return over(Branch(said, sentence.tree.spot, sentence.tree.place), own, scope.findings)
+
+
+def _on(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[Theirs, str]] | None:
+    """Which words of the partner are equal to which of ours; all may be one's partner where nothing is said."""
+    pairs: list[tuple[Theirs, str]] = []
+    if leaf is None or not isinstance(leaf.value, dict):
+        return pairs
+    for theirs, ours in leaf.value.items():
+        spot = leaf.spot.below(*([theirs] if "/" in theirs else theirs.split(".")))
+        of_theirs = inner.word(spot, theirs, "key")
+        of_ours = scope.word(spot, str(ours), "text")
+        if of_theirs is None or of_ours is None:
+            return None
+        for word, known in ((theirs, of_theirs), (str(ours), of_ours)):
+            if known.many:
+                scope.error(spot.error("type", f"{word} is a list, and one value is wanted", "take another word"))
+                return None
+        if of_theirs.kind is not of_ours.kind and ANYTHING not in (of_theirs, of_ours):
+            message = f"their {theirs} is {of_theirs.kind.value}, our {ours} is {of_ours.kind.value}: never equal"
+            scope.error(spot.error("type", message, "take words of one type"))
+            return None
+        pairs.append((Theirs(theirs, of_theirs.kind), str(ours)))
+    return pairs
+
+
+def is_below_proc(source: Source | None) -> bool:
+    """Whether it has devices that are no devices of sysfs."""
+    return source is not None and source.kind == "dir" and all(text.startswith("/proc/") for text in source.arguments)

@@ -1,0 +1,76 @@
+"""`by`: a word by another, through a map whose keys may be patterns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.config.leaves.values import value_of
+from agent.config.merge.tree import Branch, Leaf
+from agent.config.scope import ANYTHING, Made, Scope
+from agent.config.toml.spot import Spot
+from agent.core.entry.let import By, canonical
+from agent.core.language import pattern
+from agent.core.language.value import Kind, OperandError, Scalar, from_kernel, from_person
+
+
+def compile_by(name: str, source: Made, branch: Branch, kind: Kind, scope: Scope) -> Made | None:
+    """The own word that a map makes of another; none, with findings, if something is wrong with it.
+
+    `else` is what the map says of all other keys; what stands where the other word is not there is `if_absent`.
+    """
+    keys = branch.branch("map")
+    if keys is None:
+        message = f"let.{name} has no map"
+        scope.error(branch.spot.error("missing", message, 'write map = { "key" = "value" }', mark="key"))
+        return None
+    by = source.known.kind
+    exact: dict[str, Scalar] = {}
+    fitting: dict[str, tuple[pattern.Pattern, Scalar]] = {}
+    whole = True
+    for key, node in keys.members.items():
+        if not isinstance(node, Leaf):
+            scope.error(keys.spot.below(key).error("type", "a map has a value for each key", mark="key"))
+            whole = False
+            continue
+        value = value_of(node.spot, node.value, kind, scope)
+        glob = _key(node.spot, key, by, scope)
+        if value is None or glob is None:
+            whole = False
+        elif isinstance(glob, str):
+            exact[glob] = value
+        else:
+            fitting[key] = glob, value
+    otherwise, absent = branch.leaf("else"), branch.leaf("if_absent")
+    other = value_of(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
+    instead = value_of(absent.spot, absent.value, kind, scope) if absent else None
+    if not whole or (otherwise and other is None) or (absent and instead is None):
+        return None
+    longest = tuple(fitting[key] for key in sorted(fitting, key=lambda key: (-len(key), key)))
+    known = ANYTHING if source.known is ANYTHING else replace(source.known, kind=kind, many=False)
+    return Made(known, By(source.own, by, exact, longest, other, instead))
+
+
+def _key(spot: Spot, key: str, kind: Kind, scope: Scope) -> str | pattern.Pattern | None:
+    """A key as it is looked up, or as a pattern; none, with a finding, if it can be neither."""
+    if any(character in key for character in "*?["):
+        try:
+            return pattern.parse(key)
+        except pattern.PatternError as error:
+            scope.error(spot.error("glob", error.message, error.write, mark="key"))
+            return None
+    if kind in {Kind.INT, Kind.BOOL}:
+        value = from_kernel(kind, key)
+        if isinstance(value, (int, bool)):
+            return canonical(kind, value)
+        scope.error(spot.error("type", f"the word is {kind.value}, and this key is none", mark="key"))
+        return None
+    try:
+        operand = str(from_person(kind, key))
+    except OperandError as error:
+        scope.error(spot.error("type", error.message, error.write, mark="key"))
+        return None
+    if kind is Kind.CLASS and len(operand) < len("010203"):
+        return pattern.parse(f"{operand}*")
+    if kind is Kind.PCI and "." not in operand:
+        return pattern.parse(f"{operand}.*")
+    return canonical(kind, operand)

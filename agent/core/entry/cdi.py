@@ -1,0 +1,131 @@
+"""CDI, the Container Device Interface: names of devices, the specs that define them, how a runtime is told.
+
+As its library has it (tags.cncf.io/container-device-interface 1.1), which containerd and CRI-O share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.core.language.text import digest
+from agent.core.language.value import Absent
+
+DIRECTORIES = ("/etc/cdi", "/var/run/cdi")  # where runtimes look unless told otherwise; the later one goes first
+SUFFIXES = (".json", ".yaml")  # of files that are specs; `.yml` is none
+ANNOTATION = "cdi.k8s.io/"  # what keys of annotations begin with that name CDI devices
+KEY_LIMIT = 63  # characters of such a key after that
+
+_KIND = r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
+_QUALIFIER = re.compile(rf"{_KIND}/{_KIND}")
+_DEVICE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+
+
+class SpecError(ValueError):
+    """Why a file is no CDI spec."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """One file of a directory of specs: the full names of its devices, or why it defines none."""
+
+    path: str
+    names: tuple[str, ...] = ()
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Specs:
+    """What all specs of a host define together.
+
+    directories: where they were looked for. paths: the file that has each device. conflicts: two files of one
+    directory that have the same one, so that runtimes give neither. faults: files that are no specs, and why.
+    """
+
+    directories: tuple[str, ...] = DIRECTORIES
+    paths: Mapping[str, str] = field(default_factory=dict)
+    conflicts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+    def find(self, name: str) -> str | Absent:
+        """The file that defines a device, by its full name."""
+        if not is_name(name):
+            return Absent("is no full name of a CDI device")
+        if name in self.conflicts:
+            return Absent(f"is in both {' and '.join(self.conflicts[name])}, so no runtime knows which")
+        if name in self.paths:
+            return self.paths[name]
+        reason = f"is in no CDI spec in {' or '.join(self.directories) or 'no directory'}"
+        if self.faults:
+            path, fault = next(iter(self.faults.items()))
+            more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+            reason += f"; not read: {path}{more}: {fault}"
+        return Absent(reason)
+
+
+def is_name(text: str) -> bool:
+    """Whether that is the full name of a device: `vendor/class=device`."""
+    kind, _, device = text.partition("=")
+    return _QUALIFIER.fullmatch(kind) is not None and _DEVICE.fullmatch(device) is not None
+
+
+def device_names(document: object) -> tuple[str, ...]:
+    """The full names of the devices that a spec defines.
+
+    Raises:
+        SpecError: runtimes would not take it for one. They look more closely than this does.
+    """
+    if not isinstance(document, Mapping):
+        raise SpecError("is no table of keys and values")
+    if not isinstance(document.get("cdiVersion"), str):
+        raise SpecError("has no cdiVersion")
+    kind = document.get("kind")
+    if not isinstance(kind, str) or not _QUALIFIER.fullmatch(kind):
+        raise SpecError(f"kind {kind!r} is not vendor/class")
+    devices = document.get("devices")
+    if not isinstance(devices, list) or not devices:
+        raise SpecError("has no devices")
+    names: dict[str, None] = {}
+    for device in devices:
+        name = device.get("name") if isinstance(device, Mapping) else None
+        name = str(name) if isinstance(name, int) else name
+        if not isinstance(name, str) or not _DEVICE.fullmatch(name):
+            raise SpecError(f"{name!r} is no name of a device")
+        if not device.get("containerEdits"):
+            raise SpecError(f"device {name} has no containerEdits")
+        if f"{kind}={name}" in names:
+            raise SpecError(f"has device {name} twice")
+        names[f"{kind}={name}"] = None
+    return tuple(names)
+
+
+def together(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
+    """What these files define together; they come in the order of the directories."""
+    paths: dict[str, str] = {}
+    conflicts: dict[str, tuple[str, str]] = {}
+    faults: dict[str, str] = {}
+    for file in files:
+        if file.fault:
+            faults[file.path] = file.fault
+        for name in file.names:
+            earlier = paths.get(name)
+            if earlier is not None and _directory(earlier) == _directory(file.path):
+                conflicts[name] = (earlier, file.path)  # for good, even if a later directory has it too
+            else:
+                paths[name] = file.path
+    return Specs(tuple(directories), paths, conflicts, faults)
+
+
+def annotation_key(resource: str) -> str:
+    """The key of the annotation that names a resource's CDI devices. Two resources of one container must not share
+    one: kubelets keep the first of two.
+    """
+    name = f"device-agent_{resource.replace('/', '_')}"
+    if len(name) > KEY_LIMIT:
+        name = f"device-agent_{digest(resource, 32)}"
+    return ANNOTATION + name
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]

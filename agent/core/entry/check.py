@@ -1,0 +1,127 @@
+"""Checks: "healthy while …", and what one says of a host device at one look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from agent.core.language.clause import Clause, Failing
+from agent.core.language.logic import THREE_VALUED, Knowledge
+from agent.core.language.printable import cut
+from agent.core.language.text import Fact, Slot, Text, filtered
+from agent.core.language.value import Absent, text_of
+
+SHOWN = 200  # characters of a reason
+_UNKNOWN = "?"  # stands for a word that says nothing
+
+
+class Looks(NamedTuple):
+    """So many looks in a row."""
+
+    number: int
+
+
+class Lasting(NamedTuple):
+    """Every look for so many seconds."""
+
+    seconds: float
+
+
+After: TypeAlias = Looks | Lasting
+ONE = Looks(1)
+
+
+class OnUnknown(Enum):
+    """What a look counts as that cannot tell, because a word is absent that would decide."""
+
+    UNHEALTHY = "unhealthy"
+    HEALTHY = "healthy"
+    KEEP = "keep"
+
+
+class Says(Enum):
+    """What one look says. NOTHING: it counts for no look at all. BESIDE: the check does not apply."""
+
+    GOOD = "good"
+    BAD = "bad"
+    NOTHING = "nothing"
+    BESIDE = "beside"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one look says, and why, if that is bad."""
+
+    says: Says
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`health.NAME`. Equal checks say the same, wherever they are written.
+
+    when: whether it applies; None if it always does.
+    every: seconds between looks besides those that events bring; without it only looks at some distance are counted
+        apart.
+    trip, recover: what it takes to fail, and to be healthy again; without `recover` only a person makes it healthy.
+    reason: what is said of it; None for the line that fails and what was read.
+    """
+
+    name: str
+    holds: Clause
+    when: Clause | None = None
+    every: float | None = None
+    trip: After = ONE
+    recover: After | None = ONE
+    on_unknown: OnUnknown = OnUnknown.UNHEALTHY
+    reason: Text | None = None
+
+    def ask(self, facts: Knowledge) -> Outcome:
+        """What it says of a host device of which `facts` tell."""
+        if self.when is not None and self.when.verdict(facts, THREE_VALUED) is not True:
+            return Outcome(Says.BESIDE)
+        failed = self.holds.failing(facts, THREE_VALUED)
+        if failed is None:
+            return Outcome(Says.GOOD)
+        if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
+            return Outcome(Says.GOOD if self.on_unknown is OnUnknown.HEALTHY else Says.NOTHING)
+        return Outcome(Says.BAD, cut(self._said(failed, facts), SHOWN))
+
+    def _said(self, failed: Failing, facts: Fact) -> str:
+        if self.reason is None:
+            statement = failed.statement
+            address = statement.address.removeprefix(f"{self.holds.name}.")
+            return f"{address} = {statement.written}, here {failed.here}"
+        said = told(self.reason, facts)
+        return f"{said} ({failed.doubt.reason})" if failed.doubt is not None else said
+
+
+class Checked(NamedTuple):
+    """What a check of an entry said of one host device at a look.
+
+    entry: the resource's name as the entry writes it. key, place: those of the host device. member: its name, where it
+    is one of several that are one device.
+    """
+
+    entry: str
+    check: Check
+    key: str
+    place: str
+    outcome: Outcome
+    member: str = ""
+
+
+def told(text: Text, facts: Fact) -> str:
+    """A text for people: lists with commas, and a question mark for a word that says nothing."""
+    return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in text.pieces)
+
+
+def _words(slot: Slot, facts: Fact) -> Iterator[str]:
+    value = facts(slot.word)
+    if isinstance(value, Absent) or value == ():
+        yield _UNKNOWN
+        return
+    for item in value if isinstance(value, tuple) else (value,):
+        yield filtered(text_of(item), slot.filters)

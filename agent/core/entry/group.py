@@ -1,0 +1,53 @@
+"""Groups: how an entry says that host devices go together, and what each of them says to that (language §7).
+
+Two are in one group if they are equal in one of the words, or are both so with a third, however far that goes on
+(rulings 20). A device that has none of the words is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agent.core.language.clause import Clause
+from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
+
+Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
+
+_ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """A word by which devices are together."""
+
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """`group` of an entry.
+
+    claims: whatever is in the group comes along, matched or not.
+    parts: by name; together they make one device, each once.
+    digest: of all that says which host devices are put together, `match` and the source too.
+    """
+
+    by: tuple[By, ...] = ()
+    claims: bool = False
+    parts: Mapping[str, Clause] = field(default_factory=dict)
+    digest: str = field(default="", compare=False)
+
+
+def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:
+    """What the words say of a device; those that are absent tie it to nobody."""
+    if not grouping.by:
+        return (_ALL_TOGETHER,)
+    found: list[Tie] = []
+    for index, by in enumerate(grouping.by):
+        value = fact(by.word)
+        if not isinstance(value, Absent | tuple):
+            found.append((index, comparable(by.kind, value)))
+    return tuple(found)

@@ -1,0 +1,93 @@
+"""Own words and joins: what an entry brings with it to say of a device, and what it may ask for that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from agent.core.entry.source import Source
+from agent.core.language.clause import Clause
+from agent.core.language.logic import Knowledge
+from agent.core.language.value import Absent, Kind, Value
+
+
+class Asked(Knowledge, Protocol):
+    """The facts of one host device within one entry."""
+
+    def captured(self, word: str) -> Value | Absent:
+        """What the source's pattern took for a word."""
+
+    def partner(self, join: Join) -> Asked | Absent:
+        """The device that a join means."""
+
+    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path, in natural order; of a path without a glob always one."""
+
+    def names(self, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path, in natural order; absent if that could not be told."""
+
+
+class Own(Protocol):
+    """A word of an entry's own."""
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """What it says of a host device of which `facts` tells."""
+
+
+class Theirs(NamedTuple):
+    """A word by which a partner is known."""
+
+    word: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The devices among which a partner is looked for: equal pools share one index.
+
+    match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
+    """
+
+    source: Source
+    theirs: tuple[Theirs, ...]
+    match: Clause
+    own: Mapping[str, Own] = field(default_factory=dict)
+    joins: tuple[Join, ...] = ()
+
+    def __hash__(self) -> int:
+        """Of what nearly always differs: the rest is long."""
+        return hash((self.source, self.theirs))
+
+    def sources(self) -> Iterator[Source]:
+        """Where to look for all of that."""
+        yield self.source
+        for join in self.joins:
+            yield from join.pool.sources()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`join.NAME`. `ours`: the words of the device that are equal to `theirs` of the pool, in that order.
+
+    optional: a device may be without; else it waits for its partner. every: seconds between looks at the partners'
+    source besides its events.
+    """
+
+    name: str
+    pool: Pool
+    ours: tuple[str, ...]
+    optional: bool = False
+    every: float | None = None
+
+    def asked(self) -> Iterator[tuple[str, Kind]]:
+        """The words of `ours`, each of the kind of what it is to be equal to."""
+        for word, each in zip(self.ours, self.pool.theirs, strict=True):
+            yield word, each.kind
+
+    def rounds(self) -> Iterator[tuple[Source, float]]:
+        """How often to look where, besides events."""
+        if self.every is not None:
+            yield self.pool.source, self.every
+        for join in self.pool.joins:
+            yield from join.rounds()

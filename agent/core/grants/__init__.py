@@ -1,0 +1,1 @@
+"""What a container gets, and which devices it had better get."""

@@ -1,0 +1,266 @@
+"""Allocating: from the devices asked for, and what the host says of them, to the grant or the reason for none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from agent.core.entry.cdi import annotation_key, is_name
+from agent.core.entry.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
+from agent.core.entry.when import holds
+from agent.core.grants.annotation import is_annotation_key
+from agent.core.grants.giving import GivingWords, overlaid
+from agent.core.grants.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.grants.sayings import Said, Sayings, said_of
+from agent.core.inventory.device import Device, Fit, Node
+from agent.core.language.clause import Clause
+from agent.core.language.text import Fact, has_control
+from agent.core.language.value import Absent, natural
+
+
+def allocate(
+    spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[Chosen], offered: int, *, resource: str = ""
+) -> Grant:
+    """The grant for one container.
+
+    Args:
+        spec: the resource's entry.
+        ids: the ids asked for; their order makes no difference.
+        chosen: their host devices, each once, in list order of the resource: the order of everything given.
+        offered: how many ids the resource lists.
+        resource: its name, where the entry's has words.
+
+    Raises:
+        Refused: a required node is missing or not what was listed, or two devices want one path or variable.
+    """
+    resource = resource or spec.name
+    draft = _Draft(resource)
+    counted: dict[str, int] = {}
+    for n, device in enumerate(chosen):
+        entry = device.spec or spec
+        words = GivingWords(resource, device, n, counted, asked=len(ids), offered=offered)
+        for node in entry.nodes:
+            draft.add_nodes(node, device, words)
+        if not device.same:
+            raise draft.missing(device.device, "other hardware is in its place now")
+        for mount in entry.mounts:
+            draft.add_mounts(mount, device, words)
+        for item in entry.cdi:
+            draft.add_cdi(item, device, words)
+        for variable in entry.env:
+            draft.add_variable(variable, device.device, words)
+        for annotation in entry.annotations:
+            draft.add_annotation(annotation, device.device, words)
+        counted = words.count_on(counted)
+    return draft.grant(ids)
+
+
+def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+    """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
+    return _all(give.path.write_paths(fact) for give in spec.nodes)
+
+
+def mount_patterns(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+    """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
+    return _all(give.path.write_paths(fact, glob=True) for give in spec.mounts)
+
+
+def cdi_names(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+    """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
+    return _all(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
+
+
+def _all(written: Iterable[tuple[str, ...] | Absent]) -> tuple[str, ...]:
+    """All of these, each once."""
+    return tuple(dict.fromkeys(text for texts in written if not isinstance(texts, Absent) for text in texts))
+
+
+class _Draft:
+    """A grant while it is made."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._nodes: dict[str, GrantedNode] = {}
+        self._mounts: dict[str, GrantedMount] = {}
+        self._env = Sayings()
+        self._annotations = Sayings()
+        self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
+
+    def grant(self, ids: Sequence[str]) -> Grant:
+        """What it has become."""
+        annotations = {**self._annotations.texts}
+        if told := self._cdi["annotation"]:
+            annotations[annotation_key(self._resource)] = ",".join(told)
+        return Grant(
+            self._resource,
+            ids=tuple(sorted(ids, key=natural)),
+            nodes=tuple(self._nodes.values()),
+            env=self._env.texts,
+            mounts=tuple(self._mounts.values()),
+            annotations=annotations,
+            cdi=tuple(self._cdi["field"]),
+        )
+
+    def add_nodes(self, give: NodeGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in what one `give.nodes` line gives of a device."""
+        given: list[tuple[int, str]] = []
+        many = len(give.to) > 1
+        for member, matched in words.members(each=give.each):
+            many |= member is not words
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for n, fact in member.elements(give.path):
+                many |= fact is not member
+                optional = give.optional or not matched
+                node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
+                if node is None:
+                    continue
+                numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
+                for to in give.to:
+                    path = to.write_paths(numbered)
+                    if not isinstance(path, Absent) and len(path) == 1:
+                        given.append((n, self._add_node(path[0], give, node)))
+        words.give(give.name, tuple(dict.fromkeys(given)), many=many)
+
+    def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in what one `give.mounts` line gives of a device."""
+        for member, matched in words.members(each=give.each):
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for _, fact in member.elements(give.path):
+                written = give.path.write_paths(fact, glob=True)
+                name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
+                there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
+                if isinstance(there, Absent):
+                    if give.optional or not matched:
+                        continue
+                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
+                for fit in there:
+                    for container in _containers(give, fit, fact):
+                        self._add_mount(fit, give, container)
+
+    def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in the CDI devices that one `give.cdi` line names of a device."""
+        if not self._is_given(give.when, chosen.device, words):
+            return
+        names = give.name.write_all(words)
+        if isinstance(names, Absent):
+            raise self._missing(Cause.CDI_MISSING, chosen.device, f"cdi {give.key}: {names.reason}")
+        for name in names:
+            if not is_name(name):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} is no full name of a CDI device")
+            spec = name if give.unchecked else chosen.cdi.get(name, Absent("was not looked for"))
+            if isinstance(spec, Absent):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} {spec.reason}")
+            self._cdi[give.via][name] = None
+
+    def add_variable(self, give: EnvGive, device: Device, words: GivingWords) -> None:
+        """Put in what one `give.env` line says of a device."""
+        for said in self._said(give, device, words):
+            if not said.name or "=" in said.name or has_control(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the name of a variable")
+            self._say(self._env, said, device)
+
+    def add_annotation(self, give: EnvGive, device: Device, words: GivingWords) -> None:
+        """Put in what one `give.annotations` line says of a device."""
+        for said in self._said(give, device, words):
+            if not is_annotation_key(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the key of an annotation")
+            self._say(self._annotations, said, device)
+
+    def _said(self, give: EnvGive, device: Device, words: GivingWords) -> tuple[Said, ...]:
+        return tuple(said_of(give, words)) if self._is_given(give.when, device, words) else ()
+
+    def _say(self, sayings: Sayings, said: Said, device: Device) -> None:
+        if has_control(said.value) or has_control(said.member or ""):
+            raise self._conflict(f"{device.id}: {said.name} has a control character")
+        if conflict := sayings.add(said):
+            raise self._conflict(conflict)
+
+    def _is_given(self, when: Clause | None, device: Device, words: GivingWords) -> bool:
+        """Whether something is given that is given only where a clause holds."""
+        given = holds(when, words)
+        if isinstance(given, str):
+            raise self._missing(Cause.UNHEALTHY, device, given)
+        return given
+
+    def _node(
+        self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool, optional: bool
+    ) -> tuple[str, Node] | None:
+        """The host path as written and what stands there; none if it is optional and nothing does.
+
+        `element`: it is one of the nodes that the hardware has now, of which there may be more than were listed.
+        """
+        written = give.path.write_paths(fact)
+        if isinstance(written, Absent):
+            path, node = f"node {give.name}", written
+        else:
+            path = written[0]
+            found = chosen.nodes.get(path, Absent("was not looked at"))
+            if isinstance(found, Node):
+                self._check(path, found, chosen.device, known=not optional and not element)
+                return path, found
+            node = found
+        if optional:
+            return None
+        raise self.missing(chosen.device, f"{path}: {node.reason}")
+
+    def _check(self, path: str, node: Node, device: Device, *, known: bool) -> None:
+        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile.
+
+        `known`: it was there when the device was listed, as it is required.
+        """
+        listed = next((other for other in device.nodes if other.path == node.path), None)
+        if listed is None and known:
+            raise self.missing(device, f"{path} is {node.path} {_numbered(node)} now, which was not listed")
+        if listed is not None and listed != node:
+            raise self.missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
+
+    def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
+        path, node = found
+        container = to + path.rpartition("/")[2] if to.endswith("/") else to
+        earlier = self._nodes.get(container)
+        if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
+            raise self._conflict(
+                f"{container} would be both {earlier.host} {earlier.permissions} and {node.path} {give.permissions}"
+            )
+        if container in self._mounts:
+            raise self._conflict(f"{container} would be both {node.path} and {_described(self._mounts[container])}")
+        self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        return container
+
+    def _add_mount(self, fit: Fit, give: MountGive, container: str) -> None:
+        mount = GrantedMount(fit.real, container, give.read_only)
+        earlier = self._mounts.get(container)
+        if earlier is not None and earlier != mount:
+            raise self._conflict(f"{container} would be both {_described(earlier)} and {_described(mount)}")
+        if container in self._nodes:
+            raise self._conflict(f"{container} would be both {self._nodes[container].host} and {_described(mount)}")
+        self._mounts[container] = mount
+
+    def missing(self, device: Device, reason: str) -> Refused:
+        """That a node is not there, or not the one that was listed."""
+        return self._missing(Cause.NODE_MISSING, device, reason)
+
+    def _missing(self, cause: Cause, device: Device, reason: str) -> Refused:
+        return Refused(cause, f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}")
+
+    def _conflict(self, reason: str) -> Refused:
+        return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
+
+
+def _containers(give: MountGive, fit: Fit, fact: Fact) -> Iterator[str]:
+    """Where a mount comes out in the container."""
+    if not give.to:
+        yield fit.path
+    for to in give.to:
+        paths = to.write_paths(fact)
+        for path in () if isinstance(paths, Absent) else paths:
+            yield path + fit.path.rpartition("/")[2] if path.endswith("/") else path
+
+
+def _described(mount: GrantedMount) -> str:
+    return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"
+
+
+def _numbered(node: Node) -> str:
+    return f"{'char' if node.type == 'c' else 'block'} {node.major}:{node.minor}"

@@ -1,0 +1,115 @@
+"""The one value that says what a container gets, and the reasons for which it gets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from agent.core.entry.resource import ResourceSpec
+from agent.core.entry.when import Recorded
+from agent.core.inventory.device import Device, Fit, Node
+from agent.core.language.printable import cut, escape
+from agent.core.language.value import Absent, Value
+
+REFUSAL_LIMIT = 200  # characters
+
+
+class Cause(Enum):
+    """Why a grant is refused; the values are the closed set of metric labels."""
+
+    UNKNOWN_ID = "unknown_id"
+    UNHEALTHY = "unhealthy"
+    NODE_MISSING = "node_missing"
+    MOUNT_MISSING = "mount_missing"
+    CDI_MISSING = "cdi_missing"
+    CONFLICT = "conflict"
+    DEADLINE = "deadline"
+    LIMIT = "limit"
+
+
+MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
+
+
+class Refused(Exception):  # noqa: N818  the field's word for it
+    """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200."""
+
+    def __init__(self, cause: Cause, text: str) -> None:
+        self.cause = cause
+        self.text = cut(escape(text), REFUSAL_LIMIT)
+        super().__init__(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedNode:
+    """A device node for a container: canonical host path, container path, permissions (letters r, w, m in order)."""
+
+    host: str
+    container: str
+    permissions: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedMount:
+    """A file or directory of the host for a container: canonical host path, container path."""
+
+    host: str
+    container: str
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one container gets of one resource. Every form a runtime wants is rendered from this value.
+
+    cdi: full names of CDI devices that the runtime is told by the field of the API; others are in an annotation.
+    """
+
+    resource: str
+    ids: tuple[str, ...] = ()
+    nodes: tuple[GrantedNode, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[GrantedMount, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cdi: tuple[str, ...] = ()
+
+
+class Each(NamedTuple):
+    """One of several host devices that are one device: the words of nodes and mounts by it; whether it matched.
+
+    What only came along gives what it has, and need not have it.
+    """
+
+    facts: Mapping[str, Value | Absent]
+    matched: bool
+    things: Mapping[str, tuple[Recorded, ...] | Absent] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """One device in a request, with what the host says of it now.
+
+    shares: the numbers of the shares asked for, empty for a whole device.
+    facts: the words that the entry's texts mention, re-read for this grant.
+    nodes: what stands at each path that the entry's nodes name for it.
+    mounts: what fits each pattern of its mounts.
+    cdi: the spec that has each CDI device it names.
+    same: whether it is the very thing that was listed, and not another in its place.
+    each: its host devices, if several are one device.
+    spec: the entry that gives it; the resource's own if none is said.
+    things: what the clauses of what is given read of the things that words lead to.
+    """
+
+    device: Device
+    shares: tuple[int, ...]
+    facts: Mapping[str, Value | Absent]
+    nodes: Mapping[str, Node | Absent]
+    same: bool = True
+    mounts: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
+    cdi: Mapping[str, str | Absent] = field(default_factory=dict)
+    each: tuple[Each, ...] = ()
+    spec: ResourceSpec | None = None
+    things: Mapping[str, tuple[Recorded, ...] | Absent] = field(default_factory=dict)

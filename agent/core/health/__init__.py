@@ -1,0 +1,1 @@
+"""Whether checks fail now: conditions over looks and time."""

@@ -1,0 +1,1 @@
+"""What the host has, and which entry takes which of it."""

@@ -1,0 +1,249 @@
+"""Candidates: what an entry that has taken a host device makes of it, for its list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agent.core.entry.cdi import is_name
+from agent.core.entry.check import Checked
+from agent.core.entry.group import Grouping
+from agent.core.entry.name import resource_name
+from agent.core.entry.own import Join
+from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
+from agent.core.entry.when import expected
+from agent.core.inventory.device import Device, HostDevice, Member, Node
+from agent.core.inventory.gather import Group
+from agent.core.inventory.standing import Standing
+from agent.core.inventory.waiting import not_yet
+from agent.core.language.logic import Knowledge
+from agent.core.language.pattern import Pattern, literal, parse
+from agent.core.language.text import Fact, Text, clean_id
+from agent.core.language.value import Absent, text_of
+
+UNKNOWN = 0  # a number of shares that cannot be said
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
+
+    ids: tuple[str, ...]
+    possible: tuple[Pattern, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A host device that an entry takes, with what the resource's list needs of it; or several, which are one device.
+
+    device: the first of those that match; its words stand for them all.
+    ids: alternatives whose words are there, cleaned, best first.
+    unnamed: why the first of the other alternatives cannot be written; empty if all can.
+    numa: its NUMA nodes; empty where none is known.
+    nodes: its device nodes, as far as they are there.
+    fault: why it cannot be handed out now (a node, a mount or a CDI device is missing); empty if it can.
+    possible: what the other alternatives might say if their words were there. While one is still to come, those after
+        it are among them: that one goes before.
+    waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
+    entry: which of the entries takes it.
+    written: the name as that writes it, if it has words; then `resource` is what comes out, or the same where nothing
+        does.
+    shares, suffix: how it is divided; None if it is whole, `UNKNOWN` while that cannot be said.
+    grouping: how that puts host devices together; None if it does not, and what follows is empty.
+    group, members: the host devices.
+    partners: the devices that its joins mean, by the key of the host device that has one.
+    leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
+    checked: what its checks say, in file order; each of every host device.
+    """
+
+    resource: str
+    device: HostDevice
+    ids: tuple[str, ...]
+    unnamed: str
+    numa: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    fault: str
+    possible: tuple[Pattern, ...] = ()
+    waits: str = ""
+    entry: int = 0
+    grouping: Grouping | None = None
+    group: Group | None = None
+    members: tuple[Member, ...] = ()
+    partners: Mapping[tuple[str, Join], HostDevice] = field(default_factory=dict)
+    leads: Mapping[str, Lead] = field(default_factory=dict)
+    orphan: tuple[Pattern, ...] = ()
+    written: str = ""
+    shares: int | None = None
+    suffix: str = SHARE_MARK
+    checked: tuple[Checked, ...] = ()
+
+    @property
+    def mark(self) -> str:
+        """As of the device that it becomes."""
+        return "" if self.shares is None else self.suffix
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not Healthy if it is listed; empty if it is."""
+        return self.waits or self.fault
+
+    @property
+    def digest(self) -> str:
+        """Of the sentence by which host devices are put together; empty if each is by itself."""
+        return self.grouping.digest if self.grouping else ""
+
+    @property
+    def hosts(self) -> tuple[HostDevice, ...]:
+        """All the host devices that it is."""
+        return (self.device,) if self.group is None else self.group.members
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it is: the places of all its members."""
+        return tuple(host.place for host in self.hosts)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all its members."""
+        return tuple(host.key for host in self.hosts)
+
+    def is_known(self, device: Device) -> bool:
+        """Whether a listed device is this one by its id: nothing that is there contradicts it (rulings 5, 20).
+
+        That is the id by the words of the member that gave it, if that is there.
+        """
+        lead = self.leads.get(device.lead or device.place)
+        if lead is not None:
+            return device.id in lead.ids
+        return device.id in self.ids or any(pattern.matches(device.id) for pattern in self.orphan)
+
+    def may_be(self, device: Device) -> bool:
+        """Whether that could be its id although no alternative says so now: no word that is there contradicts it."""
+        lead = self.leads.get(device.lead or device.place)
+        possible = self.possible if lead is None else lead.possible
+        return any(pattern.matches(device.id) for pattern in possible)
+
+
+def candidate(
+    spec: ResourceSpec, device: HostDevice, fact: Knowledge, standing: Standing, *, entry: int = 0, gate: str = ""
+) -> Candidate:
+    """What the entry makes of a host device of whose facts `fact` tells.
+
+    entry: its number. gate: why it is not to offer anything now.
+    """
+    ids: dict[str, None] = {}
+    unnamed = ""
+    possible: list[Pattern] = []
+    pending = False
+    for text in spec.id:
+        written = text.write(fact)
+        if isinstance(written, str) and written and not pending:
+            ids[clean_id(written, spec.suffix_length)] = None
+            continue
+        unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
+        pending = pending or (isinstance(written, Absent) and written.pending)
+        possible.append(could_be(text, fact))
+    name = spec.name if spec.name_text is None else resource_name(spec.name_text, fact)
+    shares = _shares(spec, fact)
+    waits = gate or not_yet(spec, fact)
+    if isinstance(name, Absent):
+        waits = waits or f"it has no name: {name.reason}"
+    if isinstance(shares, Absent):
+        waits = waits or f"replicas: {shares.reason}"
+    nodes, fault = _nodes(spec.nodes, fact, standing)
+    faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
+    faults += [doubt for _, doubt in expected((*spec.env, *spec.annotations), fact)]
+    return Candidate(
+        resource=spec.name if waits or isinstance(name, Absent) else name,
+        device=device,
+        ids=tuple(ids),
+        unnamed=unnamed,
+        numa=_topology(spec, fact),
+        nodes=nodes,
+        fault=next(filter(None, faults), ""),
+        possible=tuple(possible),
+        waits=waits,
+        entry=entry,
+        written=spec.written,
+        shares=UNKNOWN if isinstance(shares, Absent) else shares,
+        suffix=spec.suffix,
+        checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),
+    )
+
+
+def _shares(spec: ResourceSpec, fact: Fact) -> int | Absent | None:
+    """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
+    by = spec.shares_by
+    if by is None:
+        return spec.shares
+    value = fact(by.word)
+    if isinstance(value, Absent):
+        return value.by(by.word)
+    said = text_of(value) if not isinstance(value, tuple) else ""
+    count = by.count(said)
+    return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
+
+
+def _topology(spec: ResourceSpec, fact: Fact) -> tuple[int, ...]:
+    if not isinstance(spec.topology, str):
+        return spec.topology
+    numa = fact(spec.topology)
+    return (numa,) if isinstance(numa, int) and numa >= 0 else ()
+
+
+def could_be(text: Text, fact: Fact) -> Pattern:
+    """The ids that a text could be if its absent words said anything at all."""
+    parts: list[str] = []
+    for piece in text.pieces:
+        written = piece if isinstance(piece, str) else Text(text.source, (piece,)).write(fact)
+        part = literal(clean_id(written)) if isinstance(written, str) and written else "*"
+        if part != "*" or parts[-1:] != ["*"]:
+            parts.append(part)
+    return parse("".join(parts))
+
+
+def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tuple[tuple[Node, ...], str]:
+    """The nodes that are there, and why those are not that have to be."""
+    found: dict[str, Node] = {}
+    fault = ""
+    for give, doubt in expected(gives, fact):
+        fault = fault or doubt
+        paths = give.path.write_paths(fact)
+        if isinstance(paths, Absent):
+            fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
+            continue
+        for path in paths:
+            there = standing.node(path)
+            if isinstance(there, Node):
+                found[there.path] = there
+            elif not give.optional:
+                fault = fault or f"{path}: {there.reason}"
+    return tuple(found.values()), fault
+
+
+def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
+    """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
+    for give, doubt in expected(gives, fact):
+        yield doubt
+        patterns = give.path.write_paths(fact, glob=True)
+        if isinstance(patterns, Absent):
+            yield "" if give.optional else f"mount {give.name}: {patterns.reason}"
+            continue
+        for pattern in patterns:
+            there = standing.fits(pattern)
+            if isinstance(there, Absent) and not give.optional:
+                yield f"{pattern}: {there.reason}"
+
+
+def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
+    """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
+    for give, doubt in expected(gives, fact):
+        yield doubt
+        names = give.name.write_all(fact)
+        if isinstance(names, Absent):
+            yield f"cdi {give.key}: {names.reason}"
+            continue
+        for name in names:
+            spec = name if give.unchecked and is_name(name) else standing.cdi(name)
+            if isinstance(spec, Absent):
+                yield f"{name} {spec.reason}"

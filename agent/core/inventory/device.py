@@ -1,0 +1,216 @@
+"""Devices: what the host has, what a resource offers of it, and the list that the kubelet is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+from agent.core.entry.resource import SHARE_DIGITS, SHARE_MARK
+from agent.core.language.piece import Taken
+from agent.core.language.value import natural
+
+Form: TypeAlias = tuple[str, str]
+
+SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
+
+
+class Health(Enum):
+    """What the kubelet is told of a device; the values are its words for it."""
+
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A device node as it stands on the host now: canonical path, `c` or `b`, and its number."""
+
+    path: str
+    type: str
+    major: int
+    minor: int
+
+
+class Fit(NamedTuple):
+    """What is there for a mount: its path as the pattern has it, and its canonical one."""
+
+    path: str
+    real: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostDevice:
+    """A thing seen on the host by one source.
+
+    key: equal for the same thing whoever looks, so that one entry alone can take it.
+    name: what people call it (`0000:3b:00.0`, `ttyUSB0`, `/dev/kvm`).
+    place: where it sits, the same after a replug or a reboot (rulings 5).
+    directory: its canonical directory below /sys; empty where it has none.
+    node: its own device node as matched; empty where it has none.
+    stamp: differs when another thing now has this key (inode of the directory, number of the node).
+    captures: what the source's pattern took of its path, as words (`{card:int}`).
+    """
+
+    source: str
+    key: str
+    name: str
+    place: str
+    directory: str = ""
+    node: str = ""
+    stamp: str = ""
+    captures: Taken = ()
+
+
+class Member(NamedTuple):
+    """One of several host devices that are one device; fields as of `HostDevice`.
+
+    part: which of its entry's parts it is; empty if there are none.
+    """
+
+    place: str
+    key: str
+    stamp: str
+    name: str
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
+
+    key, stamp: those of the host device that it was last seen as.
+    reason: why it is Unhealthy; empty when it is Healthy.
+    gone_since: monotonic seconds since when the host does not show it; None while it is there.
+    nodes: device nodes as last seen, for comparison at the moment of a grant.
+    members: the host devices that it is made of, if its entry puts several together; the fields above tell of the first
+        one that matches.
+    lost: those that it had and has no more.
+    lead: the place of the member whose words gave the id, if that is not this one.
+    grouping: a digest of the sentence by which they were put together; while something is lost, of that by which it
+        was there.
+    """
+
+    id: str
+    place: str
+    key: str
+    health: Health
+    reason: str = ""
+    numa: tuple[int, ...] = ()
+    shares: int | None = None
+    first_share: int = 0
+    nodes: tuple[Node, ...] = ()
+    gone_since: float | None = None
+    stamp: str = ""
+    members: tuple[Member, ...] = ()
+    lost: tuple[Member, ...] = ()
+    lead: str = ""
+    grouping: str = ""
+    suffix: str = SHARE_MARK
+
+    @property
+    def mark(self) -> str:
+        """What stands between its id and the number of a share; nothing if it is whole."""
+        return "" if self.shares is None else self.suffix
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where it was, first the place of the host device that gave the id."""
+        if not self.members and not self.lost:
+            return (self.place,)
+        others = (member.place for member in (*self.members, *self.lost))
+        return tuple(dict.fromkeys((self.lead or self.place, self.place, *others)))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of all its host devices."""
+        return tuple(member.key for member in self.members) or (self.key,)
+
+    @property
+    def form(self) -> Form:
+        """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
+        return self.id, self.mark
+
+    def ids(self) -> Iterator[str]:
+        """The ids that the kubelet sees: one, or one for each share from `first_share` up to `shares`."""
+        if self.shares is None:
+            yield self.id
+        else:
+            for share in range(self.first_share, self.shares):
+                yield f"{self.id}{self.suffix}{share}"
+
+    def __len__(self) -> int:
+        """How many ids that is."""
+        return 1 if self.shares is None else self.shares - self.first_share
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that one resource offers at one moment, in list order (natural order of id)."""
+
+    resource: str
+    devices: tuple[Device, ...] = ()
+    _index: dict[str, list[Device]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _counts: dict[Health, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
+        """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
+        if not self._index:
+            for device in self.devices:
+                self._index.setdefault(device.id, []).append(device)
+        (base, mark), share = split_share(id)
+        for device in self._index.get(base, ()):
+            if device.mark != mark:
+                continue
+            if device.shares is None:
+                return device, None
+            if share is not None and device.first_share <= share < device.shares:
+                return device, share
+        return None
+
+    @property
+    def offered(self) -> int:
+        """How many ids the kubelet sees."""
+        return sum(map(self.count, Health))
+
+    def count(self, health: Health) -> int:
+        """How many ids the kubelet sees with that health; counted once."""
+        if not self._counts:
+            counts = dict.fromkeys(Health, 0)
+            for device in self.devices:
+                counts[device.health] += len(device)
+            self._counts.update(counts)
+        return self._counts[health]
+
+
+def split_share(id: str) -> tuple[Form, int | None]:  # noqa: A002  the API's own word
+    """An id of the kubelet's as the form of its device and the number of the share; None for an id that has none."""
+    base, mark, rest = id.rpartition(SHARE_MARK)
+    word = rest.rstrip("0123456789")
+    number = rest[len(word) :]
+    if mark and (not word or word[0].isalpha()) and 0 < len(number) <= SHARE_DIGITS and number == str(int(number)):
+        return (base, mark + word), int(number)
+    return (id, ""), None
+
+
+def list_order(device: Device) -> tuple[str, str, int]:
+    """The sort key of a list: natural order of id, a whole device before shares of the same id."""
+    return natural(device.id), device.mark, device.first_share
+
+
+def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:
+    """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
+    if (device.health, device.reason, device.gone_since) == (Health.UNHEALTHY, reason, gone_since):
+        return device
+    return replace(device, health=Health.UNHEALTHY, reason=reason, gone_since=gone_since)
+
+
+def list_bytes(id_length: int, numa_nodes: int = 0) -> int:
+    """Bytes of one device in an encoded list, Unhealthy (the longer word), for ids of that length.
+
+    Upper bound by at most two bytes; field layout: deviceplugin v1beta1 `Device`.
+    """
+    topology = 2 + numa_nodes * 4 if numa_nodes else 0
+    return 2 + (2 + id_length) + (2 + len(Health.UNHEALTHY.value)) + topology

@@ -1,0 +1,134 @@
+"""Facts: what is known of one host device as one entry speaks of it, its own words beside those of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from agent.core.entry.own import Join, Own, Pool
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.partner import Joined
+from agent.core.inventory.standing import Standing
+from agent.core.language.value import Absent, Value
+
+_NOT_TAKEN = Absent("the pattern that it fits does not take it")
+
+
+class Reader(Standing, Protocol):
+    """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
+
+    def fact(self, device: HostDevice, word: str) -> Value | Absent:
+        """What a word or path says of a device."""
+
+    def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+        """What a relation or a many leads to. The `source` of each end is the name of the table of its words."""
+
+    def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path, in natural order; of a path without a glob always one."""
+
+    def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path, in natural order; absent if that could not be told."""
+
+    def consulted(self, device: HostDevice) -> frozenset[str]:
+        """The directories and nodes whose content this device's facts came from, for `Touched`."""
+
+
+class Finder(Protocol):
+    """Who knows which device is whose partner."""
+
+    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+        """The facts of the partner that a join means for the device of which `facts` tell."""
+
+
+class _Nobody:
+    """Who knows of no partners."""
+
+    def find(self, join: Join, facts: Facts) -> Facts | Absent:
+        """See `Finder`."""
+        del facts
+        return Absent(f"no {join.name}: it was not looked for", pending=True)
+
+
+NOBODY = _Nobody()
+
+
+class Facts:
+    """What any word or path says of one host device within one entry; each own word is evaluated at most once.
+
+    ends: the other devices that these facts rest on, by key; what the reader consulted for them counts for this one.
+    """
+
+    __slots__ = ("_finder", "_own", "_partners", "_said", "device", "ends", "pool", "reader")
+
+    def __init__(
+        self, spec: ResourceSpec | Pool | None, device: HostDevice, reader: Reader, finder: Finder = NOBODY
+    ) -> None:
+        """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
+        self.device = device
+        self.pool = spec if isinstance(spec, Pool) else None
+        self._finder = finder
+        self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
+        self.reader = reader
+        self._own: Mapping[str, Own] = spec.own if spec else {}
+        self._said: dict[str, Value | Absent] = {}
+        self.ends: dict[str, HostDevice] = {}
+
+    def __call__(self, word: str) -> Value | Absent:
+        """What a word or path says."""
+        own = self._own.get(word)
+        if own is None:
+            return self.reader.fact(self.device, word)
+        said = self._said.get(word)
+        if said is None:
+            said = self._said[word] = own.say(self)
+        return said
+
+    def partner(self, join: Join) -> Facts | Absent:
+        """The facts of the device that a join means."""
+        known = self._partners.get(id(join))
+        if known is None:
+            known = self._partners[id(join)] = self._finder.find(join, self)
+        return known
+
+    def rests_on(self) -> dict[str, HostDevice]:
+        """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
+        found = dict(self.ends)
+        for partner in self._partners.values():
+            if isinstance(partner, Facts):
+                found[partner.device.key] = partner.device
+                found.update(partner.rests_on())
+        return found
+
+    def things(self, word: str) -> tuple[HostDevice, ...] | Absent:
+        """What a relation or a many leads to."""
+        found = self.reader.things(self.device, word)
+        if not isinstance(found, Absent):
+            self.ends.update((end.key, end) for end in found)
+        return found
+
+    def captured(self, word: str) -> Value | Absent:
+        """What the source's pattern took for a word; another of its patterns may have fitted."""
+        return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
+
+    def each(self, word: str) -> tuple[Facts, ...] | Absent:
+        """What the words of its table say of each thing that a many leads to."""
+        own = self._own.get(word)
+        if isinstance(own, Joined):
+            partner = self.partner(own.join)
+            return partner if isinstance(partner, Absent) else partner.each(own.word)
+        found = self.things(word)
+        if isinstance(found, Absent):
+            return found
+        each = tuple(Facts(None, end, self.reader) for end in found)
+        for facts in each:
+            facts.ends = self.ends
+        return each
+
+    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits a path."""
+        return self.reader.texts(self.device, path)
+
+    def names(self, path: str) -> Sequence[str] | Absent:
+        """The names of what fits a path."""
+        return self.reader.names(self.device, path)

@@ -1,0 +1,327 @@
+"""Looking: which entry takes which host device, and what it offers of it. Pure over a `Reader`.
+
+The order is fixed (rulings 1, 12): per host device, entries in file order; of an entry first `exclude`, then `match`.
+The first entry whose clauses hold takes the device, whatever its id, nodes or health say, and keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.core.entry.group import ties
+from agent.core.entry.resource import ResourceSpec, Source
+from agent.core.inventory.candidate import Candidate, candidate
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.facts import NOBODY, Facts, Reader
+from agent.core.inventory.gather import Gathered, Tied, gather
+from agent.core.inventory.glance import View, view
+from agent.core.inventory.judge import Refusal, judge, part_of
+from agent.core.inventory.members import MemberFacts, alone
+from agent.core.inventory.partners import Partners, joined
+from agent.core.inventory.standing import Noted
+from agent.core.inventory.together import together
+from agent.core.inventory.touched import EVERYTHING, Places, Touched
+from agent.core.inventory.waiting import closed_gate
+
+_GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is on the host, per source; and what looked like a device but is none, or could not be read."""
+
+    found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
+    oddities: Mapping[Source, tuple[Oddity, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """Something a source came across and did not take for a host device: a path, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One host device in one look: who takes it, who turned it down (in file order) and what that rests on.
+
+    candidate: what the entry that takes it makes of it; None if that puts host devices together, and see
+        `Look.candidate`.
+    stopped, tied: see `Judged`.
+    lent: what entries with `slots` make of it, which take it from nobody.
+    """
+
+    devices: tuple[HostDevice, ...]
+    candidate: Candidate | None
+    refusals: tuple[Refusal, ...]
+    consulted: frozenset[str]
+    stopped: int | None = None
+    tied: Mapping[int, Tied] = field(default_factory=dict)
+    lent: tuple[Candidate, ...] = ()
+
+    @property
+    def undecided(self) -> bool:
+        """See `Judged`."""
+        return bool(self.refusals) and self.refusals[-1].undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The machine as one look saw it; sightings by key of the host device.
+
+    grouped: candidates of several host devices, by key of each.
+    gates: why entries, by their number, are not to offer anything; empty for an open one.
+    views: of the entries that see the same sources; handed on until everything is looked at again.
+    """
+
+    listing: Listing = field(default_factory=Listing)
+    sightings: Mapping[str, Sighting] = field(default_factory=dict)
+    places: Places = field(default_factory=Places, repr=False, compare=False)
+    grouped: Mapping[str, Candidate] = field(default_factory=dict)
+    gathered: Gathered = field(default_factory=Gathered)
+    partners: Partners | None = field(default=None, repr=False, compare=False)
+    gates: Mapping[int, str] = field(default_factory=dict)
+    views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
+
+    _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
+
+    def candidate(self, key: str) -> Candidate | None:
+        """What is made of a host device, with others or alone; none if that is nothing."""
+        if key in self.grouped:
+            return self.grouped[key]
+        sighting = self.sightings.get(key)
+        return sighting.candidate if sighting else None
+
+    def offers(self, key: str) -> Iterator[Candidate]:
+        """Everything that is made of a host device: also what `slots` make of it."""
+        if (found := self.candidate(key)) is not None:
+            yield found
+        if (sighting := self.sightings.get(key)) is not None:
+            yield from sighting.lent
+
+    def candidates(self) -> Mapping[tuple[str, str], Mapping[str, Candidate]]:
+        """The candidates of each resource and name as written, by key of their (first) host device, in no order that
+        means anything.
+
+        Those of a resource are the same object as in the look before if nothing of them was judged again.
+        """
+        if not self._offers:
+            self._offers.update(_renewed({}, Look(), self, self.sightings))
+        return self._offers
+
+
+def look(
+    specs: Sequence[ResourceSpec],
+    listing: Listing,
+    reader: Reader,
+    previous: Look | None = None,
+    touched: Touched = EVERYTHING,
+) -> Look:
+    """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
+    given back itself where it has them all.
+
+    That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
+    `previous`; with other entries everything has to be looked at.
+    """
+    if previous is None or touched.everything:
+        previous = Look()
+        doubtful: set[str] | None = None
+        sightings: dict[str, Sighting] = {}
+        places = Places()
+        partners = Partners(listing.found, reader, places, None)
+    else:
+        doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
+        due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
+        doubtful |= due | touched.keys
+        if not doubtful and listing == previous.listing:
+            return previous
+        sightings = {**previous.sightings}
+        places = previous.places
+        partners = Partners(listing.found, reader, places, previous.partners)
+        doubtful |= partners.renew(doubtful, due)
+    gates = _gates(specs, reader, places, previous.gates, doubtful)
+    if doubtful is not None:
+        doubtful |= _behind(gates, previous)
+        for key in doubtful:
+            sightings.pop(key, None)
+    seen: dict[str, dict[Source, HostDevice]] = {}
+    for source, devices in listing.found.items():
+        for device in devices:
+            if doubtful is None or device.key in doubtful:
+                seen.setdefault(device.key, {})[source] = device
+    views = previous.views
+    for key, by_source in seen.items():
+        sources = tuple(by_source)
+        if sources not in views:
+            views[sources] = view(specs, sources)
+        sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
+        places.add(key, sighting.consulted)
+    now = Look(listing, sightings, places, partners=partners, gates=gates, views=views)
+    again: set[str] = set(seen) if doubtful is None else doubtful
+    if any(spec.group for spec in specs):
+        now, renewed = _grouped(specs, now, reader, previous, again)
+        again = again | renewed
+    # Here, in the thread of a look, and not when the lists are made.
+    return replace(now, _offers=_renewed(previous.candidates(), previous, now, again))
+
+
+def _grouped(
+    specs: Sequence[ResourceSpec],
+    now: Look,
+    reader: Reader,
+    previous: Look,
+    doubtful: set[str],
+) -> tuple[Look, set[str]]:
+    """The look with what goes together in it, and the keys of all whose group was looked at again."""
+    groupings = {entry: spec.group for entry, spec in enumerate(specs) if spec.group and spec.slots is None}
+    gathered, renewed = gather(groupings, now.sightings, previous.gathered, previous.sightings, doubtful)
+    grouped = {**previous.grouped}
+    for key in renewed:
+        grouped.pop(key, None)
+    now = replace(now, grouped=grouped, gathered=gathered)
+    fresh = {id(group): group for key in renewed if (group := gathered.groups.get(key)) is not None}
+    for group in sorted(fresh.values(), key=lambda group: group.entry):
+        spec = specs[group.entry]
+        others = replace(spec, cdi=())  # its words are the first one's
+        facts = {device.key: Facts(spec, device, reader, now.partners or NOBODY) for device in group.members}
+        noted = Noted(reader)
+
+        def make(device: HostDevice, words: MemberFacts) -> Candidate:
+            of, gate = spec if device is group.matched[0] else others, now.gates.get(group.entry, "")  # noqa: B023
+            return candidate(of, device, words, noted, entry=group.entry, gate=gate)  # noqa: B023
+
+        def owner(device: HostDevice) -> str:
+            other = now.candidate(device.key)
+            if other is not None:
+                return f"is in {other.resource}"
+            stopped = now.sightings[device.key].stopped
+            return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
+
+        made = joined(together(spec, group, facts, make, owner), spec, facts.values())
+        consulted = noted.places.union(
+            *(now.sightings[key].consulted for key in facts),
+            *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.rests_on().values())),
+        )
+        now.places.add(made.device.key, consulted)
+        grouped.update(dict.fromkeys(facts, made))
+    return now, renewed
+
+
+def _renewed(
+    offers: Mapping[tuple[str, str], Mapping[str, Candidate]], before: Look, now: Look, doubtful: Iterable[str]
+) -> dict[tuple[str, str], Mapping[str, Candidate]]:
+    """The candidates of all resources after these keys were judged again."""
+    renewed: dict[tuple[str, str], dict[str, Candidate]] = {}
+    for look in (before, now):
+        for key in doubtful:
+            for found in look.offers(key):
+                offer = found.resource, found.written
+                if offer not in renewed:
+                    renewed[offer] = {**offers.get(offer, {})}
+                if look is now:
+                    renewed[offer][found.device.key] = found
+                else:
+                    renewed[offer].pop(found.device.key, None)
+    return {offer: found for offer, found in {**offers, **renewed}.items() if found}
+
+
+def _gates(
+    specs: Sequence[ResourceSpec],
+    reader: Reader,
+    places: Places,
+    before: Mapping[int, str],
+    doubtful: set[str] | None,
+) -> Mapping[int, str]:
+    """Which gates are closed, and why; those that nothing touched concerns are as they were."""
+    gates: dict[int, str] = {}
+    for entry, spec in enumerate(specs):
+        if not spec.gate:
+            continue
+        machine = HostDevice(spec.source.kind, f"{_GATE}{entry}", "", "")
+        if doubtful is not None and machine.key not in doubtful:
+            gates[entry] = before[entry]
+            continue
+        gates[entry] = closed_gate(spec, Facts(spec, machine, reader))
+        places.add(machine.key, reader.consulted(machine))
+    return gates
+
+
+def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:
+    """The keys of what an entry takes whose gate has moved."""
+    moved = {entry for entry, why in gates.items() if previous.gates.get(entry) != why}
+    return {
+        key
+        for key, sighting in (previous.sightings.items() if moved else ())
+        if sighting.stopped in moved or any(found.entry in moved for found in sighting.lent)
+    }
+
+
+def _different(before: Listing, now: Listing) -> set[str]:
+    """The keys of what is in one listing and not, as the same object, in the other."""
+    keys: set[str] = set()
+    for source in {**before.found, **now.found}:
+        old, new = before.found.get(source, ()), now.found.get(source, ())
+        if old is not new:
+            others = set(map(id, old)) ^ set(map(id, new))
+            keys.update(device.key for device in (*old, *new) if id(device) in others)
+    return keys
+
+
+def _sight(
+    seen_by: View,
+    by_source: Mapping[Source, HostDevice],
+    reader: Reader,
+    partners: Partners,
+    gates: Mapping[int, str],
+) -> Sighting:
+    refusals: list[Refusal] = []
+    noted = Noted(reader)
+    ends: dict[str, HostDevice] = {}
+    taken: Candidate | None = None
+    stopped: int | None = None
+    tied: dict[int, Tied] = {}
+    lent: list[Candidate] = []
+    glance = seen_by.glance
+    for number, (entry, spec) in enumerate(seen_by.entries):
+        claims = spec.group is not None and spec.group.claims
+        if stopped is not None and not claims and spec.slots is None:
+            continue
+        glance, refusal = glance.judge(number, by_source, reader)
+        if refusal is not None:
+            refusals.append(refusal)
+            continue
+        device = by_source[spec.source]
+        facts = Facts(spec, device, reader, partners)
+        if spec.slots is not None:
+            refusal = judge(spec, facts)
+            if refusal is None:
+                lent.append(_made(spec, entry, facts, noted, gates))
+            elif stopped is None:
+                refusals.append(replace(refusal, undecided=False))
+            ends.update(facts.rests_on())
+            continue
+        part = ""
+        if stopped is None:
+            refusal = judge(spec, facts)
+            if refusal is None and spec.group is not None:
+                part, _ = part_of(spec, spec.group, facts)
+            if refusal is not None:
+                refusals.append(refusal)
+            elif spec.group is None:
+                taken = _made(spec, entry, facts, noted, gates)
+            if refusal is None or refusal.undecided:
+                stopped = entry
+        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
+            tied[entry] = Tied(device, ties(spec.group, facts), part)
+        ends.update(facts.rests_on())
+    devices = tuple(by_source.values())
+    consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
+    return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
+
+
+def _made(spec: ResourceSpec, entry: int, facts: Facts, noted: Noted, gates: Mapping[int, str]) -> Candidate:
+    """What an entry makes of one host device."""
+    made = candidate(spec, facts.device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
+    return joined(made, spec, (facts,))

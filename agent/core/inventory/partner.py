@@ -1,0 +1,41 @@
+"""Partners: the words of another device, and by what that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.core.entry.own import Asked, Join
+from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
+
+Key: TypeAlias = tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`NAME.word`: what a word says of the partner; without a word what people call it."""
+
+    join: Join
+    word: str = ""
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        partner = facts.partner(self.join)
+        if isinstance(partner, Absent):
+            return partner
+        said = partner(self.word or "name")
+        return said.by(self.join.name) if isinstance(said, Absent) else said
+
+
+def key_of(words: Iterable[tuple[str, Kind]], facts: Asked) -> Key | Absent:
+    """What these words say, in the form in which equal values are equal; absent if one of them is."""
+    key: list[Scalar] = []
+    for word, kind in words:
+        value = facts(word)
+        if isinstance(value, Absent):
+            return value.by(word)
+        if isinstance(value, tuple):
+            return Absent(f"{word} is a list")
+        key.append(comparable(kind, value))
+    return tuple(key)

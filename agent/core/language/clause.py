@@ -1,0 +1,207 @@
+"""Clauses: the one form of condition. A table of lines that must all hold; each line puts a test to one word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from agent.core.language.logic import NOTHING, PLAIN, Knowledge, Logic, Verdict, both, either
+from agent.core.language.operators import AllOf, AnyOf, Not, Of, Test, Things
+from agent.core.language.value import Absent, Kind, Value, text_of
+
+_SHOWN = 3  # things or alternatives that an explanation tells of
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where something was written: file relative to the configuration, line and column from 1."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        """`file:line`, as people quote it."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a clause: the word (or path) as written, its kind, the test, and where it stands.
+
+    `address` is its name in errors and explanations, `written` the test as the person wrote it. Lines are equal that
+    mean the same.
+    """
+
+    address: str = field(compare=False)
+    word: str
+    kind: Kind
+    test: Test
+    written: str = field(compare=False)
+    origin: Origin = field(compare=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the value of its word decides it, and nothing else."""
+        return not any(things_in(self.test))
+
+    def decide(self, value: Value | Absent, logic: Logic) -> Verdict:
+        """Whether the line, which is `plain`, holds of a thing of which its word says this."""
+        return self.test.verdict(self.kind, value, NOTHING, logic)
+
+    def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
+        """Whether the line holds of a thing."""
+        return self.test.verdict(self.kind, facts(self.word), facts, logic)
+
+    def reads(self, facts: Knowledge) -> Iterator[Value | Absent]:
+        """What the line reads of a thing."""
+        yield facts(self.word)
+        for many in things_in(self.test):
+            things = facts.each(many.word)
+            if isinstance(things, Absent):
+                yield things
+            elif isinstance(many.clause, Clause):
+                for thing in things:
+                    yield from many.clause.reads(thing)
+
+    def here(self, facts: Knowledge, logic: Logic) -> str:
+        """What was read, in the words of an explanation."""
+        value = facts(self.word)
+        for many in things_in(self.test):
+            things = facts.each(many.word)
+            if not isinstance(things, Absent) and things:
+                return _told(list(_each(many, things, value, logic)))
+        return shown(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """`either = { NAME = clause, … }`: at least one of these."""
+
+    address: str = field(compare=False)
+    alternatives: tuple[Clause, ...]
+    written: str = field(compare=False)
+    origin: Origin = field(compare=False)
+
+    def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
+        """Whether one of them holds of a thing."""
+        return either(alternative.verdict(facts, logic) for alternative in self.alternatives)
+
+    def reads(self, facts: Knowledge) -> Iterator[Value | Absent]:
+        """What the alternatives read of a thing."""
+        for alternative in self.alternatives:
+            yield from alternative.reads(facts)
+
+    def here(self, facts: Knowledge, logic: Logic) -> str:
+        """Which alternatives hold; if none does, what each fails by."""
+        held = [one.name.rpartition(".")[2] for one in self.alternatives if one.verdict(facts, logic)]
+        if held:
+            return _told(held)
+        failing = ((one.name.rpartition(".")[2], one.failing(facts, logic)) for one in self.alternatives)
+        return _told([f"{name}: {_by(failed)}" for name, failed in failing if failed])
+
+
+Statement: TypeAlias = Line | Either
+
+
+class Failing(NamedTuple):
+    """The statement that a clause does not hold by, and what was read for it, in words.
+
+    doubt: what leaves it undecided, if nothing else is wrong: absent, and it may be that it holds.
+    """
+
+    statement: Statement
+    here: str
+    doubt: Absent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A named clause; `lines` all hold together. Equal clauses say the same, whatever their names."""
+
+    name: str = field(compare=False)
+    lines: tuple[Statement, ...]
+    origin: Origin = field(compare=False)
+
+    def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
+        """Whether it holds of a thing."""
+        return both(line.verdict(facts, logic) for line in self.lines)
+
+    def failing(self, facts: Knowledge, logic: Logic = PLAIN) -> Failing | None:
+        """The first line that does not hold, else the first that is undecided; none if the clause holds."""
+        undecided: Statement | None = None
+        for line in self.lines:
+            verdict = line.verdict(facts, logic)
+            if verdict is False:
+                return Failing(line, line.here(facts, logic))
+            if verdict is None:
+                undecided = undecided or line
+        if undecided is None:
+            return None
+        return Failing(undecided, undecided.here(facts, logic), _doubt(undecided, facts, logic))
+
+    def every_line(self) -> Iterator[Line]:
+        """All its lines, those of alternatives among them."""
+        for statement in self.lines:
+            if isinstance(statement, Line):
+                yield statement
+            else:
+                for alternative in statement.alternatives:
+                    yield from alternative.every_line()
+
+    def reads(self, facts: Knowledge) -> Iterator[Value | Absent]:
+        """All that it reads of a thing."""
+        for line in self.lines:
+            yield from line.reads(facts)
+
+
+def shown(value: Value | Absent) -> str:
+    """A value in the words of an explanation."""
+    if isinstance(value, Absent):
+        return f"absent ({value.reason})"
+    if isinstance(value, tuple):
+        return ", ".join(text_of(item) for item in value) or "empty"
+    return text_of(value)
+
+
+def _doubt(statement: Statement, facts: Knowledge, logic: Logic) -> Absent:
+    """Why a statement is undecided; what is still to come before what is not there."""
+    absent = [read for read in statement.reads(facts) if isinstance(read, Absent) and logic.value(read)]
+    return next((read for read in absent if read.pending), absent[0])
+
+
+def things_in(test: Test) -> Iterator[Things]:
+    """The tests in a test that are clauses on several things."""
+    match test:
+        case Things():
+            yield test
+        case Not(inner):
+            yield from things_in(inner)
+        case AnyOf(tests) | AllOf(tests):
+            for inner in tests:
+                yield from things_in(inner)
+
+
+def _each(many: Things, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic) -> Iterator[str]:
+    """The things that decide what is said of a many: those of which the clause holds, else why it does not."""
+    verdicts = [many.clause.verdict(thing, logic) for thing in things]
+    holding = any(verdicts) and (many.of is not Of.EVERY or all(verdicts))
+    named = isinstance(names, tuple) and len(names) == len(things)
+    for number, (thing, verdict) in enumerate(zip(things, verdicts, strict=True)):
+        name = text_of(names[number]) if named and isinstance(names, tuple) else f"{number + 1}"
+        if holding and verdict:
+            yield name
+        elif not holding and isinstance(many.clause, Clause) and (failed := many.clause.failing(thing, logic)):
+            yield f"{name}: {_by(failed)}"
+
+
+def _by(failed: Failing) -> str:
+    if isinstance(failed.statement, Either):
+        return failed.here
+    return f"{failed.statement.word} is {failed.here}"
+
+
+def _told(texts: list[str]) -> str:
+    more = len(texts) - _SHOWN
+    return "; ".join(texts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,224 @@
+"""Tests: what is asked of one fact. Each says whether it holds, does not, or cannot be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from agent.core.language.logic import Knowledge, Logic, Verdict, both, either, opposite
+from agent.core.language.pattern import Pattern
+from agent.core.language.value import Absent, Kind, Scalar, Value, comparable, equal, text_of
+
+
+class Condition(Protocol):
+    """What is asked of a whole thing: a clause."""
+
+    def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
+        """Whether it holds of the thing."""
+
+
+class Test(Protocol):
+    """What is asked of one fact. Equal tests are equal values."""
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        """Whether it holds of a value of that kind, which is one of these facts."""
+
+
+def _absent(value: Absent, logic: Logic) -> Verdict:
+    return None if logic.value(value) else False
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """`"x"`, `1`, `true`: equal by the word's kind. Of a list it never holds."""
+
+    operand: Scalar
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        return not isinstance(value, tuple) and equal(kind, value, self.operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`{ like = … }`: fits one of these globs, whole."""
+
+    patterns: tuple[Pattern, ...]
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind, facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        if isinstance(value, tuple):
+            return False
+        text = text_of(value)
+        return any(pattern.matches(text) for pattern in self.patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """`{ matching = … }`: fits the whole regular expression, which `fits` asks in linear time."""
+
+    expression: str
+    fits: Callable[[str], bool] = field(compare=False, repr=False)
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind, facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        return not isinstance(value, tuple) and self.fits(text_of(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """`{ contains = … }`: that piece is in it."""
+
+    piece: str
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind, facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        return not isinstance(value, tuple) and self.piece in text_of(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """`in`, `at_least`, `at_most`, `above`, `below`: in one of these ranges, ends included; None: open at that end."""
+
+    ranges: tuple[tuple[int | None, int | None], ...]
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        if isinstance(value, tuple):
+            return False
+        number = comparable(kind, value)
+        return isinstance(number, int) and any(
+            (low is None or low <= number) and (high is None or number <= high) for low, high in self.ranges
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`{ exists = … }`: is there, or is not; an empty list is not."""
+
+    wanted: bool
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind, facts
+        if isinstance(value, Absent) and logic.presence(value):
+            return None
+        return (isinstance(value, Absent) or value == ()) != self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`{ not = … }`: the test fails."""
+
+    test: Test
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return opposite(self.test.verdict(kind, value, facts, logic))
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """A list: one of them."""
+
+    tests: tuple[Test, ...]
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return either(test.verdict(kind, value, facts, logic) for test in self.tests)
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Several operators in one table: all of them."""
+
+    tests: tuple[Test, ...]
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return both(test.verdict(kind, value, facts, logic) for test in self.tests)
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """`{ has = … }`: is in the list."""
+
+    operand: Scalar
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del facts
+        if isinstance(value, Absent):
+            return _absent(value, logic)
+        return isinstance(value, tuple) and any(equal(kind, item, self.operand) for item in value)
+
+
+class Of(Enum):
+    """Of how many of a list something is asked; the values are the operators."""
+
+    ANY = "any"
+    EVERY = "every"
+    NONE = "none"
+
+    def verdict(self, verdicts: Sequence[Verdict]) -> Verdict:
+        """Whether it holds of so many, by what holds of each. Of an empty list only `none` does."""
+        if self is Of.NONE:
+            return opposite(either(verdicts))
+        return bool(verdicts) and (both(verdicts) if self is Of.EVERY else either(verdicts))
+
+    def of_absent(self, value: Absent, logic: Logic) -> Verdict:
+        """The same of a list that is not there."""
+        if self is Of.NONE:
+            return None if logic.presence(value) else True
+        return _absent(value, logic)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """`any`, `every`, `none` of a list: the test holds of so many of its items."""
+
+    of: Of
+    test: Test
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        if isinstance(value, Absent):
+            return self.of.of_absent(value, logic)
+        if not isinstance(value, tuple):
+            return False
+        return self.of.verdict([self.test.verdict(kind, item, facts, logic) for item in value])
+
+
+@dataclass(frozen=True, slots=True)
+class Things:
+    """`any`, `every`, `none` of a many: the clause holds of so many of the things that the word leads to."""
+
+    of: Of
+    word: str
+    clause: Condition
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind, value
+        things = facts.each(self.word)
+        if isinstance(things, Absent):
+            return self.of.of_absent(things, logic)
+        return self.of.verdict([self.clause.verdict(thing, logic) for thing in things])
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`{ count = … }`: the test holds of the number of items; what is absent has none."""
+
+    test: Test
+
+    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        del kind
+        if isinstance(value, Absent):
+            return None if logic.presence(value) else self.test.verdict(Kind.INT, 0, facts, logic)
+        return isinstance(value, tuple) and self.test.verdict(Kind.INT, len(value), facts, logic)

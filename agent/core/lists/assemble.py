@@ -1,0 +1,190 @@
+"""Assembling: from a look, what pods may hold and what was listed before, the lists to tell the kubelet now.
+
+Rules that meet here (design §5, rulings 1-10): a device keeps its id while it is in its place; what vanishes turns
+Unhealthy under the same id and leaves only when no pod can hold it; what an entry no longer takes leaves at once
+unless it is held; an id stands in one list at a time, and leaves the old list before it joins the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.device import Device, Snapshot, list_bytes, unhealthy
+from agent.core.inventory.look import Look
+from agent.core.language.value import natural
+from agent.core.lists.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
+from agent.core.lists.exclusive import exclusive
+from agent.core.lists.join import Unlisted, join
+from agent.core.lists.naming import EMPTY_SECONDS, Fanned, Names, Offers, share_out
+from agent.core.lists.settled import Settled, settle
+from agent.core.lists.slots import slotted
+
+LIST_LIMIT = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
+_FULL = "the kubelet's list is full (4 MiB)"
+_SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """The lists of all resources, retired ones included, and what is not in them.
+
+    moving: whether something waits only for another list to be delivered; assemble again when that is done.
+    next_at: monotonic seconds at which an absent device, or an empty name, is to be forgotten; None if none is.
+    written: whose each resource is, by its name as the entry writes it; one that is not in it is nobody's, and is to
+        end when its list is empty.
+    fanned: those whose name came out of words.
+    settled: what is known of lists that need not be gone through again.
+    """
+
+    snapshots: Mapping[str, Snapshot]
+    unlisted: tuple[Unlisted, ...] = ()
+    moving: bool = False
+    next_at: float | None = None
+    written: Mapping[str, str] = field(default_factory=dict)
+    fanned: Mapping[str, Fanned] = field(default_factory=dict)
+    settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def ending(self) -> frozenset[str]:
+        """The resources that nothing is left of."""
+        lists = self.snapshots.items()
+        return frozenset(name for name, list_ in lists if name not in self.written and not list_.devices)
+
+
+def assemble(
+    look: Look,
+    specs: Sequence[ResourceSpec],
+    held: frozenset[str],
+    previous: Mapping[str, Snapshot],
+    now: float,
+    *,
+    fanned: Mapping[str, Fanned] | None = None,
+    settled: Mapping[str, Settled] | None = None,
+    candidates: Offers | None = None,
+) -> Assembly:
+    """The lists to be told now.
+
+    What did not change is the same object as in `previous`: a list, and a device within one.
+
+    Args:
+        look: the machine as it is, by the same entries.
+        specs: the entries, in file order; resources of `previous` that are not among them retire.
+        held: ids (as the kubelet sees them) that a pod may hold.
+        previous: the lists as last told; at start, those of the state file.
+        now: monotonic seconds, for how long something is gone.
+        fanned: that of the last assembly; at start, of the state file.
+        settled: that of the last assembly.
+        candidates: those of the look, if checks have said something of them.
+    """
+    present = Present(look, Held(held), now)
+    names = share_out(look.candidates() if candidates is None else candidates, specs, previous, fanned or {}, now)
+    drafts = _drafts(names, specs, previous, present, settled or {})
+    for name, old in previous.items():
+        if name not in drafts:
+            drafts[name] = retired(name, old.devices, present.held)
+    unlisted, moving = join(drafts, present)
+    exclusive(drafts, present)
+    snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
+    unlisted += sorted(
+        (
+            Unlisted(candidate.resource, candidate.device.place, candidate.device.key, why)
+            for candidate, why in names.left_out
+        ),
+        key=lambda one: (one.resource, natural(one.place), one.key),
+    )
+    partly = {left_out.resource for left_out in unlisted}
+    again = {
+        name: known
+        for name in names.written
+        if name not in partly and (known := settle(names.candidates[name], drafts[name], snapshots[name]))
+    }
+    kept = {
+        name: Fanned(one.written) if snapshots[name].devices or names.candidates[name] else one.empty(now)
+        for name, one in names.fanned.items()
+    }
+    return Assembly(snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written, kept, again)
+
+
+def _drafts(
+    names: Names,
+    specs: Sequence[ResourceSpec],
+    previous: Mapping[str, Snapshot],
+    present: Present,
+    settled: Mapping[str, Settled],
+) -> dict[str, Draft]:
+    """The drafts of all resources that an entry has, in file order."""
+    drafts: dict[str, Draft] = {}
+    slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.adds}
+    for name, written in names.written.items():
+        old = previous.get(name) or Snapshot(name)
+        known, offers = settled.get(name), names.candidates[name]
+        shared = slots.get(written or name)
+        if shared is not None:
+            drafts[name] = slotted(name, shared, old.devices, offers, present)
+            names.left_out += [(candidate, candidate.waits) for candidate in offers.values() if candidate.waits]
+        elif known is not None and known.snapshot is old and known.written == written:
+            drafts[name] = known.draft(offers, present)
+        else:
+            drafts[name] = draft(name, old.devices, {**offers}, present, written=written)
+    return drafts
+
+
+def _next(drafts: Mapping[str, Draft], fanned: Mapping[str, Fanned], present: Present) -> float | None:
+    """When something is to be forgotten."""
+    gone = (
+        device.gone_since + FORGET_SECONDS
+        for made in drafts.values()
+        for device in made.gone.values()
+        if device.gone_since is not None and not present.held.holds(device)
+    )
+    empty = (one.empty_since + EMPTY_SECONDS for one in fanned.values() if one.empty_since is not None)
+    return min((*gone, *empty), default=None)
+
+
+def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unlisted]) -> Snapshot:
+    """The draft as a list: in order, one rule for topology, within the kubelet's limit; the old one if it is equal."""
+    if old is not None and made.unchanged and not made.freed:
+        return old
+    made.gather()
+    devices = in_order([*made.settled], [*made.gone.values(), *made.remainder()])
+    if sum(map(len, devices)) > _SURELY_WITHIN:
+        devices = _within_limit(devices, made.resource, held, unlisted)
+    fresh = tuple(_one_topology(devices, old))
+    return old if old is not None and old.devices == fresh else Snapshot(made.resource, fresh)
+
+
+def _one_topology(devices: list[Device], old: Snapshot | None) -> list[Device]:
+    """All devices with their NUMA nodes, or none: the kubelet cannot see those without beside those with."""
+    if all(device.numa for device in devices) or not any(device.numa for device in devices):
+        return devices
+    known = {(device.form, device.first_share): device for device in old.devices} if old else {}
+    bare = [replace(device, numa=()) if device.numa else device for device in devices]
+    before = [known.get((device.form, device.first_share)) for device in bare]
+    return [
+        former if former is not None and former == device else device
+        for former, device in zip(before, bare, strict=True)
+    ]
+
+
+def _within_limit(devices: list[Device], resource: str, held: Held, unlisted: list[Unlisted]) -> list[Device]:
+    """As many devices as one message to the kubelet can hold. What pods may hold is in it before all else."""
+    size = sum(_bytes(part) for device in devices if (part := held.part(device)) is not None)
+    within: list[Device] = []
+    for device in devices:
+        part = held.part(device)
+        more = _bytes(device) - (_bytes(part) if part is not None else 0)
+        if size + more <= LIST_LIMIT:
+            size += more
+            within.append(device)
+            continue
+        unlisted.append(Unlisted(resource, device.place, device.key, _FULL))
+        if part is not None:
+            within.append(unhealthy(part, _FULL, part.gone_since))
+    return within
+
+
+def _bytes(device: Device) -> int:
+    suffix = 0 if device.shares is None else len(f"{device.suffix}{device.shares}")
+    return len(device) * list_bytes(len(device.id) + suffix, len(device.numa))

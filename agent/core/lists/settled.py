@@ -1,0 +1,59 @@
+"""What is known of a list that is all settled, so that an event costs what it changes and not what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, Snapshot
+from agent.core.lists.draft import Draft, Present, draft
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A list in which every candidate of its resource is, and nothing else but what is gone.
+
+    As long as a candidate and a device are the same objects, the device stays as it is.
+
+    there: the devices in their place, in list order, with NUMA nodes even where the list leaves them out.
+    gone: those that the host does not show, as they are listed.
+    written: as of the draft.
+    """
+
+    candidates: Mapping[str, Candidate]
+    snapshot: Snapshot
+    there: tuple[Device, ...]
+    gone: tuple[Device, ...]
+    written: str = ""
+
+    def still(self, candidates: Mapping[str, Candidate], present: Present) -> bool:
+        """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
+        return self.candidates is candidates and not any(
+            present.has(device) or present.forgets(device) for device in self.gone
+        )
+
+    def draft(self, candidates: Mapping[str, Candidate], present: Present) -> Draft:
+        """The draft with these candidates; only what differs is judged."""
+        gone = {device.form: device for device in self.gone}
+        if self.still(candidates, present):
+            return Draft(self.snapshot.resource, self.written, list(self.there), gone=gone, unchanged=True)
+        before = self.candidates
+        changed = {key for key, found in candidates.items() if before.get(key) is not found}
+        changed.update(key for key in before if key not in candidates)
+        return draft(
+            self.snapshot.resource,
+            [device for device in self.snapshot.devices if device.key in changed or device.form in gone],
+            {key: candidates[key] for key in changed if key in candidates},
+            present,
+            [device for device in self.there if device.key not in changed],
+            written=self.written,
+        )
+
+
+def settle(candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot) -> Settled | None:
+    """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
+    if made.leaving or made.unsettled:
+        return None
+    gone = tuple(device for device in snapshot.devices if device.form in made.gone) if made.gone else ()
+    return Settled(candidates, snapshot, tuple(made.settled), gone, made.written)

@@ -1,0 +1,58 @@
+"""Slots: shares of all the devices of a resource together, each of which gives everything that is healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from agent.core.entry.resource import Slots
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, HostDevice
+from agent.core.language.text import clean_id
+from agent.core.language.value import Absent, Value
+from agent.core.lists.draft import ABSENT, RETIRED, SLOT_KEY, Draft, Present, absent, still
+
+
+def slotted(
+    resource: str,
+    slots: Slots,
+    devices: Iterable[Device],
+    candidates: Mapping[str, Candidate],
+    present: Present,
+) -> Draft:
+    """The draft of a resource whose shares are of the whole, without those that are new.
+
+    A slot is listed once there is a device to give, Healthy while one of them is, and absent when none is there.
+    """
+    made = Draft(resource)
+    wanted = dict(_wanted(resource, slots, candidates))
+    for device in devices:
+        slot = wanted.pop(device.id, None)
+        if slot is None or device.shares is not None:
+            made.leave(device, RETIRED, present.held)
+        elif candidates:
+            made.settled.append(still(made, device, slot, present))
+        else:
+            absent(made, device, ABSENT, present)
+    if any(not candidate.waits for candidate in candidates.values()):
+        made.newcomers = {slot.device.key: slot for slot in wanted.values()}
+    return made
+
+
+def slot_id(resource: str, slots: Slots, n: int) -> str:
+    """The id of slot `n` of a resource."""
+    own: dict[str, Value | Absent] = {"resource": resource, "n": n}
+    written = slots.id.write(lambda word: own.get(word, Absent("a slot has no such word")))
+    if isinstance(written, Absent):
+        raise TypeError(written.reason)
+    return clean_id(written)
+
+
+def _wanted(resource: str, slots: Slots, candidates: Mapping[str, Candidate]) -> Iterator[tuple[str, Candidate]]:
+    """The slots as candidates, by id."""
+    healthy = any(not candidate.trouble for candidate in candidates.values())
+    first = min(candidates.values(), key=lambda one: one.device.key, default=None)
+    fault = "" if healthy or first is None else f"{first.device.name}: {first.trouble}"
+    for n in range(slots.count):
+        id = slot_id(resource, slots, n)  # noqa: A001  the API's own word
+        key = f"{SLOT_KEY}{resource}:{n}"
+        yield id, Candidate(resource, HostDevice("slots", key, id, key), (id,), "", (), (), fault)

@@ -1,0 +1,50 @@
+"""Transitions: what changed between two lists, as people want to read it, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.core.inventory.device import Device, Health, Snapshot
+
+STORM = 10  # more changes of one resource at once than this are one line
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A device's way from one health to another; `old` is None for a new device, `new` for one that left."""
+
+    resource: str
+    id: str
+    old: Health | None
+    new: Health | None
+    reason: str
+
+    def __str__(self) -> str:
+        """`resource id: old → new: reason`."""
+        old = self.old.value if self.old else "new"
+        new = self.new.value if self.new else "gone"
+        return f"{self.resource} {self.id}: {old} → {new}" + (f": {self.reason}" if self.reason else "")
+
+
+def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
+    """The transitions of one resource, in list order; unchanged devices give none."""
+    same = set(map(id, before.devices)).intersection(map(id, after.devices))
+    old = {_key(device): device for device in before.devices if id(device) not in same}
+    for device in after.devices:
+        if id(device) in same:
+            continue
+        known = old.pop(_key(device), None)
+        if known is None:
+            yield Transition(after.resource, device.id, None, device.health, device.reason)
+        elif known.health is not device.health:
+            reason = device.reason or f"back, was: {known.reason}"
+            yield Transition(after.resource, device.id, known.health, device.health, reason)
+        elif known.reason != device.reason:
+            yield Transition(after.resource, device.id, known.health, device.health, device.reason)
+    for device in old.values():
+        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it")
+
+
+def _key(device: Device) -> tuple[str, bool, int]:
+    return device.id, device.shares is None, device.first_share
