@@ -1,0 +1,188 @@
+"""Processes: programs that a configuration names, each with its arguments, never a shell.
+
+Each is in a process group of its own, which ends with it: what it leaves running there is killed. Only who leaves the
+group as well (setsid) stays, and whatever of it holds the output is not waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from agent.host.aside import begin
+
+OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
+ENVIRONMENT: Mapping[str, str] = MappingProxyType(
+    {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
+)
+_CHUNK = 65536  # bytes, as many as a pipe holds
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a program ended: its exit code, or minus the signal that ended it; None while it has not. And what it said.
+
+    output: what it wrote to stdout and stderr, the first `OUTPUT_LIMIT` bytes.
+    """
+
+    code: int | None
+    output: str = ""
+
+    @property
+    def how(self) -> str:
+        """That in words."""
+        if self.code is None:
+            return "does not end"
+        if self.code < 0:
+            with suppress(ValueError):
+                return f"ended by {signal.Signals(-self.code).name}"
+            return f"ended by signal {-self.code}"
+        return f"exit code {self.code}"
+
+
+class Child:
+    """A program that runs. `stdout` is the reading end of its output, which does not block."""
+
+    def __init__(self, process: subprocess.Popen[bytes], stdout: int) -> None:
+        self.pid = process.pid
+        self.stdout = stdout
+        self._process = process
+        # It is left a zombie until its group is killed: until then nobody else can have its number. A thread waits,
+        # because a pidfd needs a newer kernel than nodes have, and the loop's own ways reap.
+        self._ended = begin(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    async def ended(self, seconds: float | None = None) -> int | None:
+        """The exit code, or minus the signal, as soon as it has ended; None if it has not after so long."""
+        await asyncio.wait([self._ended], timeout=seconds)
+        result = self._ended.result() if self._ended.done() else None
+        return None if result is None else result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+
+    async def close(self) -> None:
+        """Kill it and its group, and return when it is gone, which what waits for dead hardware may never be."""
+        _kill(self._process)
+        await asyncio.wait([self._ended])
+        self._process.wait()
+
+
+@asynccontextmanager
+async def started(
+    argv: Sequence[str], environment: Mapping[str, str] = ENVIRONMENT, *, errors: int = subprocess.STDOUT
+) -> AsyncIterator[Child]:
+    """Run a program; when the block is left, it and its group are killed.
+
+    errors: where its stderr goes, as `subprocess` has it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    starting = begin(_start, argv, environment, errors)  # aside: a program may lie on a disk that does not answer
+    try:
+        process, stdout = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(_unwanted)
+        raise
+    try:
+        child = Child(process, stdout)
+        try:
+            yield child
+        finally:
+            await child.close()
+    finally:
+        os.close(stdout)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str], errors: int) -> tuple[subprocess.Popen[bytes], int]:
+    """A program that runs, and the reading end of its output."""
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(reading, False)
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=errors,
+            env={**environment},
+            start_new_session=True,
+            cwd="/",
+        )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    return process, reading
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # the latter where all that is left runs as somebody else
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> None:
+    """Kill what had started by the time that nobody wanted it any more."""
+    if not starting.cancelled() and starting.exception() is None:
+        process, stdout = starting.result()
+        _kill(process)
+        os.close(stdout)
+        begin(process.wait)
+
+
+@asynccontextmanager
+async def heard(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]:
+    """Have `listen` told whatever comes from a file that does not block, at the latest when the block is left."""
+    loop = asyncio.get_running_loop()
+    more = True
+
+    def read() -> bool:
+        """Whether there may be more at once."""
+        nonlocal more
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data and more:
+            more = False
+            loop.remove_reader(fd)
+        if data:
+            listen(data)
+        return bool(data)
+
+    loop.add_reader(fd, read)
+    try:
+        yield
+    finally:
+        if more:
+            loop.remove_reader(fd)
+            more = False
+            read()
+
+
+@asynccontextmanager
+async def run(
+    argv: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> AsyncIterator[Ran]:
+    """Run a program to its end, or for so many seconds; how that went is known in the block.
+
+    What has not ended by then is killed when the block is left, which then lasts until it is gone. So who enters it
+    again only then never has the same program pile up, and yet knows in time that it hangs.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    said = bytearray()
+
+    def listen(data: bytes) -> None:
+        said.extend(data[: OUTPUT_LIMIT - len(said)])
+
+    async with started(argv, environment) as child:
+        async with heard(child.stdout, listen):
+            code = await child.ended(seconds)
+        yield Ran(code, said.decode("utf-8", "replace"))
