@@ -7,6 +7,7 @@ from agent.config.give.cdi import compile_cdi
 from agent.config.give.mounts import compile_mounts
 from agent.config.give.nodes import compile_nodes
 from agent.config.give.parts import parts_of
+from agent.config.give.rdma import compile_rdma
 from agent.config.give.sayings import compile_annotations, compile_env
 from agent.config.language.table import WARNINGS, hint, not_yet
 from agent.config.merge.later import left_for_later
@@ -90,7 +91,7 @@ def _compile(
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     parts = parts_of(tree.branch("give"), scope)
-    nodes = compile_nodes(parts, scope)
+    nodes = (*compile_nodes(parts, scope), *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
     env = compile_env(parts, scope, named.name if named and named.text is None else None)
     annotations = compile_annotations(parts, scope)

@@ -35,7 +35,7 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
 _CHOSEN_NODES = {
     **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
     **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm"), False),
-    **dict.fromkeys(("rdma.umad", "rdma.issm"), True),
+    **dict.fromkeys(("rdma.umad", "rdma.issm", "rdma.ucm"), True),
 }
 
 # First parts of words that the language has and this version has not.

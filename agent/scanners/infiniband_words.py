@@ -11,6 +11,7 @@ from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 
 _VERBS = "/sys/class/infiniband_verbs"
 _MAD = "/sys/class/infiniband_mad"
+_CM = "/sys/class/infiniband_cm"  # of kernels before 5.4, which had ib_ucm
 
 # A port has up to 256 GIDs, each a file to read; those of interfaces that are there stand first, with few gaps.
 _GIDS = 256
@@ -41,26 +42,38 @@ def _by_device(sight: Sight, place: str) -> Mapping[str, tuple[str, ...]]:
     return sight.once("ibdev", place, read)
 
 
-def _served(sight: Sight, thing: Thing, place: str, begins: str) -> list[str]:
-    """The nodes of a class that serve an RDMA device."""
+def _served(sight: Sight, thing: Thing, place: str, begins: str) -> list[Thing]:
+    """The devices of a class that serve an RDMA device."""
     sight.places.add(place)
-    nodes: list[str] = []
-    for path in _by_device(sight, place).get(thing.name, ()):
-        if path.rpartition("/")[2].startswith(begins):
-            real = sight.root.device(path)
-            node = real if isinstance(real, Absent) else own_node(sight, Thing("every", "", real))
-            if isinstance(node, str):
-                nodes.append(node)
-    return nodes
+    paths = (path for path in _by_device(sight, place).get(thing.name, ()) if _name(path).startswith(begins))
+    found = (sight.root.device(path) for path in paths)
+    return [Thing("every", _name(real), real) for real in found if isinstance(real, str)]
 
 
 def _uverbs(sight: Sight, thing: Thing) -> Value | Absent:
-    nodes = _served(sight, thing, _VERBS, "uverbs")
-    return nodes[0] if nodes else Absent("it has no verbs node: is ib_uverbs loaded?")
+    serving = _served(sight, thing, _VERBS, "uverbs")
+    return own_node(sight, serving[0]) if serving else Absent("it has no verbs node: is ib_uverbs loaded?")
 
 
-def _management(begins: str) -> Callable[[Sight, Thing], Value | Absent]:
-    return lambda sight, thing: tuple(_served(sight, thing, _MAD, begins))
+def _nodes(place: str, begins: str) -> Callable[[Sight, Thing], Value | Absent]:
+    """All of a kind. One that the kernel names and that is not there is among them: who needs all misses it."""
+
+    def read(sight: Sight, thing: Thing) -> Value | Absent:
+        nodes: list[str] = []
+        for one in _served(sight, thing, place, begins):
+            node = own_node(sight, one)
+            name = sight.properties(one.directory).values.get("DEVNAME", "") if isinstance(node, Absent) else ""
+            if isinstance(node, str):
+                nodes.append(node)
+            elif name:
+                nodes.append(name if name.startswith("/dev/") else f"/dev/{name}")
+        return tuple(nodes)
+
+    return read
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _netdevs(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
@@ -131,8 +144,9 @@ INFINIBAND = table(
     attribute("firmware", Kind.TEXT, "version of the firmware", "fw_ver"),
     Word("link_layers", Kind.TEXT, "InfiniBand, Ethernet, each once", "ports/*/link_layer", _link_layers, many=True),
     Word("uverbs", Kind.PATH, "its verbs node", _VERBS, _uverbs),
-    Word("umad", Kind.PATH, "management nodes of its ports", _MAD, _management("umad"), many=True),
-    Word("issm", Kind.PATH, "subnet manager nodes of its ports", _MAD, _management("issm"), many=True),
+    Word("umad", Kind.PATH, "management nodes of its ports", _MAD, _nodes(_MAD, "umad"), many=True),
+    Word("issm", Kind.PATH, "subnet manager nodes of its ports", _MAD, _nodes(_MAD, "issm"), many=True),
+    Word("ucm", Kind.PATH, "connection manager nodes, of old kernels", _CM, _nodes(_CM, "ucm"), many=True),
     Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _netdevs, many=True),
     Relation("rdma", "infiniband", "itself", "-", lambda _, thing: thing),
     Relation("ports", "port", "its ports", "ports/*", _ports, many=True),

@@ -37,7 +37,7 @@ def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> 
     """A node, and what is known of where it comes out."""
     unknown = Known(Kind.PATH, varies=not (scope.single or scope.lone))
     path_leaf = member.leaf("path")
-    permissions = _permissions(member.leaf("permissions"), scope)
+    permissions = permissions_of(member.leaf("permissions"), scope)
     optional = _switch(member.leaf("optional"), "optional", scope)
     if path_leaf is None:
         if scope.keys_known and not has_unread_key(member, "give.nodes"):
@@ -94,7 +94,7 @@ def collision(path: Phrase, to: Phrase, things: str = "nodes") -> tuple[Phrase, 
     return None
 
 
-def _permissions(leaf: Leaf | None, scope: Scope) -> str | None:
+def permissions_of(leaf: Leaf | None, scope: Scope) -> str | None:
     """The permissions in their order; `rw` unless said."""
     if leaf is None:
         return "rw"

@@ -24,7 +24,7 @@ _COMMON = _keys(
     " adds_to expect wait gate slots limit topology health",
     "moves_into_pod prefer links prepare prestart probe",
 )
-_GIVEN = _keys("nodes mounts env annotations cdi", "vfio rdma")
+_GIVEN = _keys("nodes mounts env annotations cdi rdma", "vfio")
 _VARIABLE = _keys("value name join json key when")
 _PROGRAM = _keys("", "run timeout when optional")
 
@@ -56,7 +56,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "give.annotations": ("an annotation", _VARIABLE),
         "give.cdi": ("a CDI device", _keys("name via unchecked when")),
         "give.vfio": ("give.vfio", _keys("", "backend to noiommu permissions when")),
-        "give.rdma": ("give.rdma", _keys("", "required optional permissions when")),
+        "give.rdma": ("give.rdma", _keys("required optional permissions when")),
         "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": NOW})),
         "health": (
             "a check",
@@ -90,7 +90,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
 
 # Keys that bring words with them: while one is not there yet, nobody knows which words are none.
-BRING_WORDS = frozenset({"join", "group", "also", "vfio", "rdma"})
+BRING_WORDS = frozenset({"join", "group", "also", "vfio"})
 
 SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
 

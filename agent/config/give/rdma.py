@@ -1,0 +1,62 @@
+"""`give.rdma`: the nodes of the RDMA device that a device is, carries or sits on, as `give.nodes` would name them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.config.give.nodes import permissions_of
+from agent.config.give.parts import Part
+from agent.config.language.kinds import RDMA
+from agent.config.leaves.texts import phrase
+from agent.config.merge.tree import Branch
+from agent.config.scope import Scope
+from agent.core.entry.resource import NodeGive
+
+REQUIRED, OPTIONAL = ("uverbs",), ("umad", "issm", "rdma_cm")  # unless said; not every adapter has the others
+# The one node that is not of any adapter: RDMA_CM's (drivers/infiniband/core/ucma.c).
+_OF_ALL = {"rdma_cm": "/dev/infiniband/rdma_cm"}
+_WAYS = ("rdma", "pci.rdma")  # from a device to its RDMA device
+
+
+def compile_rdma(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
+    """The RDMA nodes of an entry; where one comes out is `given.rdma.NAME`."""
+    return tuple(
+        node
+        for part in parts
+        if (branch := part.branch.branch("rdma")) is not None
+        for node in _nodes(branch, part, scope)
+    )
+
+
+def _nodes(branch: Branch, part: Part, scope: Scope) -> Iterator[NodeGive]:
+    when = part.when(branch)
+    permissions = permissions_of(branch.leaf("permissions"), scope)
+    required, optional = (_names(branch, key, default) for key, default in _SETS)
+    if not (required or optional):
+        message = f"{part.address}.rdma gives nothing: both required and optional are empty"
+        scope.error(branch.spot.error("missing", message, "write rdma = true, or take it out", mark="key"))
+        return
+    if scope.source is not None and scope.source.kind == "fixed":
+        message = f"{part.address}.rdma: a device of source fixed is nothing that has an RDMA device"
+        scope.error(branch.spot.error("type", message, 'write source = "infiniband"', mark="key"))
+        return
+    way = next((way for way in _WAYS if scope.has(f"{way}.uverbs")), None)
+    if way is None or permissions is None or when.never:
+        return
+    for name in RDMA:
+        if name not in required and name not in optional:
+            continue
+        path = phrase(branch.spot, _OF_ALL.get(name, f"{{{way}.{name}}}"), scope, "a node's path")
+        if path is not None:
+            each, origin = path.each or when.each, branch.spot.origin
+            need_not = name not in required
+            yield NodeGive(f"rdma.{name}", path.text, (path.text,), permissions, need_not, origin, each, when.clause)
+
+
+_SETS = (("required", REQUIRED), ("optional", OPTIONAL))
+
+
+def _names(branch: Branch, key: str, default: Sequence[str]) -> Sequence[str]:
+    """What a set says; values that it cannot have were reported where they are written."""
+    leaf = branch.leaf(key)
+    return default if leaf is None else [str(name) for name in leaf.value] if isinstance(leaf.value, list) else ()
