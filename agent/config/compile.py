@@ -16,7 +16,7 @@ from agent.config.merge.tree import Branch, Leaf
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
-from agent.config.resource.named import compile_name
+from agent.config.resource.named import compile_name, warn_of_unsettled
 from agent.config.resource.shares import compile_shares
 from agent.config.resource.whole import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.config.scope import Scope
@@ -106,6 +106,7 @@ def _compile(
     checks = compile_health(tree, scope, every)
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
+    warn_of_unsettled(named, tree, words, scope)
     findings += [not_yet(part.spot, part.address, mark="key") for part in later]
     if named is None or scope.source is None or not (ids or slots):
         return None

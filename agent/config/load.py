@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.config import settings
+from agent.config import between, settings
 from agent.config.compile import check_class, compile_entry
 from agent.config.language.table import hint, key_finding
 from agent.config.merge.shelf import Folder, Sentence, Shelf
@@ -96,6 +96,8 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
         sentence = shelf.sentence(name)
         check_class(sentence, sentence.tree.spot, findings)
     findings += _duplicates(entries)
+    wrong = {finding.file for finding in findings if finding.severity is Severity.ERROR}
+    findings += between.warnings([entry for entry in entries if not entry.sentence.files & wrong])
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
     resources = [entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad]

@@ -11,12 +11,12 @@ TWO = """
 [[resource]]
 name = "a.example/first"
 source = "pci"
-match = { vendor = "15b3" }
+match = { vendor = "15b3", driver = "vfio-pci" }
 
 [[resource]]
 name = "a.example/second"
 source = "pci"
-match = { vendor = "15b3", driver = "vfio-pci" }
+match = { vendor = "15b3" }
 
 [[resource]]
 name = "a.example/third"
@@ -56,12 +56,19 @@ def test_devices_that_an_earlier_entry_has_and_entries_that_find_nothing(host, c
 
 def test_what_an_entry_accepts_is_not_said(host, config):
     accepted = TWO.replace('id = "{path_id}"', 'id = "{path_id}"\naccept = { never-matches = "not on every node" }')
-    accepted = accepted.replace('vfio-pci" }', 'vfio-pci" }\naccept = { overlap = "as it should be" }')
+    accepted = accepted.replace('"15b3" }', '"15b3" }\naccept = { overlap = "as it should be" }')
     accepted = accepted.replace('"10de" }', '"10de" }\naccept = { never-matches = "not on every node" }')
     assert check(config(accepted), "--root", str(host.top)) == (
         0,
         "No errors in 1 file; 4 resources, 2 devices on host.\n",
     )
+
+
+def test_what_is_so_on_any_host_is_not_said_of_each_again(host, config):
+    code, out = check(config(TWO.replace(', driver = "vfio-pci"', "")), "--root", str(host.top))
+    assert code == 0
+    assert "resources.d/a.toml:10:1: warning[nothing-left]: nothing can be left for it" in out
+    assert "warning[overlap]" not in out
 
 
 def test_several_kinds_of_node_are_judged_at_once(host, config, tmp_path):

@@ -40,8 +40,9 @@ def test_a_page_is_true(name, tmp_path):
             assert file, f"{name}: a TOML block says its file in its first line"
             (tmp_path / file[1]).parent.mkdir(exist_ok=True)
             (tmp_path / file[1]).write_text(text)
-    loaded = load(str(tmp_path))
-    assert loaded.findings == ()
+    # The entries of one page are examples, not one node: what two of them have in common is nothing to warn of.
+    between = {"collides", "nothing-left", "same-id"}
+    assert [finding for finding in load(str(tmp_path)).findings if finding.code not in between] == []
     for kind, text in found:
         for line in text.splitlines() if kind == "console" else ():
             run(line.removeprefix("$ "), str(tmp_path))

@@ -232,7 +232,7 @@ def test_json_merges_by_its_names(configure):
             '[[resource]]\nname = "a/c"\nclass = "c"\ngive.env.A = "text"\n',
         }
     )
-    assert made.findings == ()
+    assert made.valid
     one, other = made.resources
     assert one.env[0].value.write(str) == '{"a":"1","b":{"c":"2","d":"3"}}'
     assert other.env[0].value.source == "text"

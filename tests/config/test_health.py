@@ -78,7 +78,7 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
             "resources.d/b.toml": '[[resource]]\nclass = "npu"\nname = "example.com/b"\nhealth = { heat = false }\n',
         }
     )
-    assert found.findings == ()
+    assert found.valid
     a, b = found.resources
     assert [(check.name, check.trip) for check in a.checks] == [
         ("link", Lasting(30)),

@@ -11,6 +11,7 @@ from agent.config.merge.tree import Branch, Leaf
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
 from agent.core.entry.resource import ResourceSpec
+from agent.core.entry.shadow import leaves_nothing
 from agent.core.inventory.judge import judge
 from agent.core.language.printable import printable
 
@@ -28,6 +29,11 @@ def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Itera
         lost = [item for item in inventory.items if _wants(spec, item, inventory)]
         own = [node for item in taken for node in _own_nodes(inventory, item)]
         twice = [node for node in own if node in given]
+        if any(
+            other is not None and leaves_nothing(other, spec)
+            for other in {id(item.taken_by): item.taken_by for item in lost}.values()
+        ):
+            continue  # of any host: said already
         if "overlap" not in accepted and lost:
             yield _overlap(entry, lost, where)
         elif "overlap" not in accepted and twice:

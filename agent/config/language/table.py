@@ -100,9 +100,20 @@ OPERATORS = _keys(
 )
 EITHER = "either"
 
-WARNINGS = frozenset(
-    {"list-size", "looks-by-chance", "never-matches", "overlap", "unstable-id"}
-)  # codes that `accept` may name
+# Codes that `accept` may name, and what each says.
+WARNINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "collides": "another resource gives something else under the same path, variable or annotation",
+        "list-size": "a second device would make the list longer than the kubelet takes",
+        "looks-by-chance": "a check counts looks, and nothing says how far these lie apart",
+        "never-matches": "there is no device of it on this host",
+        "nothing-left": "an earlier entry takes all that it could",
+        "overlap": "an earlier entry has devices of this host that it would take, or gives the same nodes",
+        "same-id": "another source's entry has the same id for what both find",
+        "unsettled-name": "the resource's name says something else until a word of it is there",
+        "unstable-id": "an id rests on what a reboot or a replug deals anew",
+    }
+)
 
 
 def unknown_key(spot: Spot, place: str) -> Finding | None:

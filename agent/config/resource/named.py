@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from agent.config.language import names
@@ -9,6 +10,8 @@ from agent.config.leaves.texts import phrase
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.spot import Piece
+from agent.core.entry.mention import behind, mentioned
+from agent.core.entry.own import Own
 from agent.core.language.text import Text
 
 
@@ -65,3 +68,23 @@ def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> Named | N
         scope.error(leaf.spot.error("resource-name", fault.message, mark="text"))
         return None
     return Named(name, made.text if first else None, adds)
+
+
+def warn_of_unsettled(named: Named | None, tree: Branch, own: Mapping[str, Own], scope: Scope) -> None:
+    """Warn of a name that says something else while a word of it is not there yet (rulings 6): at boot its devices are
+    under one name, then under another, and what a pod holds by then is Unhealthy.
+
+    `else` beside `by` is for what was read and the map has not.
+    """
+    let = tree.branch("let")
+    if named is None or named.text is None or let is None:
+        return
+    for word in behind(mentioned(named.text), own):
+        said = let.branch(word)
+        if said is None:
+            continue
+        leaf = said.leaf("if_absent") or (None if "by" in said.verbs else said.leaf("else"))
+        if leaf is not None:
+            message = f"{word} is in the name, and its devices have another name until it is there"
+            write = "leave it out: a device waits for its name"
+            scope.warn(leaf.spot.warning("unsettled-name", message, write, mark="key"))

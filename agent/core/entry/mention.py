@@ -1,0 +1,45 @@
+"""What an own word rests on: the other words that its definition mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+
+from agent.core.entry.let import Captured, Same
+from agent.core.entry.own import Join, Own
+from agent.core.language.clause import Line
+from agent.core.language.text import Slot
+
+
+def mentioned(thing: object) -> Iterator[str]:
+    """The words that an own word, a clause or a text mentions. Of a join those of the device that asks."""
+    match thing:
+        case Join():
+            yield from thing.ours
+            return
+        case Captured():
+            return  # its word is itself
+        case Same() | Slot() | Line():
+            yield thing.word
+    if isinstance(thing, Mapping):
+        parts: Iterable[object] = thing.values()
+    elif isinstance(thing, tuple):
+        parts = thing
+    elif is_dataclass(thing):
+        parts = (getattr(thing, field.name) for field in fields(thing))
+    else:
+        return
+    for part in parts:
+        yield from mentioned(part)
+
+
+def behind(words: Iterable[str], own: Mapping[str, Own]) -> dict[str, Own]:
+    """The own words among these and among all that they rest on, in the order in which they are come across."""
+    found: dict[str, Own] = {}
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word in own and word not in found:
+            found[word] = own[word]
+            waiting += mentioned(own[word])
+    return found

@@ -1,0 +1,71 @@
+"""Implication: whether a clause can only hold where another does. What cannot be told is said not to."""
+
+from __future__ import annotations
+
+from agent.core.language.clause import Clause, Either, Line, Statement
+from agent.core.language.logic import NOTHING, PLAIN
+from agent.core.language.operators import (
+    AllOf,
+    AnyOf,
+    Contains,
+    Equals,
+    Exists,
+    Has,
+    Items,
+    Like,
+    Matching,
+    Not,
+    Of,
+    Test,
+    Within,
+)
+from agent.core.language.value import Kind, equal
+
+_SOMETHING = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
+_WHOLE = frozenset({Kind.TEXT, Kind.PATH, Kind.INT, Kind.BOOL})  # kinds of which an operand is one value
+
+
+def clause_implies(narrow: Clause, wide: Clause) -> bool:
+    """Whether `wide` holds of everything that `narrow` holds of."""
+    return all(any(_statement_implies(one, other) for one in narrow.lines) for other in wide.lines)
+
+
+def implies(kind: Kind, narrow: Test, wide: Test) -> bool:
+    """Whether one test of a word of that kind holds of everything that another holds of."""
+    if narrow == wide:
+        return True
+    if isinstance(narrow, AnyOf):
+        return all(implies(kind, one, wide) for one in narrow.tests)
+    if isinstance(wide, AllOf):
+        return all(implies(kind, narrow, one) for one in wide.tests)
+    if isinstance(narrow, AllOf) and any(implies(kind, one, wide) for one in narrow.tests):
+        return True
+    if isinstance(wide, AnyOf):
+        return any(implies(kind, narrow, one) for one in wide.tests)
+    match narrow, wide:
+        case Not(one), Not(other):
+            return implies(kind, other, one)
+        case Equals(operand), Equals(other):
+            return equal(kind, operand, other)  # a class, an address: the one with more digits says more
+        case Equals(operand), _ if kind in _WHOLE:
+            return wide.verdict(kind, operand, NOTHING, PLAIN) is True
+        case (_, Exists(True)):
+            some = isinstance(narrow, Items) and narrow.of is not Of.NONE
+            return some or isinstance(narrow, _SOMETHING)
+    return False
+
+
+def _statement_implies(narrow: Statement, wide: Statement) -> bool:
+    if narrow == wide:
+        return True
+    if isinstance(narrow, Either):
+        whole = Clause("", (wide,), wide.origin)
+        return all(clause_implies(alternative, whole) for alternative in narrow.alternatives)
+    if isinstance(wide, Either):
+        whole = Clause("", (narrow,), narrow.origin)
+        return any(clause_implies(whole, alternative) for alternative in wide.alternatives)
+    return _line_implies(narrow, wide)
+
+
+def _line_implies(narrow: Line, wide: Line) -> bool:
+    return (narrow.word, narrow.kind) == (wide.word, wide.kind) and implies(narrow.kind, narrow.test, wide.test)
