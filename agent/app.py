@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
+from agent.checks.asking import Asking
+from agent.checks.command import ask
 from agent.config.load import Configuration
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Health, Snapshot
@@ -80,6 +82,7 @@ class Agent:
             changed=self._held_changed,
         )
         cdi = SpecDirectories(settings.paths.cdi)
+        self._asking = Asking(ask)
         self.tracker = Tracker(
             root,
             self.registry,
@@ -90,6 +93,7 @@ class Agent:
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
+            answers=self._asking,
             held=lambda: self._held.ids,
             published=self._published,
         )
@@ -167,6 +171,7 @@ class Agent:
             tasks.create_task(work)
             for work in (
                 self.tracker.run(),
+                self._asking.run(self.tracker),
                 self._held.run(self._kubelet),
                 self._file.run(),
                 self.status.tell_systemd(),
@@ -215,6 +220,7 @@ class Agent:
 
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
+        self._asking.looked(self.tracker)
         self.status.published(before, assembly, first=self._first_lists)
         if (assembly.written, self.tracker.specs) != self._offered:
             self._offered = assembly.written, self.tracker.specs

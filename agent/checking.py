@@ -6,11 +6,12 @@ What is cleared is cleared just before a look, so that no look that began earlie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.look import Look
 from agent.core.lists.naming import Offers
@@ -62,6 +63,16 @@ class Checking:
         """Have the checks say what a look says. The same look again is no other look."""
         entries = (spec.name for spec in specs)
         self._concluded = conclude(self._concluded, look.candidates(), entries, now, self._apart)
+
+    def restless(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
+        there = self._concluded.conditions.there
+        for one in (one for candidate in candidates for one in candidate.checked):
+            ward = there.get(Spot(one.entry, one.key))
+            condition = ward.conditions.get(one.check.name) if ward else None
+            if condition is None or condition.since is not None:
+                return True
+        return False
 
     def due(self, now: float) -> frozenset[str]:
         """The keys of what is to be looked at now, also because a person has cleared something of it."""

@@ -28,7 +28,7 @@ from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners.reading import UNASKED, Answers, HostReader
 
 DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
 SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
@@ -46,6 +46,7 @@ class Tracker:
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
+        answers: who knows what programs, services and probes have told.
         held: the ids that pods may hold, asked at each assembly.
         published: called after each assembly, with the old lists and the new.
 
@@ -67,6 +68,7 @@ class Tracker:
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
+        answers: Answers = UNASKED,
         held: Callable[[], frozenset[str]],
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
     ) -> None:
@@ -81,6 +83,7 @@ class Tracker:
         self._settle = settle
         self._every = every
         self._cdi = cdi
+        self._answers = answers
         self._held = held
         self._published = published
         self._wanted = self.specs
@@ -97,6 +100,16 @@ class Tracker:
         self._touched |= touched
         self.events += 1
         self._nudged.set()
+
+    def rests_on(self, mark: str) -> bool:
+        """Whether anything rests on an inquiry."""
+        return bool(self.look.places.resting_on(mark))
+
+    def told(self, mark: str, *, changed: bool) -> None:
+        """Say that there is an answer to an inquiry, and whether it is another than before."""
+        keys = self.look.places.resting_on(mark)
+        if changed or self._checking.restless(found for key in keys for found in self.look.offers(key)):
+            self.nudge(Touched(frozenset({mark})))
 
     def reassemble(self) -> None:
         """Say that what pods hold may have changed; the host need not be looked at for that."""
@@ -196,14 +209,16 @@ class Tracker:
         wanted = self._wanted
         touched = touched if wanted is self.specs else EVERYTHING
         asked: set[str] = set()
-        looking = begin(take_look, self._root, wanted, self.look, touched, self._cdi)
+        looking = begin(take_look, self._root, wanted, self.look, touched, self._cdi, answers=self._answers)
         try:
             while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
                 now = set(self._root.asked.values()) - self._root.silent
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
-                    looking = begin(take_look, self._root, wanted, self.look, EVERYTHING, self._cdi)
+                    looking = begin(
+                        take_look, self._root, wanted, self.look, EVERYTHING, self._cdi, answers=self._answers
+                    )
                 asked = now - silent
             self.look, self.directories = looking.result()
         finally:
@@ -251,7 +266,13 @@ def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
 
 
 def take_look(
-    root: Root, specs: Sequence[ResourceSpec], previous: Look, touched: Touched, cdi: SpecDirectories | None = None
+    root: Root,
+    specs: Sequence[ResourceSpec],
+    previous: Look,
+    touched: Touched,
+    cdi: SpecDirectories | None = None,
+    *,
+    answers: Answers = UNASKED,
 ) -> tuple[Look, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
@@ -259,5 +280,5 @@ def take_look(
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = catalog.listing(root, sources, previous.listing, touched)
-    now = look(specs, listing, HostReader(root, cdi), previous, touched)
+    now = look(specs, listing, HostReader(root, cdi, answers), previous, touched)
     return now, catalog.watched(root, listing) | now.places.directories

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from agent.core.entry.cdi import Specs
+from agent.core.entry.inquiry import Answer, Inquiry, Reply
 from agent.core.inventory.device import Fit, HostDevice, Node
 from agent.core.language.value import Absent, Scalar, Value, natural
 from agent.host.cdi import SpecDirectories
@@ -34,12 +36,32 @@ class _Seen:
         self.places.update(filter(None, found_at))
 
 
+class Answers(Protocol):
+    """Who knows what programs, services and probes have told."""
+
+    def answer(self, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
+
+
+class _Unasked:
+    """Where nobody asks."""
+
+    def answer(self, inquiry: Inquiry) -> Answer:
+        """See `Answers`."""
+        del inquiry
+        return Answer(Reply.AWAITED, "only a running agent asks")
+
+
+UNASKED = _Unasked()
+
+
 class HostReader:
     """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: Answers = UNASKED) -> None:
         """`cdi` is where runtimes look for CDI specs; their own default if it is not said."""
         self._root = root
+        self._answers = answers
         self._cdi = cdi or SpecDirectories()
         self._specs: Specs | None = None
         self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
@@ -103,6 +125,11 @@ class HostReader:
     def cdi_directories(self) -> tuple[str, ...]:
         """Where CDI specs are looked for."""
         return self._cdi.directories
+
+    def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry about a device."""
+        self._of(device).places.add(inquiry.mark)
+        return self._answers.answer(inquiry)
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""

@@ -277,10 +277,10 @@ async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  #
     loop = asyncio.get_running_loop()
     take_look = tracker.take_look
 
-    def slow(*args):
+    def slow(*args, **named):
         loop.call_soon_threadsafe(begun.set)
         time.sleep(0.3)
-        return take_look(*args)
+        return take_look(*args, **named)
 
     monkeypatch.setattr(tracker, "take_look", slow)
     rig.plug("foo0")

@@ -3,6 +3,8 @@
 import pytest
 
 from agent.core.entry.check import Check, Lasting, Looks, OnUnknown
+from agent.core.entry.inquiry import Run
+from agent.core.language.text import parse
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
@@ -89,6 +91,22 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
     assert a.meaning() != b.meaning()
 
 
+@pytest.mark.parametrize(
+    ("said", "made"),
+    [
+        ("run = ['/bin/x']", Run((parse("/bin/x"),), 2, 30)),
+        (
+            "run = ['/bin/x', '-d={node}', ''], timeout = '10s', every = '1m', trip = '2 looks'",
+            Run((parse("/bin/x"), parse("-d={node}"), parse("")), 10, 60),
+        ),
+    ],
+)
+def test_whom_to_ask(configure, said, made):
+    """How often is of whom is asked, not of looks; and that several looks are counted is no chance."""
+    (check,) = checks(configure, f"health.a = {{ {said} }}")
+    assert (check.holds, check.every) == (made, None)
+
+
 MISTAKES = [
     ("health.a.holds = { drive = 'x' }", "drive", "unknown-word", "nearest: driver"),
     ("health.a.holds = { driver = 1 }", "1", "type", ""),
@@ -121,10 +139,27 @@ MISTAKES = [
     ("health.a = { holds.driver = 'x', reason = '' }", "''", "type", 'write "…"'),
     ("health.a = { holds.driver = 'x', reason = 'share {share}' }", "share", "unknown-word", ""),
     ("health.a = { holds.driver = 'x', when.drive = 'y' }", "drive", "unknown-word", "nearest: driver"),
-    ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "not-supported-yet", ""),
+    ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "type", "timeout goes with run"),
     ("health.a = { holds.driver = 'x', only.driver = 'y' }", "only", "not-supported-yet", ""),
     ("health.a = { log = 'x {y:int}' }", "log", "not-supported-yet", ""),
-    ("health.a = { run = ['/x'] }", "run", "not-supported-yet", ""),
+    ("health.a.run = '/bin/x'", "'/bin/x'", "type", 'write ["/usr/bin/…", "…"]'),
+    ("health.a.run = []", "[]", "type", 'write ["/usr/bin/…", "…"]'),
+    ("health.a.run = ['/bin/x', 1]", "['/bin/x', 1]", "type", 'write ["/usr/bin/…", "…"]'),
+    ("health.a.run = ['x', '{node}']", "x", "path", 'write for example "/usr/bin/x"'),
+    ("health.a.run = ['/bin/../x']", "/bin/../x", "path", 'write "/x"'),
+    ("health.a.run = ['{node}']", "{node}", "path", 'write for example "/usr/bin/…"'),
+    ("health.a.run = ['/bin/x', '{drive}']", "drive", "unknown-word", "nearest: driver"),
+    ("health.a.run = ['/bin/x', '{id}']", "id", "unknown-word", ""),
+    ("health.a = { run = ['/bin/x'], timeout = 2 }", "2", "type", 'write for example "5s"'),
+    ("health.a = { run = ['/bin/x'], timeout = '0s' }", "'0s'", "type", 'write for example "2s"'),
+    ("health.a = { run = ['/bin/x'], every = '1ms' }", "'1ms'", "type", 'write for example "5s"'),
+    ("health.a = { run = ['/bin/x'], holds.driver = 'x' }", "holds", "type", ""),
+    (
+        "health.a = { run = ['/bin/x'], trip = '3 in 10m' }",
+        "'3 in 10m'",
+        "type",
+        'write looks ("2 looks") or a time ("10s")',
+    ),
     ("health.a = { socket = '/x' }", "socket", "not-supported-yet", ""),
     ("health.a = { probe = 'x' }", "probe", "not-supported-yet", ""),
 ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
+from agent.core.entry.inquiry import Answer, Command, Reply, Run
 from agent.core.language.operators import Equals, Items, Not, Of
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
@@ -97,3 +98,68 @@ def test_which_checks_mean_the_same():
         Check("link", HOLDS, reason=REASON),
     ]
     assert len({one, *others}) == len(others) + 1
+
+
+class Told(Known):
+    """Of a thing of which others tell."""
+
+    def __init__(self, facts, answer):
+        super().__init__(facts)
+        self.told = answer
+        self.asked = []
+
+    def answer(self, inquiry):
+        self.asked.append(inquiry)
+        return self.told
+
+
+RUN = Run((parse("/bin/x"), parse("-d={node}"), parse("{ports}")), timeout=2, every=30)
+FACTS = {"node": "/dev/a", "ports": ("up", "down"), "heat": 5}
+COMMAND = Command(("/bin/x", "-d=/dev/a", "up", "down"), 2, 30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "policy", "reason", "outcome"),
+    [
+        (Answer(Reply.WELL, "", 7), "unhealthy", None, Outcome(Says.GOOD, "", 7)),
+        (Answer(Reply.ILL, "exit code 1", 7), "healthy", None, Outcome(Says.BAD, "exit code 1", 7)),
+        (Answer(Reply.ILL, "exit code 1", 7), "keep", parse("at {heat}"), Outcome(Says.BAD, "at 5 (exit code 1)", 7)),
+        (Answer(Reply.ILL, "", 7), "keep", parse("at {heat}"), Outcome(Says.BAD, "at 5", 7)),
+        (Answer(Reply.ILL, "x" * 300, 7), "keep", None, Outcome(Says.BAD, "x" * (SHOWN - 1) + "…", 7)),
+        (Answer(Reply.UNKNOWN, "no end", 7), "unhealthy", None, Outcome(Says.BAD, "no end", 7)),
+        (Answer(Reply.UNKNOWN, "no end", 7), "healthy", None, Outcome(Says.GOOD, "", 7)),
+        (Answer(Reply.UNKNOWN, "no end", 7), "keep", None, Outcome(Says.NOTHING)),
+        (Answer(Reply.AWAITED, "no answer yet"), "unhealthy", None, Outcome(Says.AWAITED, "no answer yet")),
+        (Answer(Reply.AWAITED, "no answer yet"), "healthy", None, Outcome(Says.NOTHING, "no answer yet")),
+        (Answer(Reply.AWAITED, "no answer yet"), "keep", None, Outcome(Says.NOTHING, "no answer yet")),
+        (Answer(Reply.OFF, "no such program"), "unhealthy", None, Outcome(Says.BESIDE, "no such program")),
+    ],
+)
+def test_what_others_tell(answer, policy, reason, outcome):
+    facts = Told(FACTS, answer)
+    assert Check("x", RUN, on_unknown=OnUnknown(policy), reason=reason).ask(facts) == outcome
+    assert facts.asked == [COMMAND]
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({}, "node: no such file"),
+        ({"node": "/dev/a", "ports": ()}, "ports is empty"),
+        ({"node": "/dev/a\nb", "ports": ("up",)}, "-d={node}: '-d=/dev/a\\nb' cannot be an argument"),
+        ({"node": "/dev/a", "ports": ("-rf",)}, "{ports}: '-rf' would be an option"),
+        ({"node": "/dev/a", "ports": ("a\0b",)}, "{ports}: 'a\\x00b' cannot be an argument"),
+    ],
+)
+def test_what_cannot_be_asked_is_not(facts, reason):
+    told = Told(facts, Answer(Reply.WELL))
+    assert Check("x", RUN).ask(told) == bad(reason)
+    assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).ask(told) == Outcome(Says.GOOD)
+    assert Check("x", RUN, on_unknown=OnUnknown.KEEP).ask(told) == Outcome(Says.NOTHING)
+    assert told.asked == []
+
+
+def test_where_it_does_not_apply_nobody_is_asked():
+    facts = Told({**FACTS, "state": "off"}, Answer(Reply.ILL))
+    assert Check("x", RUN, when=HOLDS).ask(facts) == Outcome(Says.BESIDE)
+    assert facts.asked == []

@@ -12,8 +12,8 @@ from agent.core.health.condition import HEALTHY, Condition, step
 from tests.core.building import clause
 
 APART = 0.05  # seconds
-GOOD, BAD, NOTHING, BESIDE = (Outcome(says, "why" if says is Says.BAD else "") for says in Says)
-LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE}
+GOOD, BAD, NOTHING, BESIDE, AWAITED = (Outcome(says, "why" if says is Says.BAD else "") for says in Says)
+LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE, "a": AWAITED}
 
 
 def check(trip=ONE, recover=ONE, every=None):
@@ -184,3 +184,24 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
         condition, again = step(one, condition, outcome, now, APART)
         now = now + APART if again is None else again
     assert condition.failing is bad
+
+
+def answered(text: str, numbers: str) -> list[tuple[float, Outcome]]:
+    """Looks that rest on answers, each by its number."""
+    looks = zip(text, numbers, strict=True)
+    return [(n * APART / 100, replace(LETTERS[says], answer=int(number))) for n, (says, number) in enumerate(looks)]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "failing"),
+    [
+        pytest.param("bbbb", "1111", "....", id="looks at one answer are one look"),
+        pytest.param("bbbb", "1123", "..FF", id="another answer is another look, however soon"),
+        pytest.param("bgbb", "1234", "...F", id="a good one ends the row"),
+        pytest.param("bbgggg", "123345", ".FFFF.", id="so is recovery counted"),
+        pytest.param("baab", "1002", "...F", id="what is awaited is no look"),
+    ],
+)
+def test_answers_are_counted_and_not_the_looks_at_them(text, numbers, failing):
+    one = check(trip=Looks(2), recover=Looks(3))
+    assert "".join("F" if one else "." for one in play(one, *answered(text, numbers))) == failing

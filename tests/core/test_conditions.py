@@ -238,3 +238,32 @@ def test_lists_and_looks_fit_together():
 def test_what_failed_of_several_in_one_place_is_all_remembered():
     one, two = ill("one", (LATCH, BAD), place="p", key="1"), ill("two", (LINK, BAD), (LATCH, GOOD), place="p", key="2")
     assert after((0, one, two), (1,)).conditions.failing() == {A: {"p": {"latch": "no link", "link": "no link"}}}
+
+
+AWAITED = Outcome(Says.AWAITED, "no answer yet")
+
+
+def test_until_the_first_answer_it_is_not_healthy_and_nothing_is_counted():
+    looks = [(at, ill("new", (LINK, AWAITED), (LATCH, GOOD))) for at in range(3)]
+    made = after(*looks)
+    assert faults(made) == {"new": "link: no answer yet"}
+    assert made.conditions.failing() == {}
+    assert faults(after((3, ill("new", (LINK, GOOD), (LATCH, GOOD))), before=made)) == {"new": ""}
+
+
+def test_what_is_known_stays_while_another_answer_is_awaited():
+    """Another question, because a word in it has changed, is no fault, and heals none."""
+    for first, fault in ((GOOD, ""), (BAD, "link: no link")):
+        made = after((0, ill("it", (LINK, first))), (1, ill("it", (LINK, AWAITED))))
+        assert faults(made) == {"it": fault}
+
+
+def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
+    before = Concluded(remembered({A: {"it": {"link": "no link"}}}))
+    made = after((0, ill("it", (LINK, AWAITED))), before=before)
+    assert faults(made) == {"it": "link: no link"}
+    assert faults(after((1, ill("it", (LINK, GOOD))), before=made)) == {"it": ""}
+
+
+def test_a_single_look_does_not_know_what_is_awaited():
+    assert next(iter(as_it_is(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault == ""

@@ -28,6 +28,7 @@ _SAID = {
     Says.BAD: "does not hold",
     Says.NOTHING: "cannot be told",
     Says.BESIDE: "does not apply",
+    Says.AWAITED: "is not known yet",
 }
 _OTHERS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
 _ENOUGH = {"serial": "port"}  # where the first is there, the second is not needed

@@ -61,8 +61,8 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "holds when every trip recover latch on_unknown reason",
-                "log rises run socket probe only ignore timeout",
+                "holds run when every timeout trip recover latch on_unknown reason",
+                "log rises socket probe only ignore",
             ),
         ),
         "links": ("links", _keys("", "dir let on cost")),

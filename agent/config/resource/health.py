@@ -9,6 +9,7 @@ from agent.config.language.kinds import looks
 from agent.config.language.table import not_yet
 from agent.config.leaves.texts import phrase
 from agent.config.merge.tree import Branch, Leaf
+from agent.config.resource.asks import ASKS, misplaced
 from agent.config.scope import Scope
 from agent.config.sources import LEAST_EVERY
 from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown
@@ -28,16 +29,18 @@ def compile_health(tree: Branch, scope: Scope, source_every: float | None) -> tu
 
 
 def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
-    if branch.verbs not in {(), ("holds",)}:
+    if branch.verbs not in {(), ("holds",), *((verb,) for verb in ASKS)}:
         return None  # not there yet, which is said of all such keys at once, and they bring words
-    holds = _holds(name, branch, tree, scope)
+    asked = next((verb for verb in branch.verbs if verb in ASKS), None)
+    misplaced(name, branch, scope)
     when = branch.branch("when")
     applies = compile_clause(f"health.{name}.when", when, scope) if when else None
     every = _every(branch.leaf("every"), scope)
+    holds = _holds(name, branch, tree, scope) if asked is None else ASKS[asked](branch, scope, every)
     trip = _after(branch.leaf("trip"), scope)
     recover = _recover(name, branch, scope)
     for leaf, after in ((branch.leaf("trip"), trip), (branch.leaf("recover"), recover)):
-        if leaf is not None and isinstance(after, Looks) and after.number > 1 and every is None and not source_every:
+        if leaf is not None and _is_chance(after) and asked is None and every is None and not source_every:
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
             scope.warn(leaf.spot.warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"'))
     unknown = branch.leaf("on_unknown")
@@ -49,12 +52,17 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
         name,
         holds,
         when=applies,
-        every=every,
+        every=every if asked is None else None,
         trip=trip,
         recover=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
         reason=said.text if said else None,
     )
+
+
+def _is_chance(after: After | None) -> bool:
+    """Whether it is several looks."""
+    return isinstance(after, Looks) and after.number > 1
 
 
 def _holds(name: str, branch: Branch, tree: Branch, scope: Scope) -> Clause | None:

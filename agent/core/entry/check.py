@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from agent.core.entry.inquiry import Asks, Heard, Reply
 from agent.core.language.clause import Clause, Failing
-from agent.core.language.logic import THREE_VALUED, Knowledge
+from agent.core.language.logic import THREE_VALUED
 from agent.core.language.printable import cut
 from agent.core.language.text import Fact, Slot, Text, filtered
 from agent.core.language.value import Absent, text_of
@@ -42,26 +43,35 @@ class OnUnknown(Enum):
 
 
 class Says(Enum):
-    """What one look says. NOTHING: it counts for no look at all. BESIDE: the check does not apply."""
+    """What one look says. NOTHING: it counts for no look at all. BESIDE: the check does not apply.
+
+    AWAITED: that is to come, and until something is known the device is not Healthy.
+    """
 
     GOOD = "good"
     BAD = "bad"
     NOTHING = "nothing"
     BESIDE = "beside"
+    AWAITED = "awaited"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one look says, and why, if that is bad."""
+    """What one look says, and why, if that is bad.
+
+    answer: the number of the answer that it rests on; None if it rests on none.
+    """
 
     says: Says
     reason: str = ""
+    answer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """`health.NAME`. Equal checks say the same, wherever they are written.
 
+    holds: what has to hold, or whom to ask.
     when: whether it applies; None if it always does.
     every: seconds between looks besides those that events bring; without it only looks at some distance are counted
         apart.
@@ -70,7 +80,7 @@ class Check:
     """
 
     name: str
-    holds: Clause
+    holds: Clause | Asks
     when: Clause | None = None
     every: float | None = None
     trip: After = ONE
@@ -78,21 +88,54 @@ class Check:
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
     reason: Text | None = None
 
-    def ask(self, facts: Knowledge) -> Outcome:
+    def ask(self, facts: Heard) -> Outcome:
         """What it says of a host device of which `facts` tell."""
         if self.when is not None and self.when.verdict(facts, THREE_VALUED) is not True:
             return Outcome(Says.BESIDE)
+        if not isinstance(self.holds, Clause):
+            return self._heard(self.holds, facts)
         failed = self.holds.failing(facts, THREE_VALUED)
         if failed is None:
             return Outcome(Says.GOOD)
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
-            return Outcome(Says.GOOD if self.on_unknown is OnUnknown.HEALTHY else Says.NOTHING)
-        return Outcome(Says.BAD, cut(self._said(failed, facts), SHOWN))
+            return self._unknown("")
+        return Outcome(Says.BAD, cut(self._said(self.holds, failed, facts), SHOWN))
 
-    def _said(self, failed: Failing, facts: Fact) -> str:
+    def _heard(self, asks: Asks, facts: Heard) -> Outcome:
+        inquiry = asks.inquiry(facts)
+        if isinstance(inquiry, Absent):
+            return self._unknown(self._why(inquiry.reason, facts))
+        answer = facts.answer(inquiry)
+        match answer.reply:
+            case Reply.WELL:
+                return Outcome(Says.GOOD, answer=answer.number)
+            case Reply.OFF:
+                return Outcome(Says.BESIDE, answer.reason)
+            case Reply.AWAITED:
+                waits = self.on_unknown is OnUnknown.UNHEALTHY
+                return Outcome(Says.AWAITED if waits else Says.NOTHING, answer.reason)
+            case Reply.UNKNOWN:
+                return self._unknown(self._why(answer.reason, facts), answer.number)
+        return Outcome(Says.BAD, self._why(answer.reason, facts), answer.number)
+
+    def _unknown(self, reason: str, answer: int | None = None) -> Outcome:
+        """What a look counts as that cannot tell."""
+        match self.on_unknown:
+            case OnUnknown.HEALTHY:
+                return Outcome(Says.GOOD, answer=answer)
+            case OnUnknown.KEEP:
+                return Outcome(Says.NOTHING)
+        return Outcome(Says.BAD, reason, answer)
+
+    def _why(self, heard: str, facts: Heard) -> str:
+        """The reason, if that is said, and what was heard."""
+        said = "" if self.reason is None else told(self.reason, facts)
+        return cut(f"{said} ({heard})" if said and heard else said or heard, SHOWN)
+
+    def _said(self, holds: Clause, failed: Failing, facts: Fact) -> str:
         if self.reason is None:
             statement = failed.statement
-            address = statement.address.removeprefix(f"{self.holds.name}.")
+            address = statement.address.removeprefix(f"{holds.name}.")
             return f"{address} = {statement.written}, here {failed.here}"
         said = told(self.reason, facts)
         return f"{said} ({failed.doubt.reason})" if failed.doubt is not None else said

@@ -18,7 +18,7 @@ class Condition:
 
     reason: what the look said that made it fail. It stays: what a failing device says afterwards is no news.
     since: when the row began of looks that say the opposite; None if the last one did not.
-    looks, counted_at: how many of these count, and when the last of them was.
+    looks, counted_at: how many of these count, and when the last of them was. answer: the one that it rested on.
     """
 
     failing: bool = False
@@ -26,6 +26,7 @@ class Condition:
     since: float | None = None
     looks: int = 0
     counted_at: float = -inf
+    answer: int | None = None
 
 
 HEALTHY = Condition()
@@ -61,7 +62,7 @@ def _goal(check: Check, condition: Condition) -> After | None:
 
 def _stepped(check: Check, condition: Condition, outcome: Outcome, now: float, apart: float) -> Condition:
     goal = _goal(check, condition)
-    if outcome.says is Says.NOTHING:
+    if outcome.says in {Says.NOTHING, Says.AWAITED}:
         return condition
     if outcome.says is Says.BESIDE:
         return HEALTHY if goal is not None else _still(condition)
@@ -69,11 +70,14 @@ def _stepped(check: Check, condition: Condition, outcome: Outcome, now: float, a
     if bad is condition.failing or goal is None:
         return _still(condition)
     begun = now if condition.since is None else condition.since
-    counts = condition.since is None or now >= condition.counted_at + apart
+    apart_enough = now >= condition.counted_at + apart if outcome.answer is None else outcome.answer != condition.answer
+    counts = condition.since is None or apart_enough
     looks = condition.looks + counts
     if looks >= goal.number if isinstance(goal, Looks) else now >= begun + goal.seconds:
         return Condition(bad, outcome.reason if bad else "")
-    return replace(condition, since=begun, looks=looks, counted_at=now if counts else condition.counted_at)
+    if not counts:
+        return replace(condition, since=begun)
+    return replace(condition, since=begun, looks=looks, counted_at=now, answer=outcome.answer)
 
 
 def _still(condition: Condition) -> Condition:

@@ -187,7 +187,11 @@ class _Round:
                 self._come(spot, one.place)
                 self._due.pop(spot, None)
                 after[spot] = one.place, {}
-            before = self._there[spot].conditions.get(one.check.name, HEALTHY)
+            known = self._there[spot].conditions.get(one.check.name)
+            if known is None and one.outcome.says is Says.AWAITED:
+                reason = reason or _said(one, one.outcome.reason)
+                continue
+            before = known or HEALTHY
             condition, again = step(one.check, before, one.outcome, self._now, self._apart)
             after[spot][1][one.check.name] = condition
             if again is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from agent.core.entry.cdi import is_name
 from agent.core.entry.check import Checked
 from agent.core.entry.group import Grouping
+from agent.core.entry.inquiry import Heard
 from agent.core.entry.name import resource_name
 from agent.core.entry.own import Join
 from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
@@ -125,7 +126,7 @@ class Candidate:
 
 
 def candidate(
-    spec: ResourceSpec, device: HostDevice, fact: Knowledge, standing: Standing, *, entry: int = 0, gate: str = ""
+    spec: ResourceSpec, device: HostDevice, fact: Heard, standing: Standing, *, entry: int = 0, gate: str = ""
 ) -> Candidate:
     """What the entry makes of a host device of whose facts `fact` tells.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from agent.core.entry.inquiry import Answer, Inquiry
 from agent.core.entry.own import Join, Own, Pool
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import HostDevice
@@ -29,6 +30,9 @@ class Reader(Standing, Protocol):
 
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
+
+    def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry about a device."""
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes whose content this device's facts came from, for `Touched`."""
@@ -124,6 +128,10 @@ class Facts:
         for facts in each:
             facts.ends = self.ends
         return each
+
+    def answer(self, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry about it."""
+        return self.reader.answer(self.device, inquiry)
 
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""

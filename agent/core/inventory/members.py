@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agent.core.entry.inquiry import Answer, Inquiry, Reply
 from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Scalar, Value
 
@@ -48,6 +49,10 @@ class MemberFacts:
     def of(self, first: Facts | None) -> MemberFacts:
         """The same device by the words of another member."""
         return MemberFacts(first, self._several[MEMBERS], self._several[MATCHED], self._parts)
+
+    def answer(self, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry about the first one."""
+        return Answer(Reply.UNKNOWN, _GONE.reason) if self._first is None else self._first.answer(inquiry)
 
     def each(self, word: str) -> tuple[Facts, ...] | Absent:
         """What is known of each thing that a many leads to; of all members themselves these are."""

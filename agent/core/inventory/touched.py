@@ -13,7 +13,7 @@ from agent.core.entry.resource import Source
 class Touched:
     """What an event may have changed; `everything` is the sweep.
 
-    paths: canonical, below /sys/devices or /dev, without the root prefix.
+    paths: canonical, below /sys/devices or /dev, without the root prefix; marks of inquiries are among them.
     subsystems: classes and buses of the kernel that may have gained or lost a device.
     sources: those whose devices may have changed without any event. keys: such devices.
     """
@@ -89,6 +89,10 @@ class Places:
                     self.directories.add(name.rpartition("/")[0] or "/")
             self._keys[name].add(key)
 
+    def resting_on(self, place: str) -> frozenset[str]:
+        """The sightings that rest on a place, or did in an earlier look."""
+        return frozenset(self._keys.get(place, ()))
+
     def concerned(self, touched: Touched) -> set[str]:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
         self._sorted = self._sorted or sorted(self._keys)
@@ -102,8 +106,8 @@ class Places:
 
 
 def _told_otherwise(place: str) -> bool:
-    """Whether the kernel's events tell of what happens to a place, or nothing does."""
-    return place in {"", "/dev"} or f"{place}/".startswith(("/sys/", "/proc/"))
+    """Whether the kernel's events tell of what happens to a place, or nothing does; or it is an inquiry."""
+    return not place.startswith("/") or place in {"", "/dev"} or f"{place}/".startswith(("/sys/", "/proc/"))
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Checks that ask somebody else than the kernel's files: programs, services, probes."""

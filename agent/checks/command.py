@@ -1,0 +1,34 @@
+"""`health.NAME.run`: a program that has to end with 0."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from agent.core.entry.inquiry import Answer, Command, Reply
+from agent.host.process import run
+
+
+@asynccontextmanager
+async def ask(command: Command) -> AsyncIterator[Answer]:
+    """What a program says; the block is left when it is gone.
+
+    It says well by exit code 0 and ill by any other end. What cannot be started, or does not end, says nothing.
+    """
+    try:
+        async with run(command.argv, command.timeout) as ran:
+            yield _answer(command, ran.code, ran.how, ran.output)
+    except OSError as error:
+        yield Answer(Reply.UNKNOWN, f"{command.argv[0]}: {os.strerror(error.errno or 0)}")
+
+
+def _answer(command: Command, code: int | None, how: str, output: str) -> Answer:
+    if code == 0:
+        return Answer(Reply.WELL)
+    if code is None:
+        how = f"no end within {command.timeout:g} s"
+    said = " ".join(output.split())
+    program = command.argv[0].rpartition("/")[2]
+    reason = f"{program}: {how}{f': {said}' if said else ''}"
+    return Answer(Reply.UNKNOWN if code is None else Reply.ILL, reason)

@@ -1,0 +1,41 @@
+"""The checks that ask somebody else than the kernel's files: `run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from agent.config.language.durations import seconds
+from agent.config.leaves.argv import argv_phrases
+from agent.config.merge.tree import Branch
+from agent.config.scope import Scope
+from agent.core.entry.inquiry import Asks, Run
+
+EVERY = 30.0  # seconds
+TIMEOUT = 2.0  # seconds
+
+
+def _run(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
+    leaf = branch.leaf("run")
+    argv = argv_phrases(leaf, scope) if leaf else None
+    return None if argv is None else Run(tuple(one.text for one in argv), _timeout(branch, scope), every or EVERY)
+
+
+def _timeout(branch: Branch, scope: Scope) -> float:
+    """For how long an answer is waited for."""
+    leaf = branch.leaf("timeout")
+    value = seconds(leaf.value) if leaf and isinstance(leaf.value, str) else TIMEOUT
+    if leaf is not None and not value:
+        scope.error(leaf.spot.error("type", "nothing answers in no time", 'write for example "2s"'))
+    return value or TIMEOUT
+
+
+def misplaced(name: str, branch: Branch, scope: Scope) -> None:
+    """Report keys that go with another verb than the check has."""
+    leaf = branch.leaf("timeout")
+    if leaf is not None and branch.verbs and not set(branch.verbs) & _TIMED:
+        message = f"health.{name} waits for nobody, so there is nothing to time out"
+        scope.error(leaf.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+
+
+_TIMED = frozenset({"run"})
+ASKS: Mapping[str, Callable[[Branch, Scope, float | None], Asks | None]] = {"run": _run}

@@ -1,0 +1,91 @@
+"""Inquiries: what a check asks of a program, a service or a probe, and what it is told. Who asks is the edge.
+
+An answer is a fact like any other: a look takes the one that is known, and waits for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from agent.core.language.logic import Knowledge
+from agent.core.language.text import Fact, Slot, Text, has_control
+from agent.core.language.value import Absent
+
+
+class Reply(Enum):
+    """What is known. UNKNOWN: it was asked and could not be told. OFF: who would know is not on this host.
+
+    AWAITED: it was not asked yet.
+    """
+
+    WELL = "well"
+    ILL = "ill"
+    UNKNOWN = "unknown"
+    OFF = "off"
+    AWAITED = "awaited"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was told, and why. `number`: another for each answer, so that looks at one answer count once."""
+
+    reply: Reply
+    reason: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Whether a program ends with 0 within so many seconds; asked again after `every`."""
+
+    argv: tuple[str, ...]
+    timeout: float
+    every: float
+
+    @property
+    def mark(self) -> str:
+        """As what the places of a look name it."""
+        return f"run:{hash(self):x}"
+
+
+Inquiry: TypeAlias = Command
+
+
+class Heard(Knowledge, Protocol):
+    """What is known of one thing, answers to inquiries about it among that."""
+
+    def answer(self, inquiry: Inquiry) -> Answer:
+        """What is known of an inquiry."""
+
+
+class Asks(Protocol):
+    """What a check asks that no clause says."""
+
+    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+        """The inquiry about a thing; absent if a word of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`run = ["PROGRAM", "ARGUMENT", …]`. An argument with a list word is one for each of its elements."""
+
+    argv: tuple[Text, ...]
+    timeout: float
+    every: float
+
+    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+        """See `Asks`."""
+        argv: list[str] = []
+        for text in self.argv:
+            written = text.write_all(facts)
+            if isinstance(written, Absent):
+                return written
+            for argument in written:
+                if has_control(argument):
+                    return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unread=True)
+                if isinstance(text.pieces[0], Slot) and argument.startswith("-"):
+                    return Absent(f"{text.source}: {argument[:64]!r} would be an option", unread=True)
+            argv += written
+        return Command(tuple(argv), self.timeout, self.every)

@@ -1,0 +1,143 @@
+"""Checks that ask programs, in a running agent: from what a program says to what the kubelet is told."""
+
+import asyncio
+import os
+
+import pytest
+
+from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
+
+SCRIPT = """#!/bin/sh
+echo "$@" >> {top}/asked
+[ -e {top}/$1.hang ] && kill -STOP $$
+[ -e {top}/$1.ill ] || exit 0
+cat {top}/$1.ill
+exit 3
+"""
+
+
+@pytest.fixture
+async def node(rig):
+    for address in CARDS:
+        rig.tree.pci(address)
+    await rig.kubelet.start()
+    rig.program = rig.top / "self-test"
+    rig.program.write_text(SCRIPT.format(top=rig.top))
+    rig.program.chmod(0o755)
+    return rig
+
+
+def run(rig, more="", every="100ms", argument="{address}"):
+    return card(f'run = ["{rig.program}", "{argument}"]\nevery = "{every}"\n{more}')
+
+
+def say(rig, what, address=ONE, end="ill"):
+    (rig.top / f"{address}.{end}").write_text(what)
+
+
+def asked(rig):
+    path = rig.top / "asked"
+    return path.read_text().split() if path.exists() else []
+
+
+async def test_a_program_says_that_a_device_is_ill_and_well_again(node):
+    node.serve(run(node))
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        say(node, "no\nclock")
+        await ill(node, ONE)
+        assert reasons(agent) == {ONE: "state: self-test: exit code 3: no clock", TWO: ""}
+        os.unlink(node.top / f"{ONE}.ill")
+        await ill(node)
+    assert set(asked(node)) == {ONE, TWO}
+
+
+async def test_nothing_is_offered_before_it_has_answered(node):
+    node.serve(run(node, every="1h"))
+    say(node, "never")
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 1)
+        assert reasons(agent) == {ONE: "state: self-test: exit code 3: never", TWO: ""}
+        assert node.kubelet.unhealthy(NPU) == {ONE}
+    assert sorted(asked(node)) == sorted(CARDS)
+
+
+async def test_several_looks_are_several_answers(node):
+    node.serve(run(node, 'trip = "3 looks"\nrecover = "3 looks"'))
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        before = asked(node).count(ONE)
+        say(node, "no")
+        await ill(node, ONE)
+        assert asked(node).count(ONE) >= before + 3
+        agent.tracker.nudge()
+        await agent.tracker.looked()
+        os.unlink(node.top / f"{ONE}.ill")
+        before = asked(node).count(ONE)
+        await ill(node)
+        assert asked(node).count(ONE) >= before + 3
+
+
+@pytest.mark.parametrize(("policy", "ids"), [("unhealthy", {ONE}), ("healthy", set()), ("keep", set())])
+async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids):
+    node.serve(run(node, f'timeout = "100ms"\non_unknown = "{policy}"'))
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        say(node, "", end="hang")
+        hung = asked(node).count(ONE)
+        await node.until(lambda: asked(node).count(ONE) > hung + 2)
+        if ids:
+            await ill(node, *ids)
+            assert reasons(agent)[ONE] == "state: self-test: no end within 0.1 s"
+        assert node.kubelet.unhealthy(NPU) == ids
+        os.unlink(node.top / f"{ONE}.hang")
+        await ill(node)
+
+
+async def test_a_program_that_is_not_there_says_nothing_and_costs_no_other_check(node):
+    more = '[resource.health.other]\nrun = ["/no/such"]\nevery = "100ms"'
+    node.serve(run(node, more))
+    async with node.agent() as agent:
+        await node.until(lambda: set(reasons(agent).values()) == {"other: /no/such: No such file or directory"})
+        say(node, "no")
+        await node.until(lambda: reasons(agent)[ONE] == "state: self-test: exit code 3: no")
+
+
+async def test_what_is_well_costs_no_look(node):
+    node.serve(run(node))
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        events = agent.tracker.events
+        asks = len(asked(node))
+        await node.until(lambda: len(asked(node)) > asks + 6)
+        assert agent.tracker.events == events
+
+
+async def test_a_reload_asks_what_is_new_and_no_more_what_is_gone(node):
+    node.serve(run(node))
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        node.serve(run(node, argument="{vendor}"))
+        await node.reload(agent)
+        await node.until(lambda: "15b3" in asked(node))
+        await node.allocatable(NPU, 2)
+        agent.tracker.nudge()
+        await agent.tracker.looked()
+        known = len(asked(node))
+        await node.until(lambda: len(asked(node)) > known + 4)
+        assert set(asked(node)[known + 2 :]) == {"15b3"}
+
+
+async def test_devices_that_ask_the_same_share_the_answer(node):
+    node.serve(run(node, argument="all", every="1h"))
+    async with node.agent():
+        await node.allocatable(NPU, 2)
+    assert asked(node) == ["all"]
+
+
+async def test_the_agent_ends_though_a_program_does_not(node):
+    say(node, "", end="hang")
+    node.serve(run(node, 'timeout = "1h"'))
+    async with node.agent():
+        await node.until(lambda: ONE in asked(node))
+        await asyncio.sleep(0)
