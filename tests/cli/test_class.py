@@ -24,7 +24,7 @@ def test_the_list_has_every_class(cli, directory):
     assert code == 0
     names = [line.split()[0] for line in out.splitlines()]
     shipped = sorted(name.removesuffix(".toml") for name in os.listdir(SHIPPED))
-    assert names == ["CLASS", *sorted([*shipped, "npu"])]
+    assert names == ["CLASS", *sorted({*shipped, "npu"})]  # one goes over a shipped one
     (own,) = [line for line in out.splitlines() if line.endswith("yours")]
     assert own.split() == ["npu", "npu", "device", "every", "NPU", "yours"]
     assert err.startswith(f"{len(names) - 1} classes; 1 is yours")

@@ -424,6 +424,11 @@ def test_accepted_warnings_are_silent_and_errors_are_not(configure):
     assert [finding.code for finding in configure({"resources.d/a.toml": too_many}).findings] == ["list-size"]
 
 
+def test_an_own_word_is_not_taken_for_what_has_its_name_elsewhere(configure):
+    text = HEAD + 'source = "pci"\nlet.bus = "./bus_id"\nid = "{bus}"\n'
+    assert configure({"resources.d/a.toml": text}).findings == ()
+
+
 def test_the_most_shares_fit_the_list_and_one_more_does_not(configure):
     text = HEAD + 'source = { node = "/dev/kvm" }\nreplicas = %d\n'
     (finding,) = configure({"resources.d/a.toml": text % 1_000_000}).findings

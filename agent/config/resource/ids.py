@@ -96,7 +96,10 @@ def _warn(one: Phrase, scope: Scope) -> None:
     if source is None:
         return
     numbered = source.kind in _DEALT_NAMES or dealt_pattern(source) is not None
+    own = frozenset(scope.own.names() if scope.own else ())
     for slot in one.text.slots:
+        if slot.word in own:
+            continue  # it only has the name of one that is
         relation, _, word = slot.word.rpartition(".")
         when = _DEALT_WORDS.get(word)
         if when is None and word in _NAMES and not relation and numbered:
