@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.group import Grouping
 from agent.core.entry.let import Captured, Constant
 from agent.core.entry.resource import ResourceSpec
@@ -33,6 +34,7 @@ from agent.core.lists.draft import offered
 from agent.core.lists.naming import Offers
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
+from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.scanners import catalog
@@ -63,6 +65,13 @@ class Truth(Protocol):
         """Return when a new look is published."""
 
 
+class Files(Protocol):
+    """Who has device-information files written."""
+
+    async def write(self, infos: Sequence[DevInfo]) -> None:
+        """Have these files there, or raise `DevInfoError`."""
+
+
 class Allocation:
     """Answers what containers get; see `agent.kubelet.plugin.Granting`."""
 
@@ -72,11 +81,14 @@ class Allocation:
         registry: Registry,
         truth: Truth,
         granted: Callable[[Iterable[str]], None],
+        *,
         cdi: SpecDirectories,
+        devinfo: Files,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered."""
         self._root = root
         self._cdi = cdi
+        self._devinfo = devinfo
         self._registry = registry
         self._truth = truth
         self._granted = granted
@@ -105,11 +117,14 @@ class Allocation:
                 chosen = read_anew(self._root, asked, self._cdi)
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
-            return allocate(spec, ids, chosen, snapshot.offered, resource=resource)
+            grant = allocate(spec, ids, chosen, snapshot.offered, resource=resource)
         except Refused as refused:
             if refused.cause in MISSING:
                 await self._tell_first(resource, hosts.values())
             raise
+        if grant.devinfo:
+            await self._write(resource, grant.devinfo)
+        return grant
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
@@ -141,6 +156,17 @@ class Allocation:
                 return read.result()
         device = asked[0].device.id
         raise Refused(Cause.DEADLINE, f"{resource} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
+
+    async def _write(self, resource: str, infos: Sequence[DevInfo]) -> None:
+        """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                await self._devinfo.write(infos)
+        except DevInfoError as error:
+            raise Refused(Cause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}") from None
+        except TimeoutError:
+            text = f"{resource} {infos[0].id}: device-information file: not written within {DEADLINE_SECONDS:g} s"
+            raise Refused(Cause.DEADLINE, text) from None
 
     def _read(self, read: asyncio.Future[list[Chosen]]) -> None:
         """A read has come back, perhaps too late for anybody to want what it brings."""

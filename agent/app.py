@@ -23,10 +23,12 @@ from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Absent
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.expect import short
+from agent.devinfo import DevInfoFiles
 from agent.held import Held
 from agent.host import systemd
 from agent.host.cdi import SpecDirectories
 from agent.host.claim import Claim, Taken
+from agent.host.devinfo import DevInfoDirectory
 from agent.host.inotify import PathWatch
 from agent.host.links import link_events
 from agent.host.monitor import group, uevents
@@ -97,7 +99,11 @@ class Agent:
             held=lambda: self._held.ids,
             published=self._published,
         )
-        self.allocation = Allocation(root, self.registry, self.tracker, self._held.granted, cdi)
+        directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
+        self._devinfo = DevInfoFiles(directory, lambda: self._held.ids, self._want)
+        self.allocation = Allocation(
+            root, self.registry, self.tracker, self._held.granted, cdi=cdi, devinfo=self._devinfo
+        )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
             os.path.join(settings.kubelet.watcher_dir, KUBELET_SOCKET),
@@ -173,6 +179,7 @@ class Agent:
                 self.tracker.run(),
                 self._asking.run(self.tracker),
                 self._held.run(self._kubelet),
+                self._devinfo.run(),
                 self._file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
@@ -227,7 +234,7 @@ class Agent:
             self._offer(assembly.written)
         self._first_lists = False
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
-        self._held.want(any(list_.count(Health.UNHEALTHY) for list_ in assembly.snapshots.values()))
+        self._want()
         fanned = {name: one.written for name, one in assembly.fanned.items()}
         self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.failing))
         # What happened in these between the look that named them and now, nobody saw.
@@ -236,8 +243,14 @@ class Agent:
         for name in assembly.ending:
             self._offering.retire(name)
 
+    def _want(self) -> None:
+        """Say whether something waits for pods to let go: a device that is Unhealthy, a file."""
+        lists = self.tracker.assembly.snapshots.values()
+        self._held.want(self._devinfo.any or any(list_.count(Health.UNHEALTHY) for list_ in lists))
+
     def _held_changed(self) -> None:
         self.tracker.reassemble()
+        self._devinfo.stir()
 
     def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         self.tracker.nudge(EVERYTHING if overflow else Touched(paths))

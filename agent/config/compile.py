@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.cdi import compile_cdi
+from agent.config.give.devinfo import compile_devinfo
 from agent.config.give.mounts import compile_mounts
 from agent.config.give.nodes import compile_nodes
 from agent.config.give.parts import parts_of
@@ -96,6 +97,7 @@ def _compile(
     env = compile_env(parts, scope, named.name if named and named.text is None else None)
     annotations = compile_annotations(parts, scope)
     cdi = compile_cdi(parts, scope)
+    devinfo = compile_devinfo(tree.branch("give"), scope, slots)
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
@@ -128,6 +130,7 @@ def _compile(
         mounts=mounts,
         annotations=annotations,
         cdi=cdi,
+        devinfo=devinfo,
         group=group,
         joins=own.joins(),
         adds=named.adds,

@@ -14,6 +14,7 @@ from agent.config.toml.document import Document
 from agent.config.toml.finding import Finding, nearest
 from agent.config.toml.spot import Piece, Spot
 from agent.core.entry.cdi import DIRECTORIES
+from agent.core.entry.devinfo import DIRECTORY as DEVINFO
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
 SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
@@ -40,7 +41,7 @@ class PathSettings:
     state: str = "/var/lib/device-agent"
     control: str = "/run/device-agent/control.sock"
     cdi: tuple[str, ...] = DIRECTORIES
-    devinfo: str = "/var/run/k8s.cni.cncf.io/devinfo/dp"
+    devinfo: str = DEVINFO
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,6 @@ _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 # What the agent does not do yet: another value than the default is refused, never ignored.
 _LATER = frozenset(
     {
-        ("paths", "devinfo"),
         ("metrics", "listen"),
         ("metrics", "max_devices"),
     }

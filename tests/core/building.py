@@ -9,6 +9,7 @@ from agent.core.inventory.judge import Refusal
 from agent.core.inventory.look import Listing, Look, Sighting
 from agent.core.language.clause import Clause, Line, Origin
 from agent.core.language.operators import Equals
+from agent.core.language.structure import Table
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
 
@@ -41,6 +42,11 @@ def mount(name, path, to=(), read_only=False, optional=False, **more):
 
 def cdi(name, via="field", unchecked=False, when=None):
     return CdiGive(name, parse(name), via, unchecked, HERE, when)
+
+
+def table(**members):
+    """A table that becomes JSON, of texts."""
+    return Table(tuple((name, parse(text)) for name, text in members.items()))
 
 
 def spec(name="example.com/a", **more):

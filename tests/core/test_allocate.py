@@ -3,11 +3,13 @@ from dataclasses import replace
 
 import pytest
 
+from agent.core.entry.resource import Slots
 from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node_paths
 from agent.core.grants.grant import Cause, Chosen, Refused
 from agent.core.inventory.device import Fit, Node
+from agent.core.language.text import parse
 from agent.core.language.value import Absent
-from tests.core.building import cdi, env, give, listed, mount, node, spec
+from tests.core.building import cdi, env, give, listed, mount, node, spec, table
 
 
 def chosen(name, facts=None, nodes=None, shares=(), was=None, **more):
@@ -403,3 +405,32 @@ def test_patterns_and_names_to_look_for_are_those_that_can_be_written():
     facts = {"w": "[1]", "gone": Absent("")}
     assert mount_patterns(entry, facts.__getitem__) == ("/x/[[]1]*",)
     assert cdi_names(entry, facts.__getitem__) == ("a.com/gpu=[1]",)
+
+
+def test_a_file_for_each_id_says_what_there_is_to_say():
+    vf = spec(devinfo=table(type="pci", address="{address}", rdma="{rdma.name}", n="{n}"))
+    devices = [chosen("a", {"address": "0000:3b:00.2", "rdma.name": Absent("none")}), chosen("b", {"address": "x/y"})]
+    grant = allocate(vf, ["a", "b"], devices, 2, resource="example.com/vf")
+    assert [tuple(info) for info in grant.devinfo] == [
+        ("a", "example.com-vf-a-device.json", '{"type":"pci","address":"0000:3b:00.2","n":"0"}'),
+        ("b", "example.com-vf-b-device.json", '{"type":"pci","address":"x/y","n":"1"}'),
+    ]
+    assert vf.giving_words() == {"address", "rdma.name"}
+
+
+def test_a_share_has_a_file_of_its_own_and_a_slot_none():
+    shared = chosen("a", shares=(1, 3))
+    one = spec(devinfo=table(type="pci"))
+    assert [
+        info.id for info in allocate(one, ["a::1", "a::3"], [replace(shared, device=listed("a", shares=4))], 4).devinfo
+    ] == [
+        "a::1",
+        "a::3",
+    ]
+    assert allocate(one, ["a"], [chosen("a")], 1).devinfo != ()
+    assert allocate(replace(one, slots=Slots(2, parse("{n}"))), ["0"], [shared], 2).devinfo == ()
+
+
+def test_a_file_with_nothing_to_say_is_not_written():
+    nothing = spec(devinfo=table(rdma="{rdma.name}"))
+    assert allocate(nothing, ["a"], [chosen("a", {"rdma.name": Absent("none")})], 1).devinfo == ()

@@ -13,6 +13,7 @@
     lists."RESOURCE" = ["ID Healthy", "ID Unhealthy: reason"]      whole, in order; a reason may be left out
     numa."RESOURCE" = { "ID" = [0] }                   NUMA nodes that the kubelet is told, of every device listed
     grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
+                                                       devinfo = { "FILE" = 'JSON' }
 
 Lists that are not named stay as they were: a step that changes another list fails. After each step everything is looked
 at anew, which must change nothing: what an event brings is what a sweep would see.
@@ -34,7 +35,7 @@ from tests.scenarios import dump
 
 STEP = {"about", "plug", "unplug", "write", "remove", "later", "release", "lists", "numa", "grant"}
 TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
-GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "refused"}
+GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
 
 class Clock:
@@ -174,4 +175,5 @@ def shown(grant: Grant) -> dict[str, object]:
         "env": dict(grant.env),
         "annotations": dict(grant.annotations),
         "cdi": list(grant.cdi),
+        "devinfo": {info.name: info.text for info in grant.devinfo},
     }

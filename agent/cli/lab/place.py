@@ -60,7 +60,7 @@ class Place:
             watcher_dir=self.watcher,
             pod_resources=f"{self.pod_resources}/kubelet.sock",
         )
-        paths = replace(base.paths, state=self.state, control=f"{self.top}/control.sock")
+        paths = replace(base.paths, state=self.state, control=f"{self.top}/control.sock", devinfo=f"{self.top}/devinfo")
         return replace(base, kubelet=kubelet, paths=paths)
 
 

@@ -34,10 +34,10 @@ class Filled(NamedTuple):
         return "key" if self.json else "text"
 
 
-def compile_json(branch: Branch, scope: Scope) -> Filled:
+def compile_json(branch: Branch, scope: Scope, what: str = "json") -> Filled:
     """A table that becomes JSON."""
     if not branch.members:
-        scope.error(branch.spot.error("type", "json says nothing", "write what the object has in it", mark="key"))
+        scope.error(branch.spot.error("type", f"{what} says nothing", "write what the object has in it", mark="key"))
         return Filled(None, branch.spot, json=True)
     filling = _Filling(scope, [])
     table = filling.table(branch)

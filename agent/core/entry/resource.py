@@ -148,6 +148,7 @@ class ResourceSpec:
         as they are written in clauses and texts.
     group: None where each host device is a device.
     every: seconds after which its source is looked at again; None where the sweep is enough.
+    devinfo: what becomes the device-information file of each device; None where there is none.
     """
 
     name: str
@@ -179,6 +180,7 @@ class ResourceSpec:
     topology: str | tuple[int, ...] = "numa"
     expect: int | None = None
     checks: tuple[Check, ...] = ()
+    devinfo: Table | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -216,6 +218,7 @@ class ResourceSpec:
         texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
         texts += [text for saying in (*self.env, *self.annotations) for text in saying.texts]
         texts += [item.name for item in self.cdi]
+        texts += [] if self.devinfo is None else self.devinfo.texts()
         words = {slot.word for text in texts for slot in text.slots}
         words.update(line.word for when in self.whens for line in when.every_line())
         return frozenset(word for word in words if word != NODE_NUMBER and not is_of_giving(word))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from agent.core.entry.cdi import annotation_key, is_name
+from agent.core.entry.devinfo import DevInfo, file_name
 from agent.core.entry.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import holds
 from agent.core.grants.annotation import is_annotation_key
@@ -13,6 +14,7 @@ from agent.core.grants.grant import Cause, Chosen, Grant, GrantedMount, GrantedN
 from agent.core.grants.sayings import Said, Sayings, said_of
 from agent.core.inventory.device import Device, Fit, Node
 from agent.core.language.clause import Clause
+from agent.core.language.structure import Table
 from agent.core.language.text import Fact, has_control
 from agent.core.language.value import Absent, natural
 
@@ -50,6 +52,8 @@ def allocate(
             draft.add_variable(variable, device.device, words)
         for annotation in entry.annotations:
             draft.add_annotation(annotation, device.device, words)
+        if entry.devinfo is not None and spec.slots is None:
+            draft.add_devinfo(entry.devinfo, device, words)
         counted = words.count_on(counted)
     return draft.grant(ids)
 
@@ -84,6 +88,7 @@ class _Draft:
         self._env = Sayings()
         self._annotations = Sayings()
         self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
+        self._devinfo: list[DevInfo] = []
 
     def grant(self, ids: Sequence[str]) -> Grant:
         """What it has become."""
@@ -98,6 +103,7 @@ class _Draft:
             mounts=tuple(self._mounts.values()),
             annotations=annotations,
             cdi=tuple(self._cdi["field"]),
+            devinfo=tuple(self._devinfo),
         )
 
     def add_nodes(self, give: NodeGive, chosen: Chosen, words: GivingWords) -> None:
@@ -166,6 +172,12 @@ class _Draft:
             if not is_annotation_key(said.name):
                 raise self._conflict(f"{device.id}: {said.name!r} cannot be the key of an annotation")
             self._say(self._annotations, said, device)
+
+    def add_devinfo(self, table: Table, chosen: Chosen, words: GivingWords) -> None:
+        """Put in the file of each id that is asked of a device, if there is anything to say in it."""
+        text, device = table.write(words), chosen.device
+        ids = (f"{device.id}{device.suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
+        self._devinfo += (DevInfo(id, file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
 
     def _said(self, give: EnvGive, device: Device, words: GivingWords) -> tuple[Said, ...]:
         return tuple(said_of(give, words)) if self._is_given(give.when, device, words) else ()

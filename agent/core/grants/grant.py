@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.when import Recorded
 from agent.core.inventory.device import Device, Fit, Node
@@ -28,6 +29,7 @@ class Cause(Enum):
     CONFLICT = "conflict"
     DEADLINE = "deadline"
     LIMIT = "limit"
+    DEVINFO = "devinfo"
 
 
 MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
@@ -66,6 +68,7 @@ class Grant:
     """What one container gets of one resource. Every form a runtime wants is rendered from this value.
 
     cdi: full names of CDI devices that the runtime is told by the field of the API; others are in an annotation.
+    devinfo: the device-information files that are to be there before the answer.
     """
 
     resource: str
@@ -75,6 +78,7 @@ class Grant:
     mounts: tuple[GrantedMount, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
+    devinfo: tuple[DevInfo, ...] = ()
 
 
 class Each(NamedTuple):

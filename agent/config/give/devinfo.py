@@ -1,0 +1,22 @@
+"""`give.devinfo`: the table that becomes the device-information file of each device."""
+
+from __future__ import annotations
+
+from agent.config.leaves.structures import compile_json
+from agent.config.merge.tree import Branch
+from agent.config.scope import Scope
+from agent.core.entry.resource import Slots
+from agent.core.language.structure import Table
+
+
+def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> Table | None:
+    """The file's object; none if there is none, or with findings."""
+    branch = give.branch("devinfo") if give is not None else None
+    if branch is None:
+        return None
+    if slots is not None:
+        message = "a slot is of no device, so there is no file of it"
+        scope.error(branch.spot.error("type", message, "write devinfo = false, or replicas for slots", mark="key"))
+        return None
+    table = compile_json(branch, scope, "give.devinfo").text
+    return table if isinstance(table, Table) else None

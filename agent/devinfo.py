@@ -1,0 +1,86 @@
+"""Device-information files of what pods hold: there before the kubelet has its answer, gone when nobody holds it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from agent.core.entry.devinfo import DevInfo
+from agent.core.language.printable import escape
+from agent.host.aside import begin
+from agent.host.devinfo import DevInfoDirectory
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class DevInfoFiles:
+    """One at a time, files are written or removed, so that none is removed that a new holder was given.
+
+    Args:
+        directory: where they are.
+        held: the ids that pods may hold; in doubt, all that are listed.
+        changed: called when `any` may be another.
+
+    Attributes:
+        any: whether some of our files are there. True until it has been looked.
+    """
+
+    def __init__(
+        self, directory: DevInfoDirectory, held: Callable[[], frozenset[str]], changed: Callable[[], None]
+    ) -> None:
+        self.any = True
+        self._directory = directory
+        self._held = held
+        self._changed = changed
+        self._one = asyncio.Lock()
+        self._stirred = asyncio.Event()
+        self._stirred.set()
+        self._faults: list[str] = []
+
+    async def write(self, infos: Sequence[DevInfo]) -> None:
+        """Have these files there; their ids are held already.
+
+        Raises:
+            DevInfoError: that cannot be done.
+        """
+        await self._alone(lambda: self._begin(infos))
+
+    def stir(self) -> None:
+        """Say that pods may hold less than before."""
+        self._stirred.set()
+
+    async def run(self) -> None:
+        """Remove the files of what nobody holds, until cancelled."""
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            if not self.any:
+                continue
+            self.any, faults = await self._alone(lambda: begin(self._directory.keep, self._held().__contains__))
+            if faults and faults != self._faults:
+                log.warning("devinfo: files of what nobody holds cannot be removed: %s", escape("; ".join(faults)))
+            self._faults = faults
+            self._changed()
+
+    def _begin(self, infos: Sequence[DevInfo]) -> asyncio.Future[None]:
+        """Begin to write; perhaps that ends when nobody waits for it any more."""
+        if not self.any:
+            self.any = True
+            self._changed()
+        return begin(self._directory.write, infos)
+
+    async def _alone(self, call: Callable[[], asyncio.Future[T]]) -> T:
+        """What a call in a thread returns or raises; no other begins before it is done, even if nobody waits for it."""
+        await self._one.acquire()
+        done = call()
+        done.add_done_callback(self._done)
+        await asyncio.wait((done,))
+        return done.result()
+
+    def _done(self, call: asyncio.Future[Any]) -> None:
+        self._one.release()
+        call.exception()  # perhaps nobody waits for it any more
