@@ -78,6 +78,7 @@ def test_a_mount_that_is_missing_is_told_before_a_pod_fails_by_it(host):
     """The runtime would make an empty directory of it."""
     host.serve(entry("missing", "/dev/lab/missing", f'mounts.it = "{HOST}/later"'))
     host.start_agent()
+    host.agent.says("streaming: 0 devices")  # so that the kubelet knows the resource
     host.plug("lab/missing", "c", 240, 151)
     host.agent.says(f"lab_missing: new → Unhealthy: {HOST}/later: no such file")
     host.apply("too-early", missing=1)
