@@ -20,6 +20,7 @@ from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node
 from agent.core.grants.grant import MISSING, Cause, Chosen, Each, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.stock import Stock, stock_of
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.inventory.facts import Facts, Finder
@@ -92,6 +93,7 @@ class Allocation:
         self._registry = registry
         self._truth = truth
         self._granted = granted
+        self._stocks: dict[str, tuple[tuple[object, ...], Stock]] = {}
         self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
@@ -129,7 +131,16 @@ class Allocation:
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
         spec = self._truth.entry_of(resource)
-        return prefer(available, must_include, size, spec.limit if spec else NO_LIMIT)
+        limit = spec.limit if spec else NO_LIMIT
+        return prefer(available, must_include, size, limit, self._stock(resource, spec))
+
+    def _stock(self, resource: str, spec: ResourceSpec | None) -> Stock:
+        """What there is to choose from, worked out once for each list and look."""
+        seen = self._registry.current(resource), self._truth.look, spec
+        known = self._stocks.get(resource)
+        if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
+            known = self._stocks[resource] = seen, stock_of(seen[0], spec, self._truth.look, self._truth.specs)
+        return known[1]
 
     def _at_hand(self, asked: Sequence[Asked]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""

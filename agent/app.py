@@ -285,7 +285,7 @@ class Agent:
 
 def _way(entry: ResourceSpec) -> Way:
     # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
-    return Way(entry.registration, preferred=entry.limit.distinct)
+    return Way(entry.registration, preferred=entry.limit.distinct or bool(entry.prefer))
 
 
 async def _raised(failure: asyncio.Future[None]) -> None:

@@ -26,6 +26,7 @@ from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
 from agent.config.words.options import compile_options
 from agent.config.words.own import OwnWords
+from agent.config.words.prefer import compile_prefer
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Clause
 
@@ -88,7 +89,8 @@ def _compile(
     scope.single = scope.single or (group is not None and not group.by)
     named = compile_name(tree, scope)
     slots = compile_slots(tree, scope, words=named is not None and named.text is not None)
-    ids = () if slots and tree.leaf("id") is None else compile_ids(tree, scope, spot, demanded=scope.keys_known)
+    demanded = scope.keys_known and (entry or not tree.is_on("part"))  # a part has its id from who uses it
+    ids = () if slots and tree.leaf("id") is None else compile_ids(tree, scope, spot, demanded=demanded)
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     parts = parts_of(tree.branch("give"), scope)
@@ -106,6 +108,9 @@ def _compile(
     gate = _gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every)
+    scope.judging = True
+    prefer = compile_prefer(tree, scope, constants)
+    scope.judging = False
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     warn_of_unsettled(named, tree, words, scope)
@@ -144,6 +149,7 @@ def _compile(
         topology=() if slots else topology,
         expect=compile_expect(tree),
         checks=checks,
+        prefer=() if slots else prefer,
     )
 
 

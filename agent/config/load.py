@@ -17,7 +17,10 @@ from agent.config.toml.document import Document
 from agent.config.toml.files import Files, unreadable
 from agent.config.toml.finding import Finding, Severity, sort
 from agent.config.toml.spot import Mark, Spot
+from agent.core.entry.prefer import Near, Rule
 from agent.core.entry.resource import ResourceSpec
+from agent.core.language.pattern import PatternError
+from agent.scanners import catalog
 
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "classes")
 
@@ -215,9 +218,25 @@ def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
                     expect=None,
                     topology=topology,
                     registration=registration,
+                    prefer=_preferred(owner, spec),
                 )
             )
     return tuple(made)
+
+
+def _preferred(owner: ResourceSpec, spec: ResourceSpec) -> tuple[Rule, ...]:
+    """By which of a resource's rules what another entry adds to it can be told apart."""
+    return tuple(rule for rule in owner.prefer if rule in spec.prefer or _is_known(rule, spec))
+
+
+def _is_known(rule: Rule, spec: ResourceSpec) -> bool:
+    """Whether a rule can be asked of the devices of an entry that does not say it."""
+    if isinstance(rule, Near):
+        return rule.links is None
+    try:
+        return rule.word in spec.own or bool(catalog.word(spec.source.kind, rule.word))
+    except (catalog.UnknownWord, PatternError):
+        return False
 
 
 def _own(leaf: Leaf, entry: Spot) -> Spot:

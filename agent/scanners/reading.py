@@ -17,6 +17,8 @@ from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
 
+_FILE_LIMIT = 1024 * 1024  # bytes of a file that a person wrote
+
 
 class _Seen:
     """What is remembered of one host device in a look: its facts by word, and the places that they came from."""
@@ -68,6 +70,7 @@ class HostReader:
         self._sight = Sight(root)
         self._seen: dict[tuple[str, str], _Seen] = {}
         self._nodes: dict[str, Node | Absent] = {}
+        self._files: dict[str, str | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
     def fact(self, device: HostDevice, word: str) -> Value | Absent:
@@ -102,6 +105,23 @@ class HostReader:
             return found
         last = found[:1] and not is_glob(path.rpartition("/")[2])
         return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
+
+    def below(self, device: HostDevice, path: str) -> tuple[HostDevice, ...]:
+        """The directories below /sys and /proc that fit a path."""
+        found = self._fitting(device, path)
+        real = [self._root.real(each) for each in (() if isinstance(found, Absent) else found)]
+        return tuple(
+            HostDevice("dir", f"dir:{path}", path, path, path)
+            for path in real
+            if isinstance(path, str) and path.startswith(("/sys/", "/proc/")) and self._root.is_directory(path)
+        )
+
+    def text(self, path: str) -> str | Absent:
+        """What a file says, wherever it is."""
+        if path not in self._files:
+            data = self._root.head(path, _FILE_LIMIT)
+            self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
+        return self._files[path]
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to."""

@@ -211,6 +211,19 @@ async def test_71_72_with_a_limit_the_kubelet_asks_what_to_take(node):
         assert len((await node.kubelet.admit("t", {FOO: 3}))["c0"][FOO]) == 3
 
 
+async def test_71_72_preferred_devices_are_what_a_container_gets(node):
+    """Where most are free; what an init container had is among them; a request that spans both is satisfied as well."""
+    addresses = [node.card(number, int(number >= 2)) for number in range(5)]
+    node.serve(cards(more='prefer = [{ same = "numa" }, { balanced = "slot" }]\ntopology = "none"'))
+    await node.kubelet.start()
+    async with node.agent():
+        await node.allocatable(CARD, 5)
+        given = await node.kubelet.admit("p", {CARD: 2}, init=[{CARD: 1}])
+        assert given["i0"][CARD] < given["c0"][CARD] == set(addresses[2:4])
+        assert (await node.kubelet.admit("q", {CARD: 3}))["c0"][CARD] == {*addresses[:2], addresses[4]}
+        assert node.kubelet.events.count("preferred") >= 2
+
+
 async def test_unknown_resource_is_no_reason_to_refuse(served):  # fact 6
     given = await served.kubelet.admit("p", {FOO: 1, "example.com/never-heard-of": 3})
     assert given["c0"].keys() == {FOO}

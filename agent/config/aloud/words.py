@@ -75,7 +75,8 @@ def links(branch: Branch | None) -> Iterator[Said]:
         cost = link.branch("cost")
         at = link.leaf("cost")
         price = f", at cost {_by(cost)}" if cost else f", at cost {value(at.value)}" if at else ""
-        text = f"where each of {text_of(link, 'dir')} is a link of {name} to the one whose {whose}{price}"
+        each = f"line of {text_of(link, 'file')}" if link.leaf("file") else f"of {text_of(link, 'dir')}"
+        text = f"where each {each} is a link of {name} to the one whose {whose}{price}"
         yield Said(text, link.spot, note=instead(*leaves(link)))
         for said in own_words(link.branch("let"), {"dir": None}):
             yield said.below()

@@ -199,7 +199,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
             **_values("on_unknown", "on_unknown"),
         },
         "links": {
-            **_values("text", "dir"),
+            **_values("text", "dir file"),
             "let": _LET,
             "on": Form(Shape.PAIRS),
             "cost": Form(Shape.TABLE, "links.cost", type="int"),

@@ -201,9 +201,10 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = MappingProxyType(
         },
         "links": {
             "dir": Meaning("one directory for each link"),
-            "let": Meaning("words of the link", "{}"),
+            "file": Meaning("or a file, in which a line for each link says: one, the other, score"),
+            "let": Meaning("words of the link; a line has end and score", "{}"),
             "on": Meaning("the word of the link that names the other end, and the word of the device that it names"),
-            "cost": Meaning("how far the other end is: a number, or by a word"),
+            "cost": Meaning("how far the other end is: a number, or by a word; less is nearer", "of a line the score"),
         },
         "links.cost": {
             "by": Meaning("a word of the link"),

@@ -21,8 +21,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology health",
-    "moves_into_pod prefer links prepare prestart probe",
+    " adds_to expect wait gate slots limit topology health prefer links",
+    "moves_into_pod prepare prestart probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi rdma", "vfio")
 _VARIABLE = _keys("value name join json key when")
@@ -65,8 +65,8 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
                 "log rises socket probe only ignore",
             ),
         ),
-        "links": ("links", _keys("", "dir let on cost")),
-        "links.cost": ("a cost", _keys("", "by map else")),
+        "links": ("links", _keys("dir file let on cost")),
+        "links.cost": ("a cost", _keys("by map else")),
         "prepare": ("a program", _PROGRAM),
         "prestart": ("a program", _PROGRAM),
         "probe": ("a probe", _keys("", "run")),
@@ -84,6 +84,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "replicas": ("count", "by"),
         "give.env": ("value", "json"),
         "give.annotations": ("value", "json"),
+        "links": ("dir", "file"),
         "health": ("holds", "log", "rises", "run", "socket", "probe"),
     }
 )

@@ -87,7 +87,7 @@ def compile_join(
         named = branch.leaf(verb)
         inner.joining = (*scope.joining, str(named.value) if named else "")
     words = inner.own = words_of(tree, inner, constants)
-    on = _on(branch.leaf("on"), scope, inner)
+    on = equal_words(branch.leaf("on"), scope, inner)
     match = branch.branch("match")
     clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
     own = {**constants, **words.all()}
@@ -139,7 +139,7 @@ def _sentence(spot: Spot, name: str, sentence: Sentence, own: Branch, scope: Sco
     return over(Branch(said, sentence.tree.spot, sentence.tree.place), own, scope.findings)
 
 
-def _on(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[Theirs, str]] | None:
+def equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[Theirs, str]] | None:
     """Which words of the partner are equal to which of ours; all may be one's partner where nothing is said."""
     pairs: list[tuple[Theirs, str]] = []
     if leaf is None or not isinstance(leaf.value, dict):

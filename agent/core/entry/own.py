@@ -27,6 +27,12 @@ class Asked(Knowledge, Protocol):
     def names(self, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
 
+    def below(self, path: str) -> Sequence[Asked]:
+        """The directories that fit a path, each a thing of its own, in natural order."""
+
+    def of(self, own: Mapping[str, Own]) -> Asked:
+        """The same thing, with words of its own."""
+
 
 class Own(Protocol):
     """A word of an entry's own."""

@@ -47,6 +47,11 @@ class Path:
         there = self._there(facts)
         return there if isinstance(there, Absent) else there[0].names(there[1])
 
+    def below(self, facts: Asked) -> Sequence[Asked]:
+        """The directories that fit, each a thing of its own; none where that cannot be told."""
+        there = self._there(facts)
+        return () if isinstance(there, Absent) else there[0].below(there[1])
+
     def only(self, found: Sequence[str | Absent] | Absent, facts: Asked) -> str | Absent:
         """The one of what fits; what is there several times is there, and yet cannot be read."""
         if isinstance(found, Absent):

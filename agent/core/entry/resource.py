@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from agent.core.entry.check import Check
 from agent.core.entry.group import Grouping
 from agent.core.entry.own import Join, Own
+from agent.core.entry.prefer import Rule
 from agent.core.entry.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.pattern import Pattern
@@ -149,6 +150,7 @@ class ResourceSpec:
     group: None where each host device is a device.
     every: seconds after which its source is looked at again; None where the sweep is enough.
     devinfo: what becomes the device-information file of each device; None where there is none.
+    prefer: the rules by which its devices are chosen, the first first.
     """
 
     name: str
@@ -181,6 +183,7 @@ class ResourceSpec:
     expect: int | None = None
     checks: tuple[Check, ...] = ()
     devinfo: Table | None = None
+    prefer: tuple[Rule, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""

@@ -16,6 +16,7 @@ from agent.core.entry.when import expected
 from agent.core.inventory.device import Device, HostDevice, Member, Node
 from agent.core.inventory.gather import Group
 from agent.core.inventory.standing import Standing
+from agent.core.inventory.trait import Trait
 from agent.core.inventory.waiting import not_yet
 from agent.core.language.logic import Knowledge
 from agent.core.language.pattern import Pattern, literal, parse
@@ -55,6 +56,7 @@ class Candidate:
     partners: the devices that its joins mean, by the key of the host device that has one.
     leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
     checked: what its checks say, in file order; each of every host device.
+    traits: what it is preferred by, one for each of the entry's rules.
     """
 
     resource: str
@@ -77,6 +79,7 @@ class Candidate:
     shares: int | None = None
     suffix: str = SHARE_MARK
     checked: tuple[Checked, ...] = ()
+    traits: tuple[Trait, ...] = ()
 
     @property
     def mark(self) -> str:

@@ -34,6 +34,12 @@ class Reader(Standing, Protocol):
     def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about a device."""
 
+    def below(self, device: HostDevice, path: str) -> tuple[HostDevice, ...]:
+        """The directories below /sys and /proc that fit a path, in natural order; none where that cannot be told."""
+
+    def text(self, path: str) -> str | Absent:
+        """What a file says, wherever it is."""
+
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes whose content this device's facts came from, for `Touched`."""
 
@@ -140,3 +146,15 @@ class Facts:
     def names(self, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
         return self.reader.names(self.device, path)
+
+    def below(self, path: str) -> tuple[Facts, ...]:
+        """The directories that fit a path, each a thing of its own."""
+        found = self.reader.below(self.device, path)
+        self.ends.update((end.key, end) for end in found)
+        return tuple(Facts(None, end, self.reader) for end in found)
+
+    def of(self, own: Mapping[str, Own]) -> Facts:
+        """The same thing, with words of its own."""
+        facts = Facts(None, self.device, self.reader)
+        facts._own = own
+        return facts

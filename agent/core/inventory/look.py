@@ -22,6 +22,7 @@ from agent.core.inventory.partners import Partners, joined
 from agent.core.inventory.standing import Noted
 from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
+from agent.core.inventory.trait import traits_of
 from agent.core.inventory.waiting import closed_gate
 
 _GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
@@ -200,6 +201,7 @@ def _grouped(
             return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
 
         made = joined(together(spec, group, facts, make, owner), spec, facts.values())
+        made = _known(made, spec, facts[made.device.key])
         consulted = noted.places.union(
             *(now.sightings[key].consulted for key in facts),
             *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.rests_on().values())),
@@ -324,4 +326,9 @@ def _sight(
 def _made(spec: ResourceSpec, entry: int, facts: Facts, noted: Noted, gates: Mapping[int, str]) -> Candidate:
     """What an entry makes of one host device."""
     made = candidate(spec, facts.device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
-    return joined(made, spec, (facts,))
+    return _known(joined(made, spec, (facts,)), spec, facts)
+
+
+def _known(made: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
+    """A candidate with what it is preferred by."""
+    return replace(made, traits=traits_of(spec, facts, made.numa)) if spec.prefer else made

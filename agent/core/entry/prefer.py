@@ -1,0 +1,75 @@
+"""`prefer`: the rules by which devices are chosen among free ones, and `links`, by which they know who is near."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agent.core.entry.own import Own
+from agent.core.entry.reads import Path
+from agent.core.language.value import Kind
+
+PCIE = "pcie"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`cost`: how far the other end of a link is; less is nearer.
+
+    by: the word of the link that says; None where it is always `otherwise`. exact: by its canonical text, of `kind`.
+    otherwise: for all other values, and where the word is not there; None if nothing is said of these.
+    """
+
+    by: str | None = None
+    kind: Kind = Kind.TEXT
+    exact: Mapping[str, int] = field(default_factory=dict)
+    otherwise: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """`[links.NAME]` whose links are directories: `theirs` of a link is `ours` of the device at its other end.
+
+    own: words of a link. kind: of both words.
+    """
+
+    name: str
+    directory: Path
+    own: Mapping[str, Own]
+    theirs: str
+    ours: str
+    kind: Kind
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """`[links.NAME]` whose links are lines of a file, "one other score": `ours` is the word that names the ends.
+
+    cost: by the score; None where the score is a number, and the cost itself.
+    """
+
+    name: str
+    file: str
+    ours: str
+    kind: Kind
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """`{ VERB = "word" }`: "same", "packed", "balanced" or "order" by what a word says."""
+
+    verb: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """`{ near = "pcie" }`, or by links."""
+
+    links: Links | Scores | None = None
+
+
+Rule: TypeAlias = Keyed | Near

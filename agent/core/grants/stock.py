@@ -1,0 +1,55 @@
+"""Stock: what of a resource there is to choose from, and what each device is preferred by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent.core.entry.prefer import Rule
+from agent.core.entry.resource import ResourceSpec
+from agent.core.grants.weights import shared
+from agent.core.inventory.device import Snapshot
+from agent.core.inventory.look import Look
+from agent.core.inventory.trait import Trait
+
+
+class Stock:
+    """A resource's list as a choice sees it, worked out once for each: what is what, and what that is preferred by.
+
+    places: where in the list each id stands, which is in natural order. device_at: which of the devices stands there.
+    traits: what each device is preferred by. alike: equal for those that no rule tells apart.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, rules: Sequence[Rule] = (), traits: Mapping[str, tuple[Trait, ...]] | None = None
+    ) -> None:
+        """`traits`: by the key of each device, one for each of the rules."""
+        self.snapshot = snapshot
+        self.rules = tuple(rules)
+        self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
+        self.alike = [_alike(n, traits) for n, traits in enumerate(self.traits)]
+        self.places = {id: n for n, id in enumerate(id for device in snapshot.devices for id in device.ids())}  # noqa: A001
+        self.device_at = [n for n, device in enumerate(snapshot.devices) for _ in range(len(device))]
+
+
+def stock_of(snapshot: Snapshot, spec: ResourceSpec | None, look: Look, specs: Sequence[ResourceSpec]) -> Stock:
+    """A list with what its devices are preferred by, as the last look has it."""
+    if spec is None or not spec.prefer:
+        return Stock(snapshot)
+    traits: dict[str, tuple[Trait, ...]] = {}
+    for device in snapshot.devices:
+        found = look.candidate(device.key)
+        if found is not None:
+            own = specs[found.entry].prefer
+            by_rule = found.traits if own == spec.prefer else _in_order_of(spec.prefer, own, found.traits)
+            traits[device.key] = by_rule
+    return Stock(snapshot, spec.prefer, traits)
+
+
+def _in_order_of(rules: Sequence[Rule], own: Sequence[Rule], traits: Sequence[Trait]) -> tuple[Trait, ...]:
+    """What the devices of another entry are preferred by, for each of the resource's rules."""
+    return tuple(traits[own.index(rule)] if rule in own else None for rule in rules)
+
+
+def _alike(number: int, traits: tuple[Trait, ...]) -> object:
+    """Equal for devices that no rule tells apart; a word that is absent tells nothing, so that may be any two."""
+    return number if None in traits else tuple(map(shared, traits))

@@ -1,0 +1,54 @@
+"""What the kubelet is told when it asks which devices it had better take: over real sockets."""
+
+from agent.kubelet.messages import v1beta1
+from tests.agent.rig import entry
+
+CARD, PLAIN = "example.com/card", "example.com/plain"
+
+
+def cards(prefer):
+    give = 'give.env.CARDS = { value = "{address}", join = "," }'
+    return f'[[resource]]\nname = "{CARD}"\nsource = "pci"\nid = "{{address}}"\nprefer = {prefer}\n{give}\n'
+
+
+async def test_the_kubelet_asks_where_something_is_preferred(rig):
+    """Two on node 0 and three on node 1: one request takes where most are free, the next what fits beside it."""
+    for number in range(5):
+        rig.tree.pci(f"0000:3b:{number:02x}.0", numa_node=f"{int(number >= 2)}\n")
+    rig.plug("plain0")
+    rig.serve(cards('[{ same = "numa" }]'), entry(PLAIN))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(CARD, 5)
+        await rig.allocatable(PLAIN, 1)
+        wants = {event.resource: event.detail["preferred"] for event in rig.kubelet.events.of("registered")}
+        assert wants == {CARD: True, PLAIN: False}
+        first = await rig.kubelet.allocate("p", "c", {CARD: 2})
+        assert first.envs["CARDS"] == "0000:3b:02.0,0000:3b:03.0"
+        second = await rig.kubelet.allocate("q", "c", {CARD: 2})
+        assert second.envs["CARDS"] == "0000:3b:00.0,0000:3b:01.0"
+
+
+async def test_a_choice_goes_by_the_newest_look(rig):
+    """The same question before and after a card moved to the other node; nothing is read while it is answered."""
+    for number in range(3):
+        rig.tree.pci(f"0000:3b:{number:02x}.0", numa_node=f"{min(number, 1)}\n")
+    rig.serve(cards('[{ same = "numa" }]'))
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.allocatable(CARD, 3)
+        client = await rig.client(CARD)
+        ids = [f"0000:3b:{number:02x}.0" for number in range(3)]
+
+        async def preferred():
+            ask = v1beta1.ContainerPreferredAllocationRequest(ids, [], 2)
+            request = v1beta1.PreferredAllocationRequest(container_requests=[ask])
+            (answer,) = (await client.peer.plugin.get_preferred_allocation(request)).container_responses
+            return [ids.index(one) for one in answer.device_i_ds]
+
+        assert await preferred() == [1, 2]
+        rig.tree.file("/sys/bus/pci/devices/0000:3b:01.0/numa_node", "0\n")
+        assert await preferred() == [1, 2]
+        agent.tracker.nudge()
+        await agent.tracker.looked()
+        assert await preferred() == [0, 1]
