@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from agent.core.entry.check import Says
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.group import Grouping
+from agent.core.entry.inquiry import Heard
 from agent.core.entry.let import Captured, Constant
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.when import things
@@ -20,6 +22,7 @@ from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node
 from agent.core.grants.grant import MISSING, Cause, Chosen, Each, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.reserved import Reserved
 from agent.core.grants.stock import Stock, stock_of
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
@@ -31,6 +34,7 @@ from agent.core.inventory.together import words_of
 from agent.core.inventory.touched import Touched
 from agent.core.language.text import clean_id
 from agent.core.language.value import Absent, natural
+from agent.core.lists.coupled import held_as
 from agent.core.lists.draft import offered
 from agent.core.lists.naming import Offers
 from agent.host.aside import begin
@@ -85,8 +89,9 @@ class Allocation:
         *,
         cdi: SpecDirectories,
         devinfo: Files,
+        held: Callable[[], frozenset[str]],
     ) -> None:
-        """`granted` is told the ids of every request, before it is answered."""
+        """`granted` is told the ids of every request, before it is answered; `held` says which pods may have."""
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
@@ -94,6 +99,8 @@ class Allocation:
         self._truth = truth
         self._granted = granted
         self._stocks: dict[str, tuple[tuple[object, ...], Stock]] = {}
+        self._held = held
+        self._reserved = Reserved()
         self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
@@ -109,6 +116,7 @@ class Allocation:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
         if too_much := exceeded(spec.limit, devices, len(ids)):
             raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
+        self._reserve(resource, devices.keys(), ids)
         self._granted(ids)
         asked = list(self._asked(resource, spec, devices))
         if not asked:
@@ -141,6 +149,17 @@ class Allocation:
         if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
             known = self._stocks[resource] = seen, stock_of(seen[0], spec, self._truth.look, self._truth.specs)
         return known[1]
+
+    def _reserve(self, resource: str, devices: Collection[Device], ids: Collection[str]) -> None:
+        """Have nobody else given what these shut.
+
+        Raises:
+            Refused: another pod has what these cannot be had beside.
+        """
+        if holder := self._reserved.holder(devices, ids, self._held()):
+            device = next(iter(devices))
+            raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
+        self._reserved.grant(resource, devices, ids)
 
     def _at_hand(self, asked: Sequence[Asked]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
@@ -288,7 +307,14 @@ def _anew(
         ),
         spec=spec,
         things=things(spec.whens, fact),
+        unfit=_unfit(spec, [one for _, one in by_each] or [fact]),
     )
+
+
+def _unfit(spec: ResourceSpec, hosts: Sequence[Heard]) -> str:
+    """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
+    outcomes = (check.ask(facts) for check in spec.checks if check.again for facts in hosts)
+    return next((outcome.reason for outcome in outcomes if outcome.says is Says.BAD), "")
 
 
 def _specs(asked: Sequence[Asked]) -> dict[int, ResourceSpec]:
@@ -298,7 +324,7 @@ def _specs(asked: Sequence[Asked]) -> dict[int, ResourceSpec]:
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
-    if spec.mounts or spec.cdi or spec.group:
+    if spec.mounts or spec.cdi or spec.group or any(check.again for check in spec.checks):
         return None
     if not all(line.plain for when in spec.whens for line in when.every_line()):
         return None

@@ -102,7 +102,13 @@ class Agent:
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
         self._devinfo = DevInfoFiles(directory, lambda: self._held.ids, self._want)
         self.allocation = Allocation(
-            root, self.registry, self.tracker, self._held.granted, cdi=cdi, devinfo=self._devinfo
+            root,
+            self.registry,
+            self.tracker,
+            self._held.granted,
+            cdi=cdi,
+            devinfo=self._devinfo,
+            held=lambda: self._held.known,
         )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),

@@ -175,6 +175,7 @@ def _remembered(device: Device) -> dict[str, object]:
         "first_share": device.first_share,
         **({} if not device.grouping else _grouped(device)),
         **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
+        **({} if not device.shuts else {"shuts": list(device.shuts)}),
     }
 
 
@@ -250,6 +251,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         lead=_typed(entry.get("lead", ""), str),
         grouping=_typed(entry.get("grouping", ""), str),
         suffix=suffix,
+        shuts=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
     )
 
 

@@ -19,6 +19,7 @@ MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1
 FULL = State(
     {
         "example.com/a": snapshot(
+            listed("w", shuts=("pci:0000:01:00.1",)),
             listed("x9", numa=(0, 1), nodes=(node(),)),
             listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
             listed("y", place="p\udcff", shares=4),

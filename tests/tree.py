@@ -150,6 +150,18 @@ class Tree:
         self.file(f"{pf}/sriov_totalvfs", f"{len(addresses)}\n")
         return made
 
+    def vfio(self, group: int, *devices: str, cdev: int | None = None, noiommu: bool = False) -> None:
+        """An IOMMU group with its node, as VFIO makes it; with `cdev` also the nodes of its functions from that on."""
+        self.iommu_group(group, *devices)
+        name = f"noiommu-{group}" if noiommu else str(group)
+        if noiommu:
+            self.file(f"/sys/kernel/iommu_groups/{group}/name", "vfio-noiommu\n")
+        self.class_device("/sys/devices/virtual/misc/vfio", "misc", "vfio/vfio", 10, 196)
+        self.class_device(f"/sys/devices/virtual/vfio/{name}", "vfio", f"vfio/{name}", 242, group)
+        for number, device in enumerate(devices if cdev is not None else (), cdev or 0):
+            made = f"{device}/vfio-dev/vfio{number}"
+            self.class_device(made, "vfio-dev", f"vfio/devices/vfio{number}", 243, number)
+
     def iommu_group(self, number: int, *devices: str) -> None:
         for device in devices:
             name = device.rpartition("/")[2]

@@ -27,6 +27,7 @@ _TITLES = {
     "mdev": "Source `mdev`",
     "auxiliary": "Source `auxiliary`",
     "iommu": "Behind `iommu`",
+    "vfio": "Behind `vfio`",
     "host": "The machine: `host.WORD`",
 }
 

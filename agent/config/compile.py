@@ -10,6 +10,7 @@ from agent.config.give.nodes import compile_nodes
 from agent.config.give.parts import parts_of
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.sayings import compile_annotations, compile_env
+from agent.config.give.vfio import compile_vfio
 from agent.config.language.table import WARNINGS, hint, not_yet
 from agent.config.merge.later import left_for_later
 from agent.config.merge.shelf import Sentence
@@ -94,7 +95,8 @@ def _compile(
     shares = compile_shares(tree, scope, ids)
     match = tree.branch("match")
     parts = parts_of(tree.branch("give"), scope)
-    nodes = (*compile_nodes(parts, scope), *compile_rdma(parts, scope))
+    vfio = compile_vfio(parts, scope, shared=slots is not None or shares.number is not None)
+    nodes = (*compile_nodes(parts, scope), *vfio.nodes, *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
     env = compile_env(parts, scope, named.name if named and named.text is None else None)
     annotations = compile_annotations(parts, scope)
@@ -107,7 +109,7 @@ def _compile(
     wait = _clauses("wait", tree, scope, "everything would wait for ever")
     gate = _gate(tree, scope)
     topology = compile_topology(tree, scope)
-    checks = compile_health(tree, scope, every)
+    checks = compile_health(tree, scope, every, vfio.check())
     scope.judging = True
     prefer = compile_prefer(tree, scope, constants)
     scope.judging = False
@@ -150,6 +152,7 @@ def _compile(
         expect=compile_expect(tree),
         checks=checks,
         prefer=() if slots else prefer,
+        vfio=vfio.gives,
     )
 
 

@@ -28,15 +28,26 @@ def _foreign(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
 
 
 def _viable(sight: Sight, thing: Thing) -> Value | Absent:
-    return all(_may_stay(sight, member.directory) for member in _everything(sight, thing))
+    everything = _everything(sight, thing)
+    if not everything:
+        return Absent(f"{thing.directory}/devices tells of none")
+    return all(_may_stay(sight, member.directory) for member in everything)
 
 
-def _noiommu(sight: Sight, thing: Thing) -> Value | Absent:
+def _blocked_by(sight: Sight, thing: Thing) -> Value | Absent:
+    foreign = (member for member in _everything(sight, thing) if not _may_stay(sight, member.directory))
+    return tuple(f"{member.name} ({sight.link(f'{member.directory}/driver')})" for member in foreign)
+
+
+def is_noiommu(sight: Sight, thing: Thing) -> bool:
+    """Whether a group has no IOMMU, as VFIO makes one where it was told to (vfio.enable_unsafe_noiommu_mode)."""
     return sight.text(f"{thing.directory}/name") == "vfio-noiommu"
 
 
 def _may_stay(sight: Sight, directory: str) -> bool:
     if sight.link(f"{directory}/driver") == "pci-stub" or on_vfio(sight, directory):
+        return True
+    if sight.link(f"{directory}/subsystem") == "mdev":  # whatever drives one is a driver of VFIO's
         return True
     kind = sight.value(Kind.CLASS, f"{directory}/class")
     is_bridge = isinstance(kind, str) and kind.startswith(_BRIDGE)
@@ -51,8 +62,11 @@ IOMMU = table(
     "iommu",
     Word("group", Kind.INT, "its number, dealt anew at each boot", "the link's name", _group),
     attribute("type", Kind.TEXT, "kind of its default domain"),
-    Word("noiommu", Kind.BOOL, "a group without an IOMMU", "name", _noiommu),
+    Word("noiommu", Kind.BOOL, "a group without an IOMMU", "name", is_noiommu),
     Word("viable", Kind.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _viable),
+    Word(
+        "blocked_by", Kind.TEXT, "all that makes it not viable, with the drivers", "devices/*", _blocked_by, many=True
+    ),
     Relation("members", "pci", "all functions of the group", "devices/*", _members, many=True),
     Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _foreign, many=True),
     device=False,

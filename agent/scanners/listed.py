@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from agent.core.entry.resource import Source
-from agent.core.inventory.device import HostDevice
+from agent.core.inventory.device import HostDevice, pci_key
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.value import Absent
@@ -82,11 +82,6 @@ def key_of(sight: Sight, directory: str) -> str:
     if PCI_ADDRESS.fullmatch(name) and sight.link(f"{directory}/subsystem") == "pci":
         return pci_key(name)
     return directory
-
-
-def pci_key(address: str) -> str:
-    """What a PCI function is known by."""
-    return f"pci:{address}"
 
 
 def names_of(root: Root, subsystem: str, previous: Found) -> tuple[str, tuple[str, ...]] | Found:

@@ -18,9 +18,16 @@ def _type(sight: Sight, thing: Thing) -> Value | Absent:
     return "_".join(said.split())
 
 
+def _vfio(sight: Sight, thing: Thing) -> Thing | Absent:
+    """Whatever drives a mediated device is a driver of VFIO's."""
+    driver = sight.link(f"{thing.directory}/driver")
+    return Absent("no driver is bound") if isinstance(driver, Absent) else Thing("vfio", thing.name, thing.directory)
+
+
 MDEV = table(
     "mdev",
     Word("uuid", Kind.TEXT, "its UUID", "the directory's name", lambda _, thing: thing.name),
     Word("type", Kind.TEXT, "its type by name, blanks as _", "mdev_type", _type),
     Relation("iommu", "iommu", "its IOMMU group", "iommu_group", iommu_of),
+    Relation("vfio", "vfio", "what VFIO hands it out by", "driver, vfio-dev/", _vfio),
 )

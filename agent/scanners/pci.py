@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.core.inventory.device import HostDevice
+from agent.core.inventory.device import HostDevice, pci_key
 from agent.core.inventory.look import Oddity
 from agent.core.language.value import Absent
-from agent.scanners.listed import GONE, pci_key, ways
+from agent.scanners.listed import GONE, ways
 from agent.scanners.pci_words import PCI
 from agent.scanners.words import PCI_ADDRESS, Sight
 

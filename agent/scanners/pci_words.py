@@ -98,6 +98,13 @@ def iommu_of(sight: Sight, thing: Thing) -> Thing | Absent:
     return Thing("iommu", number, f"/sys/kernel/iommu_groups/{number}")
 
 
+def _vfio(sight: Sight, thing: Thing) -> Thing | Absent:
+    if on_vfio(sight, thing.directory):
+        return Thing("vfio", thing.name, thing.directory)
+    driver = sight.link(f"{thing.directory}/driver")
+    return Absent("no driver is bound" if isinstance(driver, Absent) else f"{driver} is no driver of VFIO's")
+
+
 PCI = table(
     "pci",
     Word("address", Kind.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
@@ -124,4 +131,5 @@ PCI = table(
     Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", rdma_of),
     Relation("drm", "drm", "its DRM device", "drm/*", drm_of),
     Relation("iommu", "iommu", "its IOMMU group", "iommu_group", iommu_of),
+    Relation("vfio", "vfio", "what VFIO hands it out by, of one bound to a vfio driver", "driver, vfio-dev/", _vfio),
 )

@@ -18,10 +18,11 @@ from agent.scanners.mdev_words import MDEV
 from agent.scanners.net_words import NET
 from agent.scanners.pci_words import PCI
 from agent.scanners.usb_words import USB
+from agent.scanners.vfio_words import VFIO
 from agent.scanners.words import Relation, Table, Word
 
 TABLES: Mapping[str, Table] = {
-    item.name: item for item in (EVERY, PCI, USB, NET, INFINIBAND, PORT, DRM, AUXILIARY, MDEV, IOMMU, HOST)
+    item.name: item for item in (EVERY, PCI, USB, NET, INFINIBAND, PORT, DRM, AUXILIARY, MDEV, IOMMU, VFIO, HOST)
 }
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

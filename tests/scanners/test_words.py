@@ -276,6 +276,79 @@ def test_iommu_groups(tree):
     assert facts("0000:01:00.0", "host.iommu") is True
 
 
+def test_what_makes_a_group_not_viable(tree):
+    gpu = tree.pci("0000:01:00.0", driver="vfio-pci")
+    sound = tree.pci("0000:01:00.1", driver="snd_hda_intel")
+    idle, stub = tree.pci("0000:01:00.2"), tree.pci("0000:01:00.3", driver="pci-stub")
+    port = tree.device("/sys/devices/platform/port", "platform", bus=True, driver="serial8250")  # no PCI function
+    tree.iommu_group(7, gpu, sound, idle, stub, port)
+    vgpu = tree.mdev(gpu, "8f6b1c9e-0000-4000-8000-000000000001", "nvidia-63")
+    tree.link(f"{vgpu}/driver", "/sys/bus/mdev/drivers/nvidia-vgpu-vfio")
+    tree.iommu_group(9, vgpu)
+    facts = Facts(tree.root, "pci")
+    assert set(facts("0000:01:00.0", "iommu.blocked_by")) == {"0000:01:00.1 (snd_hda_intel)", "port (serial8250)"}
+    assert facts("0000:01:00.0", "iommu.foreign") == ("0000:01:00.1",)
+    tree.link(f"{sound}/driver", "/sys/bus/pci/drivers/vfio-pci")
+    tree.at(f"{port}/driver").unlink()
+    facts = Facts(tree.root, "pci")
+    assert [facts("0000:01:00.0", f"iommu.{word}") for word in ("viable", "blocked_by")] == [True, ()]
+    uuid = vgpu.rpartition("/")[2]
+    assert Facts(tree.root, "mdev")(uuid, "iommu.viable") is True  # whatever drives it is VFIO's
+    for name in tree.at("/sys/kernel/iommu_groups/9/devices").iterdir():
+        name.unlink()
+    assert "tells of none" in reason(Facts(tree.root, "mdev")(uuid, "iommu.viable"))
+
+
+def test_what_vfio_hands_out_by(tree):
+    gpu = tree.pci("0000:01:00.0", driver="vfio-pci")
+    tree.vfio(7, gpu)
+    said = {word: Facts(tree.root, "pci")("0000:01:00.0", f"vfio.{word}") for word in ("group", "noiommu", "cdev")}
+    assert said["group"] == "/dev/vfio/7"
+    assert reason(said["noiommu"]) == "its group 7 has an IOMMU"
+    assert "has no vfio-dev" in reason(said["cdev"])
+    assert Facts(tree.root, "pci")("0000:01:00.0", "vfio.address") == "0000:01:00.0"
+
+
+def test_the_own_node_of_a_function_is_told_where_it_stands(tree):
+    gpu = tree.pci("0000:01:00.0", driver="nvgrace_gpu_vfio_pci")
+    tree.vfio(7, gpu)
+    tree.file(f"{gpu}/vfio-dev/vfio3/dev", "511:3")
+
+    def cdev():
+        facts = Facts(tree.root, "pci")
+        said = facts("0000:01:00.0", "vfio.cdev")
+        places = facts.reader.consulted(facts.devices["0000:01:00.0"])
+        return said, "/dev/iommu" in places, "/dev/vfio/devices/vfio3" in places
+
+    said, *watched = cdev()
+    assert (reason(said), watched) == ("/dev/iommu: no such file", [True, False])
+    tree.node("/dev/iommu", "c 10:120")
+    assert "/dev/vfio/devices/vfio3: no such file" in reason(cdev()[0])
+    assert cdev()[2]
+    tree.node("/dev/vfio/devices/vfio3", "c 511:3")
+    assert cdev()[0] == "/dev/vfio/devices/vfio3"
+
+
+def test_a_group_without_an_iommu_has_a_node_of_another_name(tree):
+    tree.vfio(8, tree.pci("0000:02:00.0", driver="vfio-pci"), noiommu=True)
+    facts = Facts(tree.root, "pci")
+    assert facts("0000:02:00.0", "vfio.noiommu") == "/dev/vfio/noiommu-8"
+    assert "give.vfio.noiommu = true" in reason(facts("0000:02:00.0", "vfio.group"))
+
+
+def test_what_is_bound_to_another_driver_vfio_does_not_hand_out(tree):
+    tree.pci("0000:01:00.0", driver="nvidia")
+    tree.pci("0000:02:00.0")
+    tree.pci("0000:03:00.0", driver="vfio-pci")
+    tree.mdev("/sys/devices/pci0000:00/0000:03:00.0", "8f6b1c9e-0000-4000-8000-000000000001", "nvidia-63")
+    facts = Facts(tree.root, "pci")
+    assert reason(facts("0000:01:00.0", "vfio.group")) == "vfio: nvidia is no driver of VFIO's"
+    assert reason(facts("0000:02:00.0", "vfio.group")) == "vfio: no driver is bound"
+    assert reason(facts("0000:03:00.0", "vfio.group")) == "it is in no IOMMU group"
+    vgpus = Facts(tree.root, "mdev")
+    assert reason(vgpus("8f6b1c9e-0000-4000-8000-000000000001", "vfio.group")) == "vfio: no driver is bound"
+
+
 # ---------------------------------------------------------------- net
 
 

@@ -1,7 +1,8 @@
 """Trees from the device dumps that umockdev-record writes, and that people attach to bug reports.
 
 One paragraph for each device: `P:` its path below /sys, `N:` its node, `S:` a link below /dev, `E:` a property, `A:`
-and `H:` an attribute as text (with \\n) and in hexadecimal, `L:` an attribute that is a link.
+and `H:` an attribute as text (with \\n) and in hexadecimal, `L:` an attribute that is a link; an IOMMU group lists
+those that lead to it.
 """
 
 import os
@@ -86,7 +87,10 @@ def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
     for name, target in (each.split("=", 1) for each in values.get("L", ())):
         tree.link(f"{directory}/{name}", target)
         here = os.path.dirname(f"{directory}/{name}")
-        tree.at(os.path.normpath(f"{here}/{target}")).mkdir(parents=True, exist_ok=True)
+        led = os.path.normpath(f"{here}/{target}")
+        tree.at(led).mkdir(parents=True, exist_ok=True)
+        if name == "iommu_group":
+            tree.link(f"{led}/devices/{os.path.basename(path)}", directory)
     return directory, subsystem
 
 

@@ -15,8 +15,8 @@
     grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
                                                        devinfo = { "FILE" = 'JSON' }
 
-Lists that are not named stay as they were: a step that changes another list fails. After each step everything is looked
-at anew, which must change nothing: what an event brings is what a sweep would see.
+Lists that are not named stay as they were: a step that changes another list fails, also by what the one before granted.
+After each step everything is looked at anew, which must change nothing: what an event brings is what a sweep would see.
 """
 
 import shutil
@@ -73,7 +73,7 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
     (rig.etc / "resources.d/10.toml").write_text(said["resources"])
     held: set[str] = set()
     async with rig.agent() as agent:
-        agent.tracker._held = lambda: frozenset(held)
+        agent.tracker._held = agent.allocation._held = lambda: frozenset(held)
         await agent.tracker.looked()
         before = told(agent)
         for number, step in enumerate(said["step"], 1):
@@ -90,9 +90,12 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
                 assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
             for resource, wanted in step.get("grant", {}).items():
                 await granted(agent, held, resource, wanted, where)
+            agent.tracker.reassemble()
+            await agent.tracker.looked()
+            after = told(agent)  # what grants changed of it is for the next step to say
             agent.tracker.nudge(EVERYTHING)
             await agent.tracker.looked()
-            assert told(agent) == now, f"{where}: looking at everything sees something else"
+            assert told(agent) == after, f"{where}: looking at everything sees something else"
             before = now
 
 

@@ -24,7 +24,7 @@ _COMMON = _keys(
     " adds_to expect wait gate slots limit topology health prefer links",
     "moves_into_pod prepare prestart probe",
 )
-_GIVEN = _keys("nodes mounts env annotations cdi rdma", "vfio")
+_GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")
 _PROGRAM = _keys("", "run timeout when optional")
 
@@ -55,7 +55,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "give.env": ("a variable", _VARIABLE),
         "give.annotations": ("an annotation", _VARIABLE),
         "give.cdi": ("a CDI device", _keys("name via unchecked when")),
-        "give.vfio": ("give.vfio", _keys("", "backend to noiommu permissions when")),
+        "give.vfio": ("give.vfio", _keys("backend to noiommu permissions when")),
         "give.rdma": ("give.rdma", _keys("required optional permissions when")),
         "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": NOW})),
         "health": (

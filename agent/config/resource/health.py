@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.parts import has_unread_key
+from agent.config.give.vfio import CHECK
 from agent.config.language.durations import seconds
 from agent.config.language.kinds import looks
 from agent.config.language.table import not_yet
@@ -13,19 +16,36 @@ from agent.config.resource.asks import ASKS, misplaced
 from agent.config.scope import Scope
 from agent.config.sources import LEAST_EVERY
 from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown
-from agent.core.language.clause import Clause
+from agent.core.entry.inquiry import Asks
+from agent.core.language.clause import Clause, Origin
 
-_VFIO = "vfio"  # the check that `give.vfio` brings: it says itself what it asks
+_BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
 
 
-def compile_health(tree: Branch, scope: Scope, source_every: float | None) -> tuple[Check, ...]:
+def compile_health(
+    tree: Branch, scope: Scope, source_every: float | None, brought: Check | None = None
+) -> tuple[Check, ...]:
     """The checks of an entry, in its order.
 
     source_every: how often its source is looked at besides its events; None if that is not said.
+    brought: the check that `give.vfio` brings, which says itself what it asks; the entry may say its course.
     """
     branch = tree.branch("health")
     found = [_check(name, member, tree, scope, source_every) for name, member in branch.branches()] if branch else []
-    return tuple(check for check in found if check is not None)
+    own = [check for check in found if check is not None]
+    if brought is None:
+        return tuple(check for check in own if check.holds != _BROUGHT)
+    if all(check.name != CHECK for check in own):
+        return (*own, brought)
+    return tuple(_course(check, brought) if check.holds == _BROUGHT else check for check in own)
+
+
+def _course(said: Check, brought: Check) -> Check:
+    """The check that is brought, in the course that the entry says."""
+    clauses = [when for when in (brought.when, said.when) if when is not None]
+    lines = tuple(line for clause in clauses for line in clause.lines)
+    when = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
+    return replace(said, holds=brought.holds, when=when, reason=said.reason or brought.reason, again=True)
 
 
 def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
@@ -36,7 +56,10 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     when = branch.branch("when")
     applies = compile_clause(f"health.{name}.when", when, scope) if when else None
     every = _every(branch.leaf("every"), scope)
-    holds = _holds(name, branch, tree, scope) if asked is None else ASKS[asked](branch, scope, every)
+    if name == CHECK and _is_given(tree):
+        holds: Clause | Asks | None = _brought(name, branch, scope)
+    else:
+        holds = _holds(name, branch, scope) if asked is None else ASKS[asked](branch, scope, every)
     trip = _after(branch.leaf("trip"), scope)
     recover = _recover(name, branch, scope)
     for leaf, after in ((branch.leaf("trip"), trip), (branch.leaf("recover"), recover)):
@@ -65,19 +88,34 @@ def _is_chance(after: After | None) -> bool:
     return isinstance(after, Looks) and after.number > 1
 
 
-def _holds(name: str, branch: Branch, tree: Branch, scope: Scope) -> Clause | None:
+def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
+    """What stands for what `give.vfio` says that is asked; none, with a finding, if the entry says so itself."""
+    for verb in branch.verbs:
+        node = branch.branch(verb) or branch.leaf(verb)
+        message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
+        scope.error((node or branch).spot.error("type", message, "give yours another name", mark="key"))
+    return None if branch.verbs else _BROUGHT
+
+
+def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """What has to hold; none, with a finding, if nothing is said."""
     holds = branch.branch("holds")
     if holds is None:
-        give = tree.branch("give")
-        brought = name == _VFIO and give is not None and "vfio" in give.members
-        if scope.keys_known and not brought and not has_unread_key(branch, "health"):
+        if scope.keys_known and not has_unread_key(branch, "health"):
             message = f"health.{name} does not say what is asked"
             scope.error(branch.spot.error("missing", message, "write holds = { WORD = … }", mark="key"))
         return None
     message = f"health.{name} says nothing, so it would always hold"
     refuse_empty(holds, scope, message, "take it out, or say what holds")
     return compile_clause(f"health.{name}.holds", holds, scope)
+
+
+def _is_given(tree: Branch) -> bool:
+    """Whether something is given by VFIO."""
+    give = tree.branch("give")
+    also = give.branch("also") if give else None
+    parts = [give, *(branch for _, branch in also.branches())] if give and also else [give]
+    return any(part is not None and part.branch("vfio") is not None for part in parts)
 
 
 def _every(leaf: Leaf | None, scope: Scope) -> float | None:

@@ -77,6 +77,7 @@ class Check:
         apart.
     trip, recover: what it takes to fail, and to be healthy again; without `recover` only a person makes it healthy.
     reason: what is said of it; None for the line that fails and what was read.
+    again: it is asked once more when a container gets the device.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Check:
     recover: After | None = ONE
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
     reason: Text | None = None
+    again: bool = False
 
     def ask(self, facts: Heard) -> Outcome:
         """What it says of a host device of which `facts` tell."""

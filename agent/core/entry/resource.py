@@ -97,6 +97,14 @@ class EnvGive:
 
 
 @dataclass(frozen=True, slots=True)
+class VfioGive:
+    """That an entry gives by VFIO, whose nodes are among its others: who has one function of an IOMMU group has all."""
+
+    origin: Origin = field(compare=False)
+    when: Clause | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SharesBy:
     """`replicas.by`: how many shares, by what a word says: the count of its text, else of the longest pattern that
     fits, else `otherwise`. `map` is what was written, in canonical texts.
@@ -145,6 +153,7 @@ class ResourceSpec:
     topology: the word that says the NUMA node, or the nodes themselves.
     expect: so many devices should be there.
     registration: "socket" or "watcher".
+    vfio: where it gives by VFIO; empty if it never does.
     own: the words that it brings with it (`options.NAME`, those of `let`), and its paths that have words in them, all
         as they are written in clauses and texts.
     group: None where each host device is a device.
@@ -184,6 +193,7 @@ class ResourceSpec:
     checks: tuple[Check, ...] = ()
     devinfo: Table | None = None
     prefer: tuple[Rule, ...] = ()
+    vfio: tuple[VfioGive, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""

@@ -44,6 +44,8 @@ def allocate(
             draft.add_nodes(node, device, words)
         if not device.same:
             raise draft.missing(device.device, "other hardware is in its place now")
+        if device.unfit:
+            raise draft.missing(device.device, device.unfit)
         for mount in entry.mounts:
             draft.add_mounts(mount, device, words)
         for item in entry.cdi:

@@ -102,6 +102,7 @@ class Chosen:
     mounts: what fits each pattern of its mounts.
     cdi: the spec that has each CDI device it names.
     same: whether it is the very thing that was listed, and not another in its place.
+    unfit: what a check that is asked again says against it; empty if none does.
     each: its host devices, if several are one device.
     spec: the entry that gives it; the resource's own if none is said.
     things: what the clauses of what is given read of the things that words lead to.
@@ -117,3 +118,4 @@ class Chosen:
     each: tuple[Each, ...] = ()
     spec: ResourceSpec | None = None
     things: Mapping[str, tuple[Recorded, ...] | Absent] = field(default_factory=dict)
+    unfit: str = ""

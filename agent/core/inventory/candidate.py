@@ -13,7 +13,7 @@ from agent.core.entry.name import resource_name
 from agent.core.entry.own import Join
 from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import expected
-from agent.core.inventory.device import Device, HostDevice, Member, Node
+from agent.core.inventory.device import Device, HostDevice, Member, Node, pci_key
 from agent.core.inventory.gather import Group
 from agent.core.inventory.standing import Standing
 from agent.core.inventory.trait import Trait
@@ -57,6 +57,7 @@ class Candidate:
     leads: by the place of each that matches. orphan: what the ids could be if none of these stood for the device.
     checked: what its checks say, in file order; each of every host device.
     traits: what it is preferred by, one for each of the entry's rules.
+    shuts: as of the device that it becomes.
     """
 
     resource: str
@@ -80,6 +81,7 @@ class Candidate:
     suffix: str = SHARE_MARK
     checked: tuple[Checked, ...] = ()
     traits: tuple[Trait, ...] = ()
+    shuts: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -172,6 +174,7 @@ def candidate(
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
         checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),
+        shuts=_shuts(spec, device, fact),
     )
 
 
@@ -186,6 +189,15 @@ def _shares(spec: ResourceSpec, fact: Fact) -> int | Absent | None:
     said = text_of(value) if not isinstance(value, tuple) else ""
     count = by.count(said)
     return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
+
+
+def _shuts(spec: ResourceSpec, device: HostDevice, fact: Knowledge) -> tuple[str, ...]:
+    """The keys of the others of its IOMMU group, if VFIO hands it out: to one user the group as a whole, or not."""
+    if not any(expected(spec.vfio, fact)):
+        return ()
+    members = fact("iommu.members")
+    names = map(text_of, members) if isinstance(members, tuple) else ()
+    return tuple(key for key in map(pci_key, names) if key != device.key)
 
 
 def _topology(spec: ResourceSpec, fact: Fact) -> tuple[int, ...]:

@@ -41,6 +41,11 @@ class Fit(NamedTuple):
     real: str
 
 
+def pci_key(address: str) -> str:
+    """What a PCI function is known by (`HostDevice.key`)."""
+    return f"pci:{address}"
+
+
 @dataclass(frozen=True, slots=True)
 class HostDevice:
     """A thing seen on the host by one source.
@@ -91,6 +96,7 @@ class Device:
     lead: the place of the member whose words gave the id, if that is not this one.
     grouping: a digest of the sentence by which they were put together; while something is lost, of that by which it
         was there.
+    shuts: the keys of host devices that no other pod may have while a pod has this: the rest of its IOMMU group.
     """
 
     id: str
@@ -109,6 +115,7 @@ class Device:
     lead: str = ""
     grouping: str = ""
     suffix: str = SHARE_MARK
+    shuts: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:

@@ -57,6 +57,7 @@ def together(
         leads={one.device.place: Lead(one.ids, one.possible) for one in (first, *others)},
         orphan=tuple(could_be(text, words.of(None)) for text in spec.id),
         checked=_checked(list(made.values())),
+        shuts=tuple(dict.fromkeys(key for one in made.values() for key in one.shuts if key not in made)),
     )
 
 

@@ -14,6 +14,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device, Snapshot, list_bytes, unhealthy
 from agent.core.inventory.look import Look
 from agent.core.language.value import natural
+from agent.core.lists.coupled import coupled
 from agent.core.lists.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
 from agent.core.lists.exclusive import exclusive
 from agent.core.lists.join import Unlisted, join
@@ -86,6 +87,7 @@ def assemble(
             drafts[name] = retired(name, old.devices, present.held)
     unlisted, moving = join(drafts, present)
     exclusive(drafts, present)
+    coupled(drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
     unlisted += sorted(
         (

@@ -98,6 +98,7 @@ class Draft:
     doubtful: the gone devices that a newcomer may be; key to forms.
     unchanged: it began as the old list, and is that still unless something is freed.
     unsettled: something in it depends on more than its candidate.
+    known_shutting: as of `shutting`, if that is known of the old list.
     """
 
     resource: str
@@ -112,6 +113,14 @@ class Draft:
     doubtful: dict[str, list[Form]] = field(default_factory=dict)
     unchanged: bool = False
     unsettled: bool = False
+    known_shutting: tuple[Device, ...] | None = None
+
+    @property
+    def shutting(self) -> tuple[Device, ...]:
+        """The devices that keep others from pods while one has them."""
+        if self.known_shutting is not None:
+            return self.known_shutting
+        return tuple(device for device in self.devices() if device.shuts)
 
     def gather(self) -> None:
         """Put those that were added among the others."""
@@ -224,6 +233,7 @@ def offered(
         lead="" if lead == candidate.device.place else lead,
         grouping=candidate.digest,
         suffix=candidate.suffix,
+        shuts=candidate.shuts,
     )
 
 
@@ -245,6 +255,7 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
         and device.members == candidate.members
         and device.lost == missing
         and device.grouping == digest
+        and device.shuts == candidate.shuts
         and device.gone_since is None
     ):
         return device

@@ -19,6 +19,7 @@ class Settled:
     there: the devices in their place, in list order, with NUMA nodes even where the list leaves them out.
     gone: those that the host does not show, as they are listed.
     written: as of the draft.
+    shutting: as of the draft.
     """
 
     candidates: Mapping[str, Candidate]
@@ -26,6 +27,7 @@ class Settled:
     there: tuple[Device, ...]
     gone: tuple[Device, ...]
     written: str = ""
+    shutting: tuple[Device, ...] = ()
 
     def still(self, candidates: Mapping[str, Candidate], present: Present) -> bool:
         """Whether the list is what it was. What pods hold and the time matter only to what is gone."""
@@ -37,7 +39,14 @@ class Settled:
         """The draft with these candidates; only what differs is judged."""
         gone = {device.form: device for device in self.gone}
         if self.still(candidates, present):
-            return Draft(self.snapshot.resource, self.written, list(self.there), gone=gone, unchanged=True)
+            return Draft(
+                self.snapshot.resource,
+                self.written,
+                list(self.there),
+                gone=gone,
+                unchanged=True,
+                known_shutting=self.shutting,
+            )
         before = self.candidates
         changed = {key for key, found in candidates.items() if before.get(key) is not found}
         changed.update(key for key in before if key not in candidates)
@@ -56,4 +65,4 @@ def settle(candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot)
     if made.leaving or made.unsettled:
         return None
     gone = tuple(device for device in snapshot.devices if device.form in made.gone) if made.gone else ()
-    return Settled(candidates, snapshot, tuple(made.settled), gone, made.written)
+    return Settled(candidates, snapshot, tuple(made.settled), gone, made.written, made.shutting)

@@ -1,0 +1,164 @@
+"""What VFIO hands functions out by: the nodes of a backend, and the check that `give.vfio` brings.
+
+Each is a node as any other, of words that the kernel's rules are behind (`agent.scanners.vfio_words`); which are given
+is a matter of clauses, asked again for each grant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from agent.config.give.nodes import collision, container_paths, permissions_of
+from agent.config.give.parts import Part, When
+from agent.config.leaves.texts import Phrase, path_phrase
+from agent.config.merge.tree import Branch
+from agent.config.scope import Known, Scope
+from agent.core.entry.check import Check
+from agent.core.entry.resource import NodeGive, VfioGive
+from agent.core.language.clause import Clause, Either, Line, Origin
+from agent.core.language.operators import Equals, Exists, Test
+from agent.core.language.text import parse
+from agent.core.language.value import Kind
+
+CHECK = "vfio"  # the name of the check that it brings
+SOURCES = ("pci", "mdev")  # whose devices VFIO hands out
+_ADDRESS = "give.vfio"
+_REASON = parse("IOMMU group {iommu.group} is not viable: {iommu.blocked_by}")
+
+
+class Vfio(NamedTuple):
+    """What is given by VFIO: nodes, and where that is."""
+
+    nodes: tuple[NodeGive, ...] = ()
+    gives: tuple[VfioGive, ...] = ()
+
+    def check(self) -> Check | None:
+        """The check that comes along; none if nothing is given."""
+        if not self.gives:
+            return None
+        origin = self.gives[0].origin
+        viable = _line("iommu.viable", Kind.BOOL, Equals(True), "true", origin)
+        clauses = [give.when for give in self.gives if give.when is not None]
+        when: Clause | None = None
+        if len(clauses) == len(self.gives):
+            either = Either(f"health.{CHECK}.when", tuple(clauses), "", origin)
+            when = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
+        return Check(CHECK, Clause(f"health.{CHECK}", (viable,), origin), when=when, reason=_REASON, again=True)
+
+
+def compile_vfio(parts: Sequence[Part], scope: Scope, *, shared: bool) -> Vfio:
+    """What an entry gives by VFIO; the nodes also become words `given.vfio.…` of the scope.
+
+    shared: one device is given to several containers, which VFIO cannot.
+    """
+    nodes: list[NodeGive] = []
+    gives: list[VfioGive] = []
+    for part in parts:
+        branch = part.branch.branch("vfio")
+        if branch is None:
+            continue
+        when = part.when(branch)
+        made = _part(branch, when, scope)
+        if shared:
+            message = "VFIO hands a function out to one user at a time, and here one device is given to several"
+            scope.error(branch.spot.error("type", message, "take replicas or slots out", mark="key"))
+        if made and not when.never:
+            nodes += made
+            gives.append(VfioGive(branch.spot.origin, when.clause))
+    return Vfio(tuple(nodes), tuple(gives))
+
+
+def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
+    """The nodes that one `give.vfio` gives; none, with findings, if it cannot."""
+    spot = branch.spot
+    if scope.source is not None and scope.source.kind not in SOURCES:
+        message = f"VFIO hands out PCI functions and mediated devices, and the source is {scope.source.kind}"
+        scope.error(spot.error("type", message, 'write source = "pci" or "mdev"', mark="key"))
+        return []
+    leaf = branch.leaf("backend")
+    backend = str(leaf.value) if leaf else "auto"
+    permissions = permissions_of(branch.leaf("permissions"), scope)
+    to = _to(branch, backend, scope)
+    _declare(scope)
+    if permissions is None or to is None:
+        return []
+    return list(_Nodes(spot.origin, permissions, to, when, scope).of(backend, noiommu=branch.is_on("noiommu")))
+
+
+def _declare(scope: Scope) -> None:
+    """Make the words known of where the nodes come out."""
+    varies = not (scope.single or scope.lone)
+    for name, known in (
+        ("control", Known(Kind.PATH, varies=False)),
+        ("iommufd", Known(Kind.PATH, varies=False)),
+        ("group", Known(Kind.PATH, many=scope.grouped, varies=varies)),
+        ("cdev", Known(Kind.PATH, many=scope.grouped, varies=varies)),
+    ):
+        scope.given[f"vfio.{name}"] = known
+
+
+def _to(branch: Branch, backend: str, scope: Scope) -> Phrase | None:
+    """Where the group's node comes out; none, with a finding, if that cannot be."""
+    path = path_phrase(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
+    leaf = branch.leaf("to")
+    if path is None or leaf is None:
+        return path_phrase(branch.spot, "/dev/vfio/{iommu.group}", scope, "to", container=True)
+    if backend == "iommufd":
+        message = "to says where the group's node comes out, and with iommufd it is not given"
+        scope.error(leaf.spot.error("type", message, 'leave it out, or write backend = "both"', mark="key"))
+        return None
+    found = container_paths(leaf, scope)
+    if found is None:
+        return None
+    if (fault := collision(path, found[0])) is not None:
+        target, message, write = fault
+        scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
+        return None
+    return found[0]
+
+
+@dataclass
+class _Nodes:
+    """What all nodes of one `give.vfio` have in common."""
+
+    origin: Origin
+    permissions: str
+    to: Phrase
+    when: When
+    scope: Scope
+
+    def of(self, backend: str, *, noiommu: bool) -> Iterator[NodeGive]:
+        """The nodes of a backend. By iommufd it is given where its own node stands, unless nothing else is wanted."""
+        there, missing = (
+            _line("vfio.cdev", Kind.PATH, Exists(wanted), f"{{ exists = {str(wanted).lower()} }}", self.origin)
+            for wanted in (True, False)
+        )
+        if backend != "iommufd":
+            legacy = [missing] if backend == "auto" else []
+            yield self._node("vfio.control", "/dev/vfio/vfio", legacy)
+            if not noiommu:
+                yield self._group("{vfio.group}", legacy)
+            for without in (False, True) if noiommu else ():
+                has = _line("iommu.noiommu", Kind.BOOL, Equals(without), str(without).lower(), self.origin)
+                yield self._group("{vfio.noiommu}" if without else "{vfio.group}", [*legacy, has])
+        if backend != "legacy":
+            own = [] if backend == "iommufd" else [there]
+            yield self._node("vfio.iommufd", "/dev/iommu", own)
+            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), each=self.scope.grouped)
+
+    def _group(self, path: str, lines: list[Line]) -> NodeGive:
+        node = self._node("vfio.group", path, lines)
+        return replace(node, to=(self.to.text,), each=self.scope.grouped)
+
+    def _node(self, name: str, path: str, lines: list[Line]) -> NodeGive:
+        """A node that is given where the entry says so, and these lines hold."""
+        own = self.when.clause.lines if self.when.clause else ()
+        clause = Clause(_ADDRESS, (*own, *lines), self.origin) if own or lines else None
+        text = parse(path)
+        return NodeGive(name, text, (text,), self.permissions, optional=False, origin=self.origin, when=clause)
+
+
+def _line(word: str, kind: Kind, test: Test, written: str, origin: Origin) -> Line:
+    return Line(f"{_ADDRESS}: {word}", word, kind, test, written, origin)

@@ -1,0 +1,136 @@
+"""One IOMMU group is one pod's, over all resources."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.entry.resource import VfioGive
+from agent.core.grants.reserved import Reserved
+from agent.core.inventory.candidate import candidate as candidate_of
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.members import alone
+from agent.core.lists.assemble import assemble
+from tests.core.building import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
+
+A, B = "example.com/a", "example.com/b"
+SPECS = (spec(A), spec(B))
+
+
+def member(name, *group, resource=A, **more):
+    """A function that VFIO gives, with the others of its group."""
+    return candidate(host(name), name, resource=resource, shuts=tuple(f"key {other}" for other in group), **more)
+
+
+def told(*candidates, held=(), before=None, settled=None):
+    return assemble(look_at(*candidates), SPECS, frozenset(held), before or {}, 0.0, settled=settled)
+
+
+def reasons(assembly):
+    return {device.id: device.reason for list_ in assembly.snapshots.values() for device in list_.devices}
+
+
+def taken(name, resource=A):
+    return f"a pod holds its IOMMU group, as {resource} {name}"
+
+
+def test_while_a_pod_has_one_all_others_of_the_group_are_unhealthy_in_every_resource():
+    group = member("x", "y", "z"), member("y", "x", "z"), member("z", "x", "y", resource=B), member("w", resource=B)
+    free = told(*group)
+    assert set(reasons(free).values()) == {""}
+    now = told(*group, held=["x"], before=free.snapshots, settled=free.settled)
+    assert reasons(now) == {"x": "", "y": taken("x"), "z": taken("x"), "w": ""}
+    again = told(*group, held=["x"], before=now.snapshots, settled=now.settled)
+    assert again.snapshots == now.snapshots
+    after = told(*group, before=again.snapshots, settled=again.settled)
+    assert after.snapshots == free.snapshots
+
+
+def test_what_is_given_otherwise_is_of_the_group_too():
+    plain = candidate(host("y"), "y", resource=B)
+    assert reasons(told(member("x", "y"), plain, held=["x"])) == {"x": "", "y": taken("x")}
+    assert reasons(told(member("x", "y"), plain, held=["y"])) == {"x": taken("y", B), "y": ""}
+
+
+def test_what_pods_hold_stays_as_it_is():
+    group = member("x", "y"), member("y", "x")
+    assert reasons(told(*group, held=["x", "y"])) == {"x": "", "y": ""}
+
+
+def test_what_is_unhealthy_by_itself_says_why():
+    assert reasons(told(member("x", "y"), member("y", "x", fault="no node"), held=["x"]))["y"] == "no node"
+
+
+def test_a_device_that_an_entry_takes_no_more_still_has_its_group():
+    before = lists(replace(told(member("x", "y")).snapshots[A]))
+    assert reasons(told(member("y", "x"), held=["x"], before=before))["y"] == taken("x")
+
+
+def test_which_are_of_a_group_is_read_where_vfio_gives():
+    device = HostDevice("pci", "pci:0000:01:00.0", "0000:01:00.0", "0000:01:00.0")
+    members = ("0000:00:01.0", "0000:01:00.0", "0000:01:00.1")
+    reader = Facts({device.key: {"iommu.members": members, "driver": "vfio-pci"}})
+
+    def shut(*gives):
+        entry = spec(vfio=gives)
+        return candidate_of(entry, device, alone(core_facts.Facts(entry, device, reader)), reader).shuts
+
+    others = ("pci:0000:00:01.0", "pci:0000:01:00.1")
+    assert shut() == ()
+    assert shut(VfioGive(HERE)) == others
+    assert shut(VfioGive(HERE, clause(line("driver", "vfio-pci")))) == others
+    assert shut(VfioGive(HERE, clause(line("driver", "i40e")))) == ()
+
+
+@given(st.data())
+def test_no_two_pods_can_get_what_is_of_one_group(data):
+    """Whatever is held, of each group all that is Healthy and free is so beside what is held."""
+    names = [f"{index}" for index in range(8)]
+    group_of = {name: data.draw(st.integers(0, 2), label=f"group of {name}") for name in names}
+    resource_of = {name: data.draw(st.sampled_from([A, B]), label=f"resource of {name}") for name in names}
+    by_vfio = {name: data.draw(st.booleans(), label=f"{name} by VFIO") for name in names}
+    group = {one: [other for other in names if other != one and group_of[other] == group_of[one]] for one in names}
+    found = [member(name, *(group[name] if by_vfio[name] else ()), resource=resource_of[name]) for name in names]
+    before, settled = {}, {}
+    for _ in range(3):
+        held = data.draw(st.sets(st.sampled_from(names)), label="held")
+        made = told(*found, held=held, before=before, settled=settled)
+        before, settled = made.snapshots, made.settled
+        for name, why in reasons(made).items():
+            tied = [other for other in group[name] if by_vfio[name] or by_vfio[other]]
+            assert bool(why) == (name not in held and not held.isdisjoint(tied)), (name, why)
+
+
+# Before any list says so
+
+
+def device(name, *group):
+    return listed(name, shuts=tuple(f"key {other}" for other in group))
+
+
+X, Y = device("x", "y"), device("y", "x")
+
+
+def test_a_grant_keeps_others_away_at_once_and_until_it_is_released():
+    grants = Reserved()
+    assert grants.holder([X], ["x"], frozenset()) == ""
+    grants.grant(A, [X], ["x"])
+    assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"
+    assert grants.holder([device("w")], ["w"], frozenset({"x"})) == ""
+    assert grants.holder([listed("y")], ["y"], frozenset({"x"})) == f"{A} x"  # given otherwise
+    assert grants.holder([Y], ["y"], frozenset()) == ""
+    assert grants.holder([Y], ["y"], frozenset({"x"})) == ""  # what was released is forgotten
+
+
+def test_what_is_granted_together_can_be_granted_again():
+    grants = Reserved()
+    assert grants.holder([X, Y], ["x", "y"], frozenset()) == ""
+    grants.grant(A, [X, Y], ["x", "y"])
+    for ids in (["x", "y"], ["y"], ["x"]):
+        assert grants.holder([X, Y][: len(ids)], ids, frozenset({"x", "y"})) == ""
+
+
+def test_the_same_container_again():
+    grants = Reserved()
+    grants.grant(A, [X], ["x"])
+    assert grants.holder([X], ["x"], frozenset({"x"})) == ""
