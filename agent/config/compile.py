@@ -105,14 +105,12 @@ def _compile(
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
+    prefer = compile_prefer(tree, scope, constants)
     scope.judging = False
     wait = _clauses("wait", tree, scope, "everything would wait for ever")
     gate = _gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
-    scope.judging = True
-    prefer = compile_prefer(tree, scope, constants)
-    scope.judging = False
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     warn_of_unsettled(named, tree, words, scope)
