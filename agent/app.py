@@ -71,7 +71,9 @@ class Agent:
         self.registry = Registry()
         self.status = Status()
         settings = configuration.settings
-        remembered = load_state(state)
+        boot = root.read("/proc/sys/kernel/random/boot_id")
+        self._boot = boot if isinstance(boot, str) else ""
+        remembered = load_state(state, self._boot)
         self._state = state
         self._root = root
         self.settings = settings
@@ -91,7 +93,7 @@ class Agent:
             configuration.resources,
             remembered.lists,
             fanned=remembered.fanned,
-            failing=remembered.failing,
+            memory=remembered.memory,
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
@@ -242,7 +244,7 @@ class Agent:
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._want()
         fanned = {name: one.written for name, one in assembly.fanned.items()}
-        self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.failing))
+        self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.memory, self._boot))
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))

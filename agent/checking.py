@@ -9,11 +9,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from agent.core.entry.log import Record
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Concluded, Failing, Spot, Ward, conclude, remembered
+from agent.core.health.conditions import Concluded, Memory, Spot, Ward, conclude, remembered
+from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.look import Look
+from agent.core.language.value import Absent
 from agent.core.lists.naming import Offers
 
 
@@ -35,19 +38,42 @@ class Checking:
     """Knows what fails.
 
     Args:
-        failing: what failed in the last life.
+        memory: what the last life knew.
         apart: seconds between looks that count as two.
+
+    Attributes:
+        journal: what was heard in the kernel log.
     """
 
-    def __init__(self, failing: Failing, apart: float) -> None:
-        self._concluded = Concluded(remembered(failing))
+    def __init__(self, memory: Memory, apart: float) -> None:
+        self.journal = Journal()
+        self._stirred: set[Told] | None = set()
+        self._concluded = Concluded(remembered(memory))
         self._clearing: list[_Clearing] = []
         self._apart = apart
 
     @property
-    def failing(self) -> Failing:
-        """What fails of what was looked at, told or not."""
-        return self._concluded.conditions.failing()
+    def memory(self) -> Memory:
+        """What is known of what was looked at, told or not."""
+        return self._concluded.conditions.memory()
+
+    @property
+    def stirred(self) -> bool:
+        """Whether the kernel log spoke of somebody since the last conclusion."""
+        return self._stirred is None or bool(self._stirred)
+
+    def hear(self, records: Iterable[Record]) -> None:
+        """Take what the kernel says."""
+        for record in records:
+            told = self.journal.hear(record)
+            if self._stirred is not None:
+                self._stirred |= told
+
+    def deaf(self, why: Absent | None) -> None:
+        """That the kernel log cannot be read, for that reason; or that it can."""
+        if why != self.journal.absent:
+            self.journal.absent = why
+            self._stirred = None
 
     @property
     def next_at(self) -> float | None:
@@ -62,7 +88,10 @@ class Checking:
     def conclude(self, look: Look, specs: Sequence[ResourceSpec], now: float) -> None:
         """Have the checks say what a look says. The same look again is no other look."""
         entries = (spec.name for spec in specs)
-        self._concluded = conclude(self._concluded, look.candidates(), entries, now, self._apart)
+        stirred, self._stirred = self._stirred, set()
+        self._concluded = conclude(
+            self._concluded, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
+        )
 
     def restless(self, candidates: Iterable[Candidate]) -> bool:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
@@ -79,7 +108,7 @@ class Checking:
         clearing, self._clearing = self._clearing, []
         keys: frozenset[str] = frozenset()
         for one in clearing:
-            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check)
+            conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check, self.journal.last)
             self._concluded = replace(self._concluded, conditions=conditions)
             one.done.set_result(cleared)
             keys |= frozenset(one.device.keys) if cleared else frozenset()

@@ -14,12 +14,12 @@ import os
 import re
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
 from agent.core.entry.resource import SHARE_MARK
-from agent.core.health.conditions import Failing
+from agent.core.health.conditions import By, Memory
 from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.language.text import ID_LIMIT
 
@@ -41,17 +41,18 @@ class State:
     """The lists as last told, and the ids that pods may hold.
 
     fanned: those lists whose name came out of words, with the name as its entry writes it.
-    failing: which checks fail, as `Conditions.failing` has it.
+    memory: what is known of checks. boot: the boot that this was in.
     """
 
     lists: Mapping[str, Snapshot] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     fanned: Mapping[str, str] = field(default_factory=dict)
-    failing: Failing = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    boot: str = ""
 
 
-def load(directory: str) -> State:
-    """The state of the agent's last life."""
+def load(directory: str, boot: str = "") -> State:
+    """The state of the agent's last life. `boot` is this one: what counts from boot on does not outlast it."""
     path = os.path.join(directory, FILE)
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -66,10 +67,13 @@ def load(directory: str) -> State:
     try:
         if len(text) > SIZE_LIMIT:
             raise ValueError(f"more than {SIZE_LIMIT} bytes")
-        return _from_json(json.loads(text))
+        state = _from_json(json.loads(text))
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("state: %s is not as this version writes it (%r): starting without it", path, error)
         return State()
+    if state.boot == boot:
+        return state
+    return replace(state, memory=replace(state.memory, counted={}, cleared={}), boot=boot)
 
 
 class StateFile:
@@ -146,7 +150,9 @@ class _Writer:
         """As the file has it, a line for each resource."""
         self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
         lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
-        said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": state.failing}
+        memory = state.memory
+        said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
+        said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
         others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
 
@@ -209,13 +215,16 @@ def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
     said = _typed(content.get("fanned", {}), dict)
     fanned = {name: _typed(written, str) for name, written in said.items() if name in lists}
-    return State(lists, held, fanned, _failing(content.get("failing", {})))
+    failing, latched = _by(content.get("failing", {}), str), _by(content.get("latched", {}), bool)
+    counted, cleared = _by(content.get("counted", {}), int), _by(content.get("cleared", {}), int)
+    boot = _typed(content.get("boot", ""), str)
+    return State(lists, held, fanned, Memory(failing, latched, counted, cleared), boot)
 
 
-def _failing(entries: Any) -> Failing:  # noqa: ANN401  JSON is anything
+def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
     return {
         entry: {
-            place: {check: _typed(reason, str) for check, reason in _typed(checks, dict).items()}
+            place: {check: _typed(said, kind) for check, said in _typed(checks, dict).items()}
             for place, checks in _typed(places, dict).items()
         }
         for entry, places in _typed(entries, dict).items()

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from agent.checking import Checking
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Failing
+from agent.core.health.conditions import Memory
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.look import Listing, Look, look
 from agent.core.inventory.rounds import Rounds
@@ -23,6 +23,7 @@ from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.naming import Fanned, Offers, whose
+from agent.hearing import Hearing
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
@@ -42,7 +43,7 @@ class Tracker:
     Args:
         specs: the entries, in file order.
         told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
-        failing: what failed in it.
+        memory: what is remembered of checks.
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
@@ -64,7 +65,7 @@ class Tracker:
         told: Mapping[str, Snapshot],
         *,
         fanned: Mapping[str, str] | None = None,
-        failing: Failing | None = None,
+        memory: Memory | None = None,
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
@@ -88,7 +89,8 @@ class Tracker:
         self._published = published
         self._wanted = self.specs
         self._rounds = Rounds()
-        self._checking = Checking(failing or {}, settle)
+        self._checking = Checking(memory or Memory(), settle)
+        self._hearing = Hearing(self._root, self._checking, self.reassemble)
         self._touched = EVERYTHING
         self._reassemble = False
         self._nudged = asyncio.Event()
@@ -135,9 +137,9 @@ class Tracker:
         return self._checking.offers
 
     @property
-    def failing(self) -> Failing:
-        """What fails of what was looked at, told or not."""
-        return self._checking.failing
+    def memory(self) -> Memory:
+        """What the next life is to know of checks."""
+        return self._checking.memory
 
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
         """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
@@ -164,6 +166,12 @@ class Tracker:
 
     async def run(self) -> None:
         """Follow nudges, until cancelled."""
+        try:
+            await self._follow()
+        finally:
+            self._hearing.close()
+
+    async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
         looked_at, swept_at = -self._settle, loop.time()
         while True:
@@ -171,6 +179,7 @@ class Tracker:
             if (early := looked_at + self._settle - loop.time()) > 0 and not self._reassemble:
                 await asyncio.sleep(early)
             self._nudged.clear()
+            self._hearing.poll()
             if loop.time() >= swept_at + self._every:
                 self._touched = EVERYTHING
             due = self._rounds.due(self._wanted, loop.time())
@@ -184,7 +193,8 @@ class Tracker:
                 swept_at = looked_at if touched.everything else swept_at
                 await self._look(touched)
             forget = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
-            if reassemble or forget or self.look is not before or self.specs is not specs:
+            stirred = reassemble or self._checking.stirred
+            if stirred or forget or self.look is not before or self.specs is not specs:
                 await self._publish()
             done.set()
 
@@ -208,6 +218,7 @@ class Tracker:
         """
         wanted = self._wanted
         touched = touched if wanted is self.specs else EVERYTHING
+        await self._hearing.follow(wanted, anew=touched.everything)
         asked: set[str] = set()
         looking = begin(take_look, self._root, wanted, self.look, touched, self._cdi, answers=self._answers)
         try:

@@ -106,6 +106,7 @@ class Scope:
     lone: a container has one device of it at most, so that nothing can differ between two of its own.
     granting: what is compiled is asked again when a container gets its devices.
     chosen: the options that have a value.
+    taken: words that are taken of a line of the kernel log. only_taken: there are no others.
     """
 
     source: Source | None
@@ -126,6 +127,8 @@ class Scope:
     lone: bool = False
     granting: bool = False
     chosen: Mapping[str, Value] = field(default_factory=dict)
+    taken: Mapping[str, Known] = field(default_factory=dict)
+    only_taken: bool = False
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -138,6 +141,13 @@ class Scope:
 
     def word(self, spot: Spot, word: str, mark: Mark, *, giving: bool = False) -> Known | None:
         """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
+        if word in self.taken:
+            return self.taken[word]
+        if self.only_taken:
+            message = f"the pattern takes no {word}, and this is over what it takes"
+            write = hint(word, self.taken) or f"take it there: {{{word}:text}}"
+            self.error(spot.error("unknown-word", message, write, mark=mark))
+            return None
         if word in GIVING or word.startswith("given."):
             if giving or self.granting:
                 return self._giving(spot, word, mark)
@@ -192,6 +202,11 @@ class Scope:
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
         return replace(self, table=table, granting=False)
+
+    def is_word(self, word: str) -> bool:
+        """Whether a word is one already, the entry's own among them."""
+        own = self.own is not None and (word in self.own.names() or self.own.is_joined(word))
+        return own or word in GIVING or word in self.parts or word in ALL_OF or self.has(word)
 
     def has(self, word: str) -> bool:
         """Whether there is such a word."""

@@ -2,8 +2,10 @@
 
 import pytest
 
-from agent.core.entry.check import Check, Lasting, Looks, OnUnknown
+from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown
 from agent.core.entry.inquiry import Run
+from agent.core.entry.log import ONCE, Often, Spoken
+from agent.core.entry.rises import Rises
 from agent.core.language.text import parse
 from tests.config.marks import marked_by
 
@@ -128,7 +130,7 @@ MISTAKES = [
     ("health.a = { holds.driver = 'x', every = '1ms' }", "'1ms'", "type", 'write for example "5s"'),
     ("health.a = { holds.driver = 'x', on_unknown = 'ill' }", "'ill'", "type", 'write "unhealthy"'),
     ("health.a = { holds.driver = 'x', latch = 'yes' }", "'yes'", "type", ""),
-    ("health.a = { holds.driver = 'x', latch = { driver = 'y' } }", "latch", "not-supported-yet", ""),
+    ("health.a = { holds.driver = 'x', latch = { driver = 'y' } }", "latch", "type", "latch = true, or recover"),
     (
         "health.a = { holds.driver = 'x', latch = true, recover = '1s' }",
         "'1s'",
@@ -140,8 +142,39 @@ MISTAKES = [
     ("health.a = { holds.driver = 'x', reason = 'share {share}' }", "share", "unknown-word", ""),
     ("health.a = { holds.driver = 'x', when.drive = 'y' }", "drive", "unknown-word", "nearest: driver"),
     ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "type", "timeout goes with run"),
-    ("health.a = { holds.driver = 'x', only.driver = 'y' }", "only", "not-supported-yet", ""),
-    ("health.a = { log = 'x {y:int}' }", "log", "not-supported-yet", ""),
+    ("health.a = { holds.driver = 'x', only.driver = 'y' }", "only", "type", "say it in holds"),
+    ("health.a = { rises = 'numa', ignore.driver = 'y' }", "ignore", "type", "say it in holds"),
+    ("health.a = { rises = 'driver' }", "driver", "type", "write let.count = "),
+    ("health.a = { rises = './errors' }", "./errors", "type", 'write let.count = { read = "./errors", type = "int" }'),
+    ("health.a = { rises = 'nodes' }", "nodes", "type", ""),
+    ("health.a = { rises = 'nuna' }", "nuna", "unknown-word", "nearest: numa"),
+    ("health.a = { rises = 'numa', trip = '2000 in 1h' }", "'2000 in 1h'", "type", 'write "1000 in 1h"'),
+    ("health.a = { log = '' }", "''", "type", ""),
+    ("health.a = { log = '*' }", "'*'", "text", "write what the line begins with"),
+    ("health.a = { log = 'x {' }", "{", "text", 'a literal brace is "{{"'),
+    ("health.a = { log = 'x }' }", "}", "text", 'a literal brace is "}}"'),
+    ("health.a = { log = 'x {}' }", "{}", "text", "write {word} to compare"),
+    ("health.a = { log = 'x {driver|lower}' }", "{driver|lower}", "text", "write {word} to compare"),
+    ("health.a = { log = 'x {drive}' }", "drive", "unknown-word", "nearest: driver"),
+    ("health.a = { log = 'x {nodes}' }", "nodes", "type", ""),
+    ("health.a = { log = 'x {node}' }", "node", "type", ""),
+    ("health.a = { log = 'x {y:number}' }", "{y:number}", "type", "write {y:text}"),
+    ("health.a = { log = 'x {y.z:int}' }", "{y.z:int}", "type", "write {y_z:int}"),
+    ("health.a = { log = 'x {y:int} {y:int}' }", "{y:int}", "taken", "take another name"),
+    ("health.a = { log = 'x {driver:text}' }", "{driver:text}", "taken", "write {driver} to compare, or"),
+    ("health.a = { log = 'x {y:int}', ignore.why = 1 }", "why", "unknown-word", "take it there: {why:text}"),
+    ("health.a = { log = 'x {code:int}', only.cod = 1 }", "cod", "unknown-word", "nearest: code"),
+    ("health.a = { log = 'x {y:int}', only.driver = 'y' }", "driver", "unknown-word", "take it there: {driver:text}"),
+    ("health.a = { log = 'x {y:int}', latch.y = 'a' }", "'a'", "type", ""),
+    ("health.a = { log = 'x {y:int}', only = {} }", "only", "type", "take it out"),
+    ("health.a = { log = 'x {y:int}', when.y = 1 }", "y", "unknown-word", ""),
+    ("health.a = { log = 'x {y:int}', reason = 'it is {z}' }", "z", "unknown-word", ""),
+    ("health.a = { log = 'x {y:int}', every = '5s' }", "'5s'", "type", "take it out"),
+    ("health.a = { log = 'x {y:int}', trip = '2 looks' }", "'2 looks'", "type", "write events in a window"),
+    ("health.a = { log = 'x {y:int}', trip = '2s' }", "'2s'", "type", "write events in a window"),
+    ("health.a = { log = 'x {y:int}', trip = '2000 in 1h' }", "'2000 in 1h'", "type", 'write "1000 in 1h"'),
+    ("health.a = { log = 'x {y:int}', recover = '2 looks' }", "'2 looks'", "type", 'write a time ("10m")'),
+    ("health.a = { log = 'x {y:int}', latch = true, recover = '1s' }", "'1s'", "type", "take latch out"),
     ("health.a.run = '/bin/x'", "'/bin/x'", "type", 'write ["/usr/bin/…", "…"]'),
     ("health.a.run = []", "[]", "type", 'write ["/usr/bin/…", "…"]'),
     ("health.a.run = ['/bin/x', 1]", "['/bin/x', 1]", "type", 'write ["/usr/bin/…", "…"]'),
@@ -154,6 +187,7 @@ MISTAKES = [
     ("health.a = { run = ['/bin/x'], timeout = '0s' }", "'0s'", "type", 'write for example "2s"'),
     ("health.a = { run = ['/bin/x'], every = '1ms' }", "'1ms'", "type", 'write for example "5s"'),
     ("health.a = { run = ['/bin/x'], holds.driver = 'x' }", "holds", "type", ""),
+    ("health.a = { run = ['/bin/x'], ignore.driver = 'x' }", "ignore", "type", "say it in holds"),
     (
         "health.a = { run = ['/bin/x'], trip = '3 in 10m' }",
         "'3 in 10m'",
@@ -179,6 +213,67 @@ def test_looks_by_chance(configure):
     assert checks(configure, lines)
     (finding,) = configure({"resources.d/a.toml": HEAD + lines.splitlines()[0]}).findings
     assert (finding.severity.value, finding.code, finding.column) == ("warning", "looks-by-chance", 41)
+
+
+def test_what_is_not_said_of_the_kernel_log(configure):
+    (check,) = checks(configure, 'health.a.log = "npu {path_id}: gone, {{{code:int}}}"')
+    assert (check.every, check.trip, check.recover) == (None, ONE, None)
+    assert (check.log.trip, check.log.recover, check.log.latch) == (ONCE, None, False)
+    assert check.log.only is check.log.ignore is None
+    assert check.log.hear("npu platform-a: gone, {-5} times") == Spoken(("platform-a",), (("code", -5),), False)
+    assert check.log.hear("npu platform-a: gone, -5") is None
+
+
+def test_what_is_said_of_the_kernel_log(configure):
+    lines = """[resource.health.a]
+log = "npu {path_id}: {code:hex} {why:text}"
+only = { code = ["1f", "2"] }
+ignore.either.a.why.like = "harmless*"
+latch = { code = "2" }
+trip = "3 in 10m"
+recover = "1h"
+on_unknown = "healthy"
+reason = "it says {code} of {driver}: {why|upper}"
+"""
+    (check,) = checks(configure, lines)
+    log = check.log
+    assert (log.trip, log.recover, check.on_unknown) == (Often(3, 600), 3600, OnUnknown.HEALTHY)
+    assert log.hear("npu a: 0x1f broken") == Spoken(("a",), (("code", "1f"), ("why", "broken")), False)
+    assert log.hear("npu a: 0x02 x").latches
+    assert log.hear("npu a: 3 broken") is log.hear("npu a: 2 harmless!") is None
+    assert [slot.word for slot in check.reason.slots] == ["code", "driver", "why"]
+
+
+def test_entries_that_hear_the_same_listen_once(configure):
+    found = configure(
+        {
+            "classes/npu.toml": 'about = "x"\nid = "{path_id}"\nsource = { subsystem = "npu" }\n'
+            'health.a = { log = "npu {path_id}: {code:int}", only = { code = 7 } }\n',
+            "resources.d/a.toml": '[[resource]]\nclass = "npu"\nname = "example.com/a"\nmatch.driver = "x"\n'
+            '[[resource]]\nclass = "npu"\nname = "example.com/b"\nhealth.a.reason = "it is ill"\n',
+        }
+    )
+    assert found.findings == ()
+    assert len({check.log for spec in found.resources for check in spec.checks}) == 1
+
+
+@pytest.mark.parametrize("pattern", ["* broke {path_id}", "{who:text}: broke"])
+def test_what_may_stand_anywhere_in_a_line(configure, pattern):
+    lines = f"health.a = {{ log = '{pattern}' }}\naccept = {{ log-anywhere = 'known' }}\n"
+    assert checks(configure, lines)
+    (finding,) = configure({"resources.d/a.toml": HEAD + lines.splitlines()[0]}).findings
+    assert (finding.severity.value, finding.code, finding.column) == ("warning", "log-anywhere", 21)
+
+
+def test_a_counter(configure):
+    (check,) = checks(
+        configure,
+        'let.errors = { read = "./errors", type = "int" }\nhealth.a = { rises = "errors", every = "5s",'
+        ' trip = "3 in 10m", recover = "1h" }',
+    )
+    assert (check.holds, check.trip, check.recover, check.every) == (Rises("errors"), Often(3, 600), Lasting(3600), 5)
+    (check,) = checks(configure, 'health.a.rises = "numa"')
+    assert (check.holds, check.trip, check.recover) == (Rises("numa"), ONE, None)
 
 
 def test_what_a_joined_class_says_of_health_is_not_there_yet(configure):

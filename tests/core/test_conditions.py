@@ -5,13 +5,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Checked, Lasting, Looks, Outcome, Says
-from agent.core.health.conditions import Concluded, Spot, as_it_is, conclude, remembered
+from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.log import Log, Record
+from agent.core.entry.rises import Rises
+from agent.core.health.conditions import Concluded, Memory, Spot, as_it_is, conclude, remembered
+from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health
 from agent.core.inventory.look import Listing, look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
+from tests.core.test_message import message
 
 A = "example.com/a"
 OF = (A, "")
@@ -144,7 +148,9 @@ def test_the_next_life_begins_with_what_failed():
     )
     failing = made.conditions.failing()
     assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
-    made = after((0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(failing)))
+    made = after(
+        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(made.conditions.memory()))
+    )
     assert faults(made) == {"x": "latch: no link", "z": ""}
     assert made.conditions.failing() == failing
 
@@ -259,7 +265,7 @@ def test_what_is_known_stays_while_another_answer_is_awaited():
 
 
 def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
-    before = Concluded(remembered({A: {"it": {"link": "no link"}}}))
+    before = Concluded(remembered(Memory({A: {"it": {"link": "no link"}}})))
     made = after((0, ill("it", (LINK, AWAITED))), before=before)
     assert faults(made) == {"it": "link: no link"}
     assert faults(after((1, ill("it", (LINK, GOOD))), before=made)) == {"it": ""}
@@ -267,3 +273,70 @@ def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
 
 def test_a_single_look_does_not_know_what_is_awaited():
     assert next(iter(as_it_is(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault == ""
+
+
+ECC = Check("ecc", Rises("errors"), recover=None)
+XID = Check("xid", Log(message("Xid {number}: {code:int}"), recover=600.0), recover=None)
+
+
+def heard(*records, follow=(XID.log,)):
+    journal = Journal()
+    journal.follow(follow)
+    told = {one for record in records for one in journal.hear(record)}
+    return journal, told
+
+
+def ear(number):
+    return Outcome(Says.GOOD, ear=Ear(frozenset({(number,)})))
+
+
+def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
+    one, two = ill("one", (SLOW, BAD), (XID, ear(1))), ill("two", (XID, ear(2)))
+    before = conclude(Concluded(), seen(one, two), (A,), 0, APART)
+    journal, told = heard(Record(1, 1.0, "Xid 1: 79"))
+    made = conclude(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
+    assert faults(made) == {"one": "xid: Xid 1: 79", "two": ""}
+    assert made.offers[OF]["key two"] is two
+    assert made.conditions.due[Spot(A, "key one")] == 5  # when it was to be looked at, it is still
+    slow = made.conditions.there[Spot(A, "key one")].conditions["slow"]
+    assert slow == before.conditions.there[Spot(A, "key one")].conditions["slow"]
+    assert conclude(made, made.seen, (A,), 2, APART, journal=journal, stirred=()) is made
+    assert conclude(made, made.seen, (A,), 2, APART, journal=journal, stirred={(XID.log, (9,))}) is made
+
+
+def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
+    journal, told = heard(Record(1, 0.0, "Xid 1: 79"))
+    before = conclude(Concluded(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, journal=journal)
+    assert faults(before) == {"one": "xid: Xid 1: 79"}
+    gone = conclude(before, seen(), (A,), 1, APART, journal=journal, stirred=told)
+    assert gone.listeners == {}
+    back = conclude(gone, seen(ill("one", (XID, ear(1)))), (A,), 2, APART, journal=journal)
+    assert faults(back) == {"one": "xid: Xid 1: 79"}
+    assert faults(conclude(gone, seen(ill("one", (XID, ear(1)))), (A,), 700, APART, journal=journal)) == {"one": ""}
+
+
+def test_what_the_next_life_knows():
+    journal, _ = heard(Record(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
+    latching = replace(XID, holds=replace(XID.log, latch=True))
+    both = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=7)))
+    made = conclude(Concluded(), seen(both), (A,), 0, APART, journal=journal)
+    memory = made.conditions.memory()
+    assert memory == Memory({A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}})
+    cleared, names = made.conditions.cleared(lambda spot, ward: True, None, 3)
+    assert names == {"xid"}
+    assert cleared.memory() == Memory(counted={A: {"one": {"ecc": 7}}}, cleared={A: {"one": {"xid": 3}}})
+    for before, expected in ((memory, "xid: Xid 1: 79"), (cleared.memory(), "")):
+        again = Concluded(remembered(before))
+        made = conclude(again, seen(both), (A,), 0, APART, journal=journal)
+        assert faults(made) == {"one": expected}
+        assert made.conditions.memory() == before
+    grown = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=9)))
+    made = conclude(Concluded(remembered(cleared.memory())), seen(grown), (A,), 0, APART, journal=journal)
+    assert faults(made) == {"one": "ecc: errors grew from 7 to 9"}
+
+
+def test_of_two_counters_in_one_place_none_is_remembered():
+    one = ill("x", (ECC, Outcome(Says.GOOD, count=7)), place="p", key="k1")
+    two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
+    made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
+    assert made.conditions.memory() == Memory()

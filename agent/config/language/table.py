@@ -61,8 +61,8 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "holds run when every timeout trip recover latch on_unknown reason",
-                "log rises socket probe only ignore",
+                "holds log rises run only ignore when every timeout trip recover latch on_unknown reason",
+                "socket probe",
             ),
         ),
         "links": ("links", _keys("dir file let on cost")),
@@ -106,6 +106,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
     {
         "collides": "another resource gives something else under the same path, variable or annotation",
         "list-size": "a second device would make the list longer than the kubelet takes",
+        "log-anywhere": "a line of the kernel log is one of these wherever it says so",
         "looks-by-chance": "a check counts looks, and nothing says how far these lie apart",
         "never-matches": "there is no device of it on this host",
         "nothing-left": "an earlier entry takes all that it could",

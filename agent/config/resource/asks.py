@@ -35,6 +35,14 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
     if leaf is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"
         scope.error(leaf.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+    if "log" in branch.verbs:
+        return
+    for key in ("only", "ignore", "latch"):
+        clause = branch.branch(key)
+        if clause is not None:
+            message = f"a clause in {key} is over what log takes, and this takes nothing"
+            write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
+            scope.error(clause.spot.error("type", message, write, mark="key"))
 
 
 _TIMED = frozenset({"run"})

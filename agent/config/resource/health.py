@@ -9,15 +9,18 @@ from agent.config.give.parts import has_unread_key
 from agent.config.give.vfio import CHECK
 from agent.config.language.durations import seconds
 from agent.config.language.kinds import looks
-from agent.config.language.table import not_yet
 from agent.config.leaves.texts import phrase
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.resource.asks import ASKS, misplaced
-from agent.config.scope import Scope
+from agent.config.resource.logs import compile_log, events
+from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import LEAST_EVERY
-from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown
+from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown, Trip
 from agent.core.entry.inquiry import Asks
+from agent.core.entry.log import Log
+from agent.core.entry.rises import Rises
 from agent.core.language.clause import Clause, Origin
+from agent.core.language.value import Kind
 
 _BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
 
@@ -49,33 +52,41 @@ def _course(said: Check, brought: Check) -> Check:
 
 
 def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
-    if branch.verbs not in {(), ("holds",), *((verb,) for verb in ASKS)}:
+    verb = next(iter(branch.verbs), "")
+    if verb not in {"", "holds", "log", "rises", *ASKS}:
         return None  # not there yet, which is said of all such keys at once, and they bring words
-    asked = next((verb for verb in branch.verbs if verb in ASKS), None)
     misplaced(name, branch, scope)
     when = branch.branch("when")
     applies = compile_clause(f"health.{name}.when", when, scope) if when else None
     every = _every(branch.leaf("every"), scope)
+    trip = _trip(branch.leaf("trip"), verb, scope)
+    recover = _recover(branch, verb, scope)
+    holds: Clause | Asks | Rises | Log | None
+    said_in = scope
     if name == CHECK and _is_given(tree):
-        holds: Clause | Asks | None = _brought(name, branch, scope)
+        holds = _brought(name, branch, scope)
+    elif verb in ASKS:
+        holds = ASKS[verb](branch, scope, every)
+    elif verb == "log":
+        holds, said_in = compile_log(name, branch, scope, recover)
+    elif verb == "rises":
+        holds = _rises(branch.leaf("rises"), scope)
     else:
-        holds = _holds(name, branch, scope) if asked is None else ASKS[asked](branch, scope, every)
-    trip = _after(branch.leaf("trip"), scope)
-    recover = _recover(name, branch, scope)
+        holds = _holds(name, branch, scope)
     for leaf, after in ((branch.leaf("trip"), trip), (branch.leaf("recover"), recover)):
-        if leaf is not None and _is_chance(after) and asked is None and every is None and not source_every:
+        if leaf is not None and _is_chance(after) and verb not in {*ASKS, "log"} and every is source_every is None:
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
             scope.warn(leaf.spot.warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"'))
     unknown = branch.leaf("on_unknown")
     reason = branch.leaf("reason")
-    said = phrase(reason.spot, reason.value, scope, "reason", lists=True) if reason else None
+    said = phrase(reason.spot, reason.value, said_in, "reason", lists=True) if reason else None
     if holds is None:
         return None
     return Check(
         name,
         holds,
         when=applies,
-        every=every if asked is None else None,
+        every=None if verb in ASKS else every,
         trip=trip,
         recover=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
@@ -83,7 +94,7 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     )
 
 
-def _is_chance(after: After | None) -> bool:
+def _is_chance(after: Trip | None) -> bool:
     """Whether it is several looks."""
     return isinstance(after, Looks) and after.number > 1
 
@@ -95,6 +106,24 @@ def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
         scope.error((node or branch).spot.error("type", message, "give yours another name", mark="key"))
     return None if branch.verbs else _BROUGHT
+
+
+def _rises(leaf: Leaf | None, scope: Scope) -> Rises | None:
+    """The counter that must not grow; none, with a finding, if it is none."""
+    if leaf is None:
+        return None
+    word = str(leaf.value)
+    known = scope.word(leaf.spot, word, "text")
+    if known is None or known is ANYTHING:
+        return None
+    if known.many:
+        scope.error(leaf.spot.error("type", f"{word} is a list, and a counter is one number", mark="text"))
+        return None
+    if known.kind is not Kind.INT:
+        write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
+        scope.error(leaf.spot.error("type", f"{word} is {known.kind.value}, and a counter is int", write, mark="text"))
+        return None
+    return Rises(word)
 
 
 def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
@@ -127,6 +156,14 @@ def _every(leaf: Leaf | None, scope: Scope) -> float | None:
     return value
 
 
+def _trip(leaf: Leaf | None, verb: str, scope: Scope) -> Trip:
+    """What it takes to fail."""
+    often = events(leaf, scope) if verb in {"log", "rises"} else None
+    if often is not None or verb == "log":
+        return often or ONE
+    return _after(leaf, scope)
+
+
 def _after(leaf: Leaf | None, scope: Scope) -> After:
     """What it takes to turn; one look unless said."""
     if leaf is None:
@@ -142,15 +179,13 @@ def _after(leaf: Leaf | None, scope: Scope) -> After:
     return Lasting(time)
 
 
-def _recover(name: str, branch: Branch, scope: Scope) -> After | None:
+def _recover(branch: Branch, verb: str, scope: Scope) -> After | None:
     """What it takes to be healthy again; None if a person has to say so."""
-    leaf, latch = branch.leaf("recover"), branch.branch("latch")
-    if latch is not None:
-        scope.error(not_yet(latch.spot, f"a clause in health.{name}.latch", mark="key"))
+    leaf = branch.leaf("recover")
     latched = branch.is_on("latch")
     if leaf is not None and latched:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
         scope.error(leaf.spot.error("type", message, 'take latch out; recover = "never" is the same'))
-    if latched or (leaf is not None and leaf.value == "never"):
+    if latched or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
         return None
     return _after(leaf, scope)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.inquiry import Asks, Heard, Reply
+from agent.core.entry.log import Log, Often
+from agent.core.entry.rises import Rises
 from agent.core.language.clause import Clause, Failing
 from agent.core.language.logic import THREE_VALUED
+from agent.core.language.message import Key, keys_of
 from agent.core.language.printable import cut
 from agent.core.language.text import Fact, Slot, Text, filtered
-from agent.core.language.value import Absent, text_of
+from agent.core.language.value import Absent, Scalar, text_of
 
 SHOWN = 200  # characters of a reason
 _UNKNOWN = "?"  # stands for a word that says nothing
@@ -31,6 +35,7 @@ class Lasting(NamedTuple):
 
 
 After: TypeAlias = Looks | Lasting
+Trip: TypeAlias = After | Often
 ONE = Looks(1)
 
 
@@ -55,23 +60,33 @@ class Says(Enum):
     AWAITED = "awaited"
 
 
+class Ear(NamedTuple):
+    """Under which keys the kernel log speaks of a device; and what is then said, but for what the line says."""
+
+    keys: frozenset[Key]
+    phrase: tuple[str | Slot, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one look says, and why, if that is bad.
 
     answer: the number of the answer that it rests on; None if it rests on none.
+    count: what a counter says; whether it has grown is not seen at one look. ear: what to listen for.
     """
 
     says: Says
     reason: str = ""
     answer: int | None = None
+    count: int | None = None
+    ear: Ear | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """`health.NAME`. Equal checks say the same, wherever they are written.
 
-    holds: what has to hold, or whom to ask.
+    holds: what has to hold, whom to ask, the counter that must not grow, or what to listen for.
     when: whether it applies; None if it always does.
     every: seconds between looks besides those that events bring; without it only looks at some distance are counted
         apart.
@@ -81,10 +96,10 @@ class Check:
     """
 
     name: str
-    holds: Clause | Asks
+    holds: Clause | Asks | Rises | Log
     when: Clause | None = None
     every: float | None = None
-    trip: After = ONE
+    trip: Trip = ONE
     recover: After | None = ONE
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
     reason: Text | None = None
@@ -94,19 +109,54 @@ class Check:
         """What it says of a host device of which `facts` tell."""
         if self.when is not None and self.when.verdict(facts, THREE_VALUED) is not True:
             return Outcome(Says.BESIDE)
-        if not isinstance(self.holds, Clause):
-            return self._heard(self.holds, facts)
-        failed = self.holds.failing(facts, THREE_VALUED)
+        match self.holds:
+            case Clause():
+                return self._held(self.holds, facts)
+            case Rises():
+                return self._counted(self.holds, facts)
+            case Log():
+                return self._listening(self.holds, facts)
+        return self._heard(self.holds, facts)
+
+    @property
+    def log(self) -> Log | None:
+        """What it listens for, if it does."""
+        return self.holds if isinstance(self.holds, Log) else None
+
+    def _held(self, holds: Clause, facts: Heard) -> Outcome:
+        failed = holds.failing(facts, THREE_VALUED)
         if failed is None:
             return Outcome(Says.GOOD)
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
-            return self._unknown("")
-        return Outcome(Says.BAD, cut(self._said(self.holds, failed, facts), SHOWN))
+            return self.unknown("")
+        return Outcome(Says.BAD, cut(self._said(holds, failed, facts), SHOWN))
+
+    def _counted(self, rises: Rises, facts: Heard) -> Outcome:
+        count = facts(rises.word)
+        if isinstance(count, Absent):
+            return self.unknown(self._why(count.by(rises.word).reason, facts))
+        if not isinstance(count, int):
+            return self.unknown(self._why(f"{rises.word} is no number", facts))
+        return Outcome(Says.GOOD, self._why("", facts), count=count)
+
+    def _listening(self, log: Log, facts: Heard) -> Outcome:
+        values: list[Scalar] = []
+        for brace in log.pattern.compared:
+            value = facts(brace.word)
+            if isinstance(value, Absent):
+                return self.unknown(value.by(brace.word).reason)
+            if isinstance(value, tuple):
+                return self.unknown(f"{brace.word} is a list")
+            values.append(value)
+        kinds = tuple(brace.kind for brace in log.pattern.compared)
+        taken = {brace.word for brace in log.pattern.taken}
+        phrase = () if self.reason is None else tuple(_phrase(self.reason, facts, taken))
+        return Outcome(Says.GOOD, ear=Ear(keys_of(kinds, tuple(values)), phrase))
 
     def _heard(self, asks: Asks, facts: Heard) -> Outcome:
         inquiry = asks.inquiry(facts)
         if isinstance(inquiry, Absent):
-            return self._unknown(self._why(inquiry.reason, facts))
+            return self.unknown(self._why(inquiry.reason, facts))
         answer = facts.answer(inquiry)
         match answer.reply:
             case Reply.WELL:
@@ -117,11 +167,11 @@ class Check:
                 waits = self.on_unknown is OnUnknown.UNHEALTHY
                 return Outcome(Says.AWAITED if waits else Says.NOTHING, answer.reason)
             case Reply.UNKNOWN:
-                return self._unknown(self._why(answer.reason, facts), answer.number)
+                return self.unknown(self._why(answer.reason, facts), answer.number)
         return Outcome(Says.BAD, self._why(answer.reason, facts), answer.number)
 
-    def _unknown(self, reason: str, answer: int | None = None) -> Outcome:
-        """What a look counts as that cannot tell."""
+    def unknown(self, reason: str, answer: int | None = None) -> Outcome:
+        """What a look counts as that cannot tell, for that reason."""
         match self.on_unknown:
             case OnUnknown.HEALTHY:
                 return Outcome(Says.GOOD, answer=answer)
@@ -160,7 +210,18 @@ class Checked(NamedTuple):
 
 def told(text: Text, facts: Fact) -> str:
     """A text for people: lists with commas, and a question mark for a word that says nothing."""
-    return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in text.pieces)
+    return spoken(text.pieces, facts)
+
+
+def spoken(pieces: Iterable[str | Slot], facts: Fact) -> str:
+    """The same of the pieces of one."""
+    return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in pieces)
+
+
+def _phrase(text: Text, facts: Fact, later: AbstractSet[str]) -> Iterator[str | Slot]:
+    """The pieces of a text, with all words told but those that are known later."""
+    for piece in text.pieces:
+        yield piece if isinstance(piece, str) or piece.word in later else spoken((piece,), facts)
 
 
 def _words(slot: Slot, facts: Fact) -> Iterator[str]:

@@ -9,7 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from agent.core.entry.check import After, Check, Looks, Outcome, Says
+from agent.core.entry.check import ONE, SHOWN, After, Check, Looks, Outcome, Says, spoken
+from agent.core.entry.log import Often, TakenFacts
+from agent.core.entry.rises import Rises
+from agent.core.health.heard import Journal, Line
+from agent.core.language.printable import cut
+from agent.core.language.text import Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,9 @@ class Condition:
     reason: what the look said that made it fail. It stays: what a failing device says afterwards is no news.
     since: when the row began of looks that say the opposite; None if the last one did not.
     looks, counted_at: how many of these count, and when the last of them was. answer: the one that it rested on.
+    count, grown: what a counter said last, and when it grew by how much, as far as that may still matter.
+    blind: what is counted or listened to cannot be told, and that alone is why it fails.
+    latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
     """
 
     failing: bool = False
@@ -27,6 +35,11 @@ class Condition:
     looks: int = 0
     counted_at: float = -inf
     answer: int | None = None
+    count: int | None = None
+    grown: tuple[tuple[float, int], ...] = ()
+    blind: bool = False
+    latched: bool = False
+    cleared: int = -1
 
 
 HEALTHY = Condition()
@@ -44,7 +57,13 @@ def step(
         now: monotonic seconds.
         apart: seconds between looks that count as two, for a check that does not say how often to look.
     """
-    after = _stepped(check, condition, outcome, now, apart if check.every is None else check.every)
+    distance = apart if check.every is None else check.every
+    if not isinstance(check.holds, Rises):
+        after = _stepped(check, condition, outcome, now, distance)
+    elif outcome.count is None:
+        after = _uncounted(check, condition, outcome, now, distance)
+    else:
+        after = _counted(check, condition, outcome, now, distance)
     times = [] if check.every is None else [now + check.every]
     goal = _goal(check, after)
     if after.since is not None and goal is not None:
@@ -55,9 +74,66 @@ def step(
     return after, min((at for at in times if at > now), default=None)
 
 
+def listened(
+    check: Check, condition: Condition, outcome: Outcome, journal: Journal, now: float
+) -> tuple[Condition, float | None]:
+    """The same of a check that listens to the kernel log, whether or not its device was looked at."""
+    if outcome.ear is not None and journal.absent is not None:
+        outcome = check.unknown(f"the kernel log: {journal.absent.reason}")
+    if condition.latched or outcome.says is Says.NOTHING:
+        return condition, None
+    well = Condition(cleared=condition.cleared)
+    if check.log is None or outcome.ear is None:
+        blind = replace(well, failing=True, reason=outcome.reason, blind=True)
+        return (blind if outcome.says is Says.BAD else well), None
+    found = [
+        failing
+        for heard in journal.of(check.log, outcome.ear.keys)
+        if (failing := heard.failing(check.log, condition.cleared, now)) is not None
+    ]
+    if not found:
+        return well, None
+    line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
+    same = condition.failing and not condition.blind and over is not None
+    said = condition.reason if same else _said(outcome.ear.phrase, line)
+    return replace(well, failing=True, reason=said, latched=over is None), over
+
+
+def _said(phrase: tuple[str | Slot, ...], line: Line) -> str:
+    return cut(spoken(phrase, TakenFacts(line.taken)) if phrase else line.text, SHOWN)
+
+
 def _goal(check: Check, condition: Condition) -> After | None:
     """What it takes to turn."""
-    return check.recover if condition.failing else check.trip
+    if condition.failing:
+        return check.recover
+    return ONE if isinstance(check.trip, Often) else check.trip
+
+
+def _counted(check: Check, before: Condition, outcome: Outcome, now: float, apart: float) -> Condition:
+    """After a look at a counter: one that is lower than before began anew, and has not grown."""
+    before = replace(before, failing=False, reason="", since=None, blind=False) if before.blind else before
+    count = outcome.count or 0
+    more = 0 if before.count is None else max(0, count - before.count)
+    word = check.holds.word if isinstance(check.holds, Rises) else ""
+    said = outcome.reason or f"{word} grew from {before.count} to {count}"
+    grown: tuple[tuple[float, int], ...] = ()
+    if before.failing or not isinstance(check.trip, Often):
+        bad = more > 0
+    else:
+        recent = (*before.grown, (now, more)) if more else before.grown
+        grown = tuple(each for each in recent if each[0] >= now - check.trip.seconds)
+        bad = sum(by for _, by in grown) >= check.trip.number
+    seen = Outcome(Says.BAD, said) if bad else Outcome(Says.GOOD)
+    after = _stepped(check, replace(before, count=None, grown=()), seen, now, apart)
+    return replace(after, count=count, grown=() if after.failing else grown)
+
+
+def _uncounted(check: Check, before: Condition, outcome: Outcome, now: float, apart: float) -> Condition:
+    """After a look at which nobody could tell the counter: that heals by itself, and no growth is missed."""
+    after = _stepped(check, replace(before, count=None, grown=()), outcome, now, apart)
+    blind = after.failing and (before.blind or not before.failing)
+    return replace(after, count=before.count, grown=before.grown, blind=blind)
 
 
 def _stepped(check: Check, condition: Condition, outcome: Outcome, now: float, apart: float) -> Condition:

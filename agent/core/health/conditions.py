@@ -7,19 +7,37 @@ devices can be in one place (the nodes of a camera).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from agent.core.entry.check import Checked, Says
-from agent.core.health.condition import HEALTHY, Condition, step
+from agent.core.health.condition import HEALTHY, Condition, listened, step
+from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
 
 _LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
 
-Failing: TypeAlias = Mapping[str, Mapping[str, Mapping[str, str]]]  # the reasons by entry, place and check
+T = TypeVar("T")
+
+By: TypeAlias = Mapping[str, Mapping[str, Mapping[str, T]]]  # by entry, place and check
+Failing: TypeAlias = By[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one life of the agent knows of checks that the next one has to.
+
+    failing: the reasons. latched: of those, which only a person makes healthy because of what the kernel log said.
+    counted: what counters said last, cleared: the last lines of the kernel log that are cleared; both are of this boot.
+    """
+
+    failing: Failing = field(default_factory=dict)
+    latched: By[bool] = field(default_factory=dict)
+    counted: By[int] = field(default_factory=dict)
+    cleared: By[int] = field(default_factory=dict)
 
 
 class Spot(NamedTuple):
@@ -59,20 +77,40 @@ class Conditions:
         return frozenset(spot.at for spot, at in self.due.items() if at <= now)
 
     def failing(self) -> Failing:
-        """What fails, for the next life of the agent."""
-        found: dict[str, dict[str, dict[str, str]]] = {}
-        for wards, at in ((self.left, True), (self.there, False)):
-            for spot, ward in wards.items():
-                for check, condition in ward.conditions.items():
-                    if condition.failing:
-                        places = found.setdefault(spot.entry, {})
-                        places.setdefault(spot.at if at else ward.place, {})[check] = condition.reason
-        return found
+        """What fails, and why."""
+        return self._noted(lambda condition: condition.reason if condition.failing else None)
 
-    def cleared(self, concerns: Callable[[Spot, Ward], bool], check: str | None) -> tuple[Conditions, frozenset[str]]:
+    def memory(self) -> Memory:
+        """What the next life of the agent is to know."""
+        return Memory(
+            self.failing(),
+            self._noted(lambda condition: condition.latched or None),
+            self._noted(lambda condition: condition.count, alone=True),
+            self._noted(lambda condition: condition.cleared if condition.cleared >= 0 else None),
+        )
+
+    def _noted(self, pick: Callable[[Condition], T | None], *, alone: bool = False) -> By[T]:
+        """What is picked of conditions; `alone`: not of places where there are several devices."""
+        found: dict[str, dict[str, dict[str, T]]] = {}
+        here: dict[Spot, int] = {}
+        for wards, left in ((self.left, True), (self.there, False)):
+            for spot, ward in wards.items():
+                place = Spot(spot.entry, spot.at if left else ward.place)
+                here[place] = here.get(place, 0) + 1
+                for check, condition in ward.conditions.items():
+                    if (picked := pick(condition)) is not None:
+                        found.setdefault(place.entry, {}).setdefault(place.at, {})[check] = picked
+        for place in (place for place, number in here.items() if alone and number > 1):
+            found.get(place.entry, {}).pop(place.at, None)
+        return {entry: places for entry, places in found.items() if places}
+
+    def cleared(
+        self, concerns: Callable[[Spot, Ward], bool], check: str | None, upto: int = -1
+    ) -> tuple[Conditions, frozenset[str]]:
         """These without what a person clears, and the names of the checks that are cleared.
 
-        concerns: whether it is about a device. check: the one check; None for all of them.
+        concerns: whether it is about a device. check: the one check; None for all of them. upto: the last line that
+        was read of the kernel log.
         """
         names: set[str] = set()
 
@@ -81,7 +119,8 @@ class Conditions:
             for spot, ward in wards.items():
                 named = {name for name, one in ward.conditions.items() if one.failing and check in (None, name)}
                 if named and concerns(spot, ward):
-                    healed = {name: HEALTHY if name in named else one for name, one in ward.conditions.items()}
+                    well = Condition(cleared=upto)
+                    healed = {name: well if name in named else one for name, one in ward.conditions.items()}
                     kept[spot] = replace(ward, conditions=healed)
                     names.update(named)
             return kept
@@ -89,15 +128,28 @@ class Conditions:
         return replace(self, there=clear(self.there), left=clear(self.left)), frozenset(names)
 
 
-def remembered(failing: Failing) -> Conditions:
-    """The conditions at start, from what failed in the last life."""
-    return Conditions(
-        left={
-            Spot(entry, place): Ward(place, {check: Condition(True, reason) for check, reason in checks.items()})
-            for entry, places in failing.items()
-            for place, checks in places.items()
-        }
-    )
+def remembered(memory: Memory) -> Conditions:
+    """The conditions at start, from what the last life knew."""
+    left: dict[Spot, dict[str, Condition]] = {}
+    for entry, place, check, count in _each(memory.counted):
+        left.setdefault(Spot(entry, place), {})[check] = Condition(count=count)
+    for entry, place, check, line in _each(memory.cleared):
+        known = left.setdefault(Spot(entry, place), {})
+        known[check] = replace(known.get(check, HEALTHY), cleared=line)
+    latched = {(entry, place, check) for entry, place, check, _ in _each(memory.latched)}
+    for entry, place, check, reason in _each(memory.failing):
+        known = left.pop(Spot(entry, place), {})  # the last to be forgotten
+        held = (entry, place, check) in latched
+        known[check] = replace(known.get(check, HEALTHY), failing=True, reason=reason, latched=held)
+        left[Spot(entry, place)] = known
+    return Conditions(left={spot: Ward(spot.at, conditions) for spot, conditions in left.items()})
+
+
+def _each(noted: By[T]) -> Iterator[tuple[str, str, str, T]]:
+    for entry, places in noted.items():
+        for place, checks in places.items():
+            for check, said in checks.items():
+                yield entry, place, check, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +157,31 @@ class Concluded:
     """Candidates as their checks leave them: what fails is their fault.
 
     seen: the candidates of the look that this is of. offers: the same, with what fails.
+    listeners: which of them the kernel log speaks of, by what it says; each by its resource and its key.
     """
 
     conditions: Conditions = field(default_factory=Conditions)
     seen: Offers = field(default_factory=dict)
     offers: Offers = field(default_factory=dict)
+    listeners: Mapping[Told, frozenset[_Listener]] = field(default_factory=dict)
 
 
-def conclude(before: Concluded, seen: Offers, entries: Iterable[str], now: float, apart: float) -> Concluded:
-    """After a look. A candidate that is the same object as before was not looked at, and its checks stand still.
+_Listener: TypeAlias = tuple[tuple[str, str], str]
+_SILENCE = Journal()
+
+
+def conclude(
+    before: Concluded,
+    seen: Offers,
+    entries: Iterable[str],
+    now: float,
+    apart: float,
+    *,
+    journal: Journal = _SILENCE,
+    stirred: Iterable[Told] | None = (),
+) -> Concluded:
+    """After a look, or after the kernel log said something. A candidate that is the same object as before was not
+    looked at: its checks stand still, but for what they hear.
 
     Args:
         before: after the last look.
@@ -121,9 +189,13 @@ def conclude(before: Concluded, seen: Offers, entries: Iterable[str], now: float
         entries: the names of the entries in force; of others nothing is remembered.
         now: monotonic seconds.
         apart: see `step`.
+        journal: what was heard in the kernel log.
+        stirred: of whom it spoke since; None: it may be of anybody.
     """
-    changed = [of for of in {**before.seen, **seen} if before.seen.get(of) is not seen.get(of)]
-    if not changed:
+    changed = {of: None for of in {**before.seen, **seen} if before.seen.get(of) is not seen.get(of)}
+    told_of = before.listeners if stirred is None else stirred
+    listening = {one: None for told in told_of for one in before.listeners.get(told, ())}
+    if not changed and not listening:
         return before
     gone: list[Candidate] = []
     come: list[Candidate] = []
@@ -131,15 +203,43 @@ def conclude(before: Concluded, seen: Offers, entries: Iterable[str], now: float
         was, found = before.seen.get(of, {}), seen.get(of, {})
         gone += (candidate for key, candidate in was.items() if found.get(key) is not candidate)
         come += (candidate for key, candidate in found.items() if was.get(key) is not candidate)
-    made = _Round(before.conditions, gone, come, now, apart)
+    made = _Round(before.conditions, gone, come, journal, (now, apart))
     told = {id(candidate): made.told(candidate) for candidate in come}
+    for of, key in listening:
+        candidate = seen.get(of, {}).get(key)
+        if candidate is not None and id(candidate) not in told:
+            told[id(candidate)] = made.told(candidate, looked=False)
+            changed[of] = None
     offers = {of: before.offers[of] for of in seen.keys() - changed}
     for of in changed:
         found, offered = seen.get(of, {}), before.offers.get(of, {})
         judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
         same = all(map(is_, judged.values(), found.values()))
         offers |= {of: found if same else judged} if found else {}
-    return Concluded(made.conditions(frozenset(entries)), {**seen}, offers)
+    listeners = _listeners(before.listeners, gone, come)
+    return Concluded(made.conditions(frozenset(entries)), {**seen}, offers, listeners)
+
+
+def _listeners(
+    before: Mapping[Told, frozenset[_Listener]], gone: Iterable[Candidate], come: Iterable[Candidate]
+) -> Mapping[Told, frozenset[_Listener]]:
+    """Of whom the kernel log speaks, after these have gone and those have come."""
+    changes = [(one, told, come is these) for these in (gone, come) for one in these for told in _told_by(one)]
+    if not changes:
+        return before
+    after = {**before}
+    for candidate, told, is_there in changes:
+        one = {((candidate.resource, candidate.written), candidate.device.key)}
+        others = after.pop(told, frozenset())
+        if now := others | one if is_there else others - one:
+            after[told] = now
+    return after
+
+
+def _told_by(candidate: Candidate) -> Iterator[Told]:
+    for one in candidate.checked:
+        if one.check.log is not None and one.outcome.ear is not None:
+            yield from ((one.check.log, key) for key in one.outcome.ear.keys)
 
 
 def as_it_is(seen: Offers) -> Offers:
@@ -157,16 +257,22 @@ class _Round:
     """One stepping of conditions.
 
     gone, come: the candidates as they were, of devices that were looked at or are there no more, and as they are.
+    times: now, and how far looks lie apart that count as two.
     """
 
     def __init__(
-        self, before: Conditions, gone: Iterable[Candidate], come: Iterable[Candidate], now: float, apart: float
+        self,
+        before: Conditions,
+        gone: Iterable[Candidate],
+        come: Iterable[Candidate],
+        journal: Journal,
+        times: tuple[float, float],
     ) -> None:
         self._there = {**before.there}
         self._left = {**before.left}
         self._due = {**before.due}
-        self._now = now
-        self._apart = apart
+        self._now, self._apart = times
+        self._journal = journal
         now_at = {Spot(one.entry, one.key): one.place for candidate in come for one in candidate.checked}
         unchecked = {Spot(one.written or one.resource, key) for one in come if not one.checked for key in one.keys}
         # Before any comes: a device may be there under another key.
@@ -177,22 +283,23 @@ class _Round:
             elif spot in self._there and now_at.get(spot) != self._there[spot].place:
                 self._leave(spot)
 
-    def told(self, candidate: Candidate) -> Candidate:
-        """A candidate that was looked at, with what fails as its fault."""
+    def told(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
+        """A candidate with what fails as its fault. `looked`: it was looked at, and not only spoken of."""
         reason = ""
         after: dict[Spot, tuple[str, dict[str, Condition]]] = {}
         for one in candidate.checked:
             spot = Spot(one.entry, one.key)
             if spot not in after:
                 self._come(spot, one.place)
-                self._due.pop(spot, None)
                 after[spot] = one.place, {}
+                if looked:
+                    self._due.pop(spot, None)
             known = self._there[spot].conditions.get(one.check.name)
             if known is None and one.outcome.says is Says.AWAITED:
                 reason = reason or _said(one, one.outcome.reason)
                 continue
             before = known or HEALTHY
-            condition, again = step(one.check, before, one.outcome, self._now, self._apart)
+            condition, again = self._stepped(one, before, looked=looked)
             after[spot][1][one.check.name] = condition
             if again is not None:
                 self._due[spot] = min(again, self._due.get(spot, again))
@@ -200,6 +307,11 @@ class _Round:
                 reason = _said(one, condition.reason)
         self._there.update((spot, Ward(place, conditions)) for spot, (place, conditions) in after.items())
         return replace(candidate, fault=reason) if reason and not candidate.fault else candidate
+
+    def _stepped(self, one: Checked, before: Condition, *, looked: bool) -> tuple[Condition, float | None]:
+        if one.check.log is not None:
+            return listened(one.check, before, one.outcome, self._journal, self._now)
+        return step(one.check, before, one.outcome, self._now, self._apart) if looked else (before, None)
 
     def conditions(self, entries: frozenset[str]) -> Conditions:
         """All conditions after it."""
@@ -214,9 +326,13 @@ class _Round:
             self._there[spot] = self._left.pop(Spot(spot.entry, place), Ward(place, {}))
 
     def _leave(self, spot: Spot) -> None:
-        """Remember what fails of a device that is there no more; rows do not last."""
+        """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
         ward = self._there.pop(spot)
-        failing = {name: Condition(True, one.reason) for name, one in ward.conditions.items() if one.failing}
+        failing = {
+            name: Condition(one.failing, one.reason, latched=one.latched, cleared=one.cleared)
+            for name, one in ward.conditions.items()
+            if one.failing or one.cleared >= 0
+        }
         if failing:
             place = Spot(spot.entry, ward.place)
             before = self._left.pop(place, Ward(ward.place, {}))
