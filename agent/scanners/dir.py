@@ -12,6 +12,7 @@ from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
+from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
@@ -27,7 +28,7 @@ TABLE = table("dir")
 _LISTS = re.compile(r"/sys/(?:class/([^/]+)|bus/([^/]+)/devices|(block))/")
 _DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 
-__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
+__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "device_at", "directories", "same", "scan"]
 
 
 def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
@@ -62,6 +63,22 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
             by_key.setdefault(device.key, device)
     now = Found(told_apart(sorted(by_key.values(), key=lambda each: order(each.name))), tuple(oddities))
     return previous if now == previous else now
+
+
+def device_at(sight: Sight, path: str, pattern: Pattern) -> HostDevice | None:
+    """A directory as a device, without a source that lists it; None if it is none of the kernel's.
+
+    `pattern` takes words of as many of its last names as it has.
+    """
+    directory = sight.root.device(path) if path.startswith("/sys/") else sight.root.real(path)
+    if isinstance(directory, Absent) or not directory.startswith(("/sys/", "/proc/")):
+        return None
+    stamp = sight.root.directory(directory)
+    if not stamp:
+        return None
+    names = path.split("/")[-len(pattern.text.split("/")) :]
+    captures = pattern.take("/".join(names)) or ()
+    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, captures)
 
 
 def concerns(source: Source, previous: Found, touched: Touched) -> bool:

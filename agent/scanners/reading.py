@@ -9,10 +9,11 @@ from typing import Protocol
 from agent.core.entry.cdi import Specs
 from agent.core.entry.inquiry import Answer, Inquiry, Reply
 from agent.core.inventory.device import Fit, HostDevice, Node
+from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Scalar, Value, natural
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.scanners import catalog
+from agent.scanners import catalog, dir  # noqa: A004  the kind's own name
 from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
@@ -122,6 +123,18 @@ class HostReader:
             data = self._root.head(path, _FILE_LIMIT)
             self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
         return self._files[path]
+
+    def directories(self, device: HostDevice, path: str, pattern: Pattern) -> Sequence[HostDevice] | Absent:
+        """The directories that fit a path, as devices."""
+        found = self._fitting(device, path)
+        if isinstance(found, Absent):
+            return found
+        seen: dict[str, HostDevice] = {}
+        for each in found:
+            directory = dir.device_at(self._sight, each, pattern)
+            if directory is not None:
+                seen.setdefault(directory.key, directory)
+        return tuple(seen.values())
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to."""

@@ -110,6 +110,22 @@ def test_below_proc_a_join_may_be_the_pci_function(configure):
     assert [finding.code for finding in taken.findings] == ["taken"]
 
 
+def test_a_join_may_look_below_the_device_or_what_belongs_to_it(configure):
+    text = HEAD + (
+        '[resource.join.region]\ndir = "pf/fpga_region/region{region:int}"\n[resource.join.meter]\n'
+        'dir = "./meters/{region.region}-*/m{meter:int}"\non = { meter = "vf_index" }\n'
+        '[resource.join.deeper]\ndir = "region/deep*"\n'
+    )
+    found = load(configure, text)
+    assert found.valid, found.findings
+    (spec,) = found.resources
+    region, meter, deeper = spec.joins
+    assert str(region.pool.source) == "dir pf/fpga_region/region{region:int}"
+    assert spec.sources == (spec.source,)  # nothing of it is listed: each device has its own
+    assert meter.ours == ("vf_index",)
+    assert deeper.pool.below.place.join == region
+
+
 # What stands in `[resource.join.x]` from line 5 on; then line, column, marked text, code, hint.
 MISTAKES = [
     ('on = { slot = "slot" }', 4, 16, "x", "missing", 'write for example source = "pci"'),
@@ -127,7 +143,12 @@ MISTAKES = [
     ('class = "kvmm"', 5, 10, "kvmm", "unknown-class", "nearest: kvm"),
     ('resource = "example.com/y"', 5, 13, "example.com/y", "unknown-resource", "nearest: example.com/x"),
     ('resource = "example.com/x"', 5, 13, "example.com/x", "cycle", ""),
-    ('dir = "pf/x*"', 5, 7, '"pf/x*"', "not-supported-yet", ""),
+    ('dir = "pff/x*"', 5, 8, "pff/x*", "unknown-word", "nearest: pf"),
+    ('dir = ["./a", "/sys/b"]', 5, 7, '["./a", "/sys/b"]', "type", "make a join of each"),
+    ('dir = "./**"', 5, 10, "**", "glob", None),
+    ('dir = "./x{a:flot}"', 5, 11, "{a:flot}", "glob", None),
+    ('dir = "./x{a}"', 5, 12, "a", "unknown-word", None),
+    ('dir = "./x{name:int}"', 5, 11, "{name:int}", "taken", "take another name"),
     ('source = "pci"\n[resource.match]\nx.drivr = "a"', 7, 3, "drivr", "unknown-word", "nearest: driver"),
     (
         'source = "pci"\n[resource.give.env]\nA = { value = "{x.drivr}", join = "," }',

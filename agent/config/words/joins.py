@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.config.clauses.clause import compile_clause
-from agent.config.language.table import hint, not_yet
+from agent.config.language.table import hint
 from agent.config.merge.shelf import Sentence
 from agent.config.merge.tree import Branch, Leaf, over
 from agent.config.scope import ANYTHING, OwnWords, Scope
 from agent.config.sources import compile_every, compile_source, is_single
 from agent.config.toml.finding import Severity
 from agent.config.toml.spot import Spot
+from agent.config.words.below import compile_below, is_below, silent
 from agent.config.words.options import compile_options
-from agent.core.entry.own import Join, Own, Pool, Theirs
+from agent.core.entry.own import Below, Join, Own, Pool, Theirs
 from agent.core.entry.resource import Source
 from agent.core.language.clause import Clause
 
@@ -75,10 +76,16 @@ def compile_join(
         parts=set(),
         judging=False,
     )
-    inner.source = compile_source(leaf, inner)
+    said = branch.leaf("dir")
+    below: Below | None = None
+    if said is not None and is_below(said.value):
+        below = compile_below(branch.spot.below("dir"), str(said.value), scope)
+        inner.source = Source("dir", (str(said.value),)) if below else None
+    else:
+        inner.source = compile_source(leaf, inner)
     if inner.source is None:
         return None
-    inner.single = is_single(inner.source)
+    inner.single = below is None and is_single(inner.source)
     inner.keys_known = inner.words_known = True
     of_class = verb in {"class", "resource"}
     if of_class:
@@ -93,7 +100,7 @@ def compile_join(
     own = {**constants, **words.all()}
     if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[known:]):
         return None
-    pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins())
+    pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins(), below)
     every = compile_every(leaf, inner)
     join = Join(name, pool, tuple(ours for _, ours in on), branch.is_on("optional"), every)
     return Made(join, inner, of_class)
@@ -110,10 +117,11 @@ def _tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
         case "source" if leaf is not None:
             return over(Branch({"source": leaf}, spot), own, scope.findings)
         case "dir":
-            items = value if isinstance(value, list) else [value]
-            if any(isinstance(item, str) and not item.startswith("/") for item in items):
-                scope.error(not_yet(spot.below("dir"), "a directory below a relation"))
+            if isinstance(value, list) and any(map(is_below, value)):
+                message = "what lies below a device or a relation is one pattern, not one of a list"
+                scope.error(spot.below("dir").error("type", message, "make a join of each"))
                 return None
+            value = silent(value) if isinstance(value, str) else value
             return over(Branch({"source": Leaf({"dir": value}, spot)}, spot), own, scope.findings)
     here = spot.below(verb)
     library = scope.library

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from agent.core.entry.source import Source
 from agent.core.language.clause import Clause
 from agent.core.language.logic import Knowledge
+from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Kind, Value
 
 
@@ -48,11 +49,30 @@ class Theirs(NamedTuple):
     kind: Kind
 
 
+class Place(Protocol):
+    """A path that is another for each device that asks."""
+
+    @property
+    def join(self) -> Join | None:
+        """Whose partner's path it is; None for that of the device itself."""
+
+    def write(self, facts: Asked) -> str | Absent:
+        """The path."""
+
+
+class Below(NamedTuple):
+    """Directories below something that belongs to the device that asks. pattern: of their last names, what it takes."""
+
+    place: Place
+    pattern: Pattern
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """The devices among which a partner is looked for: equal pools share one index.
 
     match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
+    below: where each device that asks has partners of its own; then there is no index, and `source` is only a name.
     """
 
     source: Source
@@ -60,6 +80,7 @@ class Pool:
     match: Clause
     own: Mapping[str, Own] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
+    below: Below | None = None
 
     def __hash__(self) -> int:
         """Of what nearly always differs: the rest is long."""
@@ -67,7 +88,8 @@ class Pool:
 
     def sources(self) -> Iterator[Source]:
         """Where to look for all of that."""
-        yield self.source
+        if self.below is None:
+            yield self.source
         for join in self.joins:
             yield from join.pool.sources()
 

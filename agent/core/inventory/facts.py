@@ -11,6 +11,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.partner import Joined
 from agent.core.inventory.standing import Standing
+from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Value
 
 _NOT_TAKEN = Absent("the pattern that it fits does not take it")
@@ -30,6 +31,9 @@ class Reader(Standing, Protocol):
 
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
+
+    def directories(self, device: HostDevice, path: str, pattern: Pattern) -> Sequence[HostDevice] | Absent:
+        """The directories that fit a path, as devices of a `dir` source; `pattern` takes words of their last names."""
 
     def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about a device."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from agent.core.entry.own import Join, Pool
+from agent.core.entry.own import Below, Join, Pool
 from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import HostDevice
@@ -65,6 +65,8 @@ class Partners:
         key = key_of(join.asked(), facts)
         if isinstance(key, Absent):
             return self._missing(join, key.reason, key)
+        if join.pool.below is not None:
+            return self._of_its_own(join, join.pool.below, key, facts)
         pool = self._pool(join.pool)
         index = self._index(pool)
         index.asked.setdefault(key, set()).add((facts.pool, facts.device.key))
@@ -72,11 +74,34 @@ class Partners:
         if len(found) == 1:
             (device,) = found.values()
             return self._facts_of(pool, device)
+        return self._not_one(join, key, found.values(), index.doubts[min(index.doubts)] if index.doubts else None)
+
+    def _of_its_own(self, join: Join, below: Below, key: Key, facts: Facts) -> Facts | Absent:
+        """The partner among what lies below something that belongs to the device."""
+        there = directories_below(below, facts)
+        if isinstance(there, Absent):
+            return self._missing(join, there.reason, there)
+        fitting: list[Facts] = []
+        doubt: Absent | None = None
+        for device in there:
+            facts.ends[device.key] = device  # what is read of it, of whichever of them, may make another the partner
+            partner = Facts(join.pool, device, self._reader, self)
+            said = _key_in(join.pool, partner)
+            facts.ends.update(partner.rests_on())
+            if said == key:
+                fitting.append(partner)
+            elif isinstance(said, Absent) and said.pending:
+                doubt = doubt or said
+        if len(fitting) == 1:
+            return fitting[0]
+        return self._not_one(join, key, [partner.device for partner in fitting], doubt)
+
+    def _not_one(self, join: Join, key: Key, found: Collection[HostDevice], doubt: Absent | None) -> Absent:
+        """That none is the partner, or several are."""
         if found:
-            names = sorted((device.name for device in found.values()), key=natural)
+            names = sorted((device.name for device in found), key=natural)
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             return self._missing(join, f"several are: {', '.join(names[:_NAMED])}{more}", Absent("", unread=True))
-        doubt = index.doubts[min(index.doubts)] if index.doubts else None
         if doubt is not None:
             return self._missing(join, doubt.reason, doubt)
         said = ", ".join(f"{each.word} = {shown(value)}" for each, value in zip(join.pool.theirs, key, strict=True))
@@ -153,12 +178,7 @@ class Partners:
 
     def _add(self, pool: Pool, index: _Index, device: HostDevice) -> None:
         facts = self._facts_of(pool, device)
-        fits = pool.match.failing(facts, PLAIN)
-        key: Key | Absent | None = None
-        if fits is None:
-            key = key_of(pool.theirs, facts)
-        elif fits.doubt is not None:
-            key = fits.doubt
+        key = _key_in(pool, facts)
         if isinstance(key, Absent):
             if key.pending:
                 index.doubts[device.key] = key
@@ -176,6 +196,25 @@ class Partners:
         if known is None:
             known = self._facts[id(pool), device.key] = Facts(pool, device, self._reader, self)
         return known
+
+
+def directories_below(below: Below, facts: Facts) -> Sequence[HostDevice] | Absent:
+    """The directories of a device, or of its partner, among which a partner is looked for."""
+    path = below.place.write(facts)
+    whose = facts if below.place.join is None else facts.partner(below.place.join)
+    if isinstance(path, Absent):
+        return path
+    if isinstance(whose, Absent):
+        return whose
+    return whose.reader.directories(whose.device, path, below.pattern)
+
+
+def _key_in(pool: Pool, facts: Facts) -> Key | Absent | None:
+    """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
+    fits = pool.match.failing(facts, PLAIN)
+    if fits is None:
+        return key_of(pool.theirs, facts)
+    return fits.doubt
 
 
 class Remembered:
