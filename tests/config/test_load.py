@@ -185,14 +185,8 @@ def test_the_whole_language_compiles_but_for_what_it_waits_for():
 
 def test_what_two_samples_have_in_common_is_warned_of():
     found = [each for each in load(str(LANGUAGE)).findings if each.severity is Severity.WARNING]
-    assert {(each.file, each.code) for each in found} <= {
-        ("classes/amd-gpu.toml", "unsettled-name"),
-        ("resources.d/20-gpu.toml", "nothing-left"),
-        ("resources.d/50-vm.toml", "same-id"),
-        ("resources.d/60-two-lines-each.toml", "collides"),
-        ("resources.d/60-two-lines-each.toml", "nothing-left"),
-        ("resources.d/60-two-lines-each.toml", "same-id"),
-    }
+    assert {each.code for each in found} <= {"collides", "nothing-left", "same-id", "unsettled-name"}
+    assert ("classes/amd-gpu.toml", "unsettled-name") in {(each.file, each.code) for each in found}
     assert ("resources.d/60-two-lines-each.toml", "collides") in {(each.file, each.code) for each in found}
 
 
