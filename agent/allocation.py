@@ -50,15 +50,24 @@ DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
 
 
-class Truth(Protocol):
-    """What the tracker knows and can be asked to look at again."""
+class Seen(Protocol):
+    """What a look made of the host, and the entries that it was made by."""
 
-    look: Look
-    specs: tuple[ResourceSpec, ...]
+    @property
+    def look(self) -> Look:
+        """The look."""
+
+    @property
+    def specs(self) -> tuple[ResourceSpec, ...]:
+        """The entries, in file order."""
 
     @property
     def offers(self) -> Offers:
         """The candidates of the look, what fails as their fault."""
+
+
+class Truth(Seen, Protocol):
+    """What the tracker knows and can be asked to look at again."""
 
     def entry_of(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of."""
@@ -118,9 +127,7 @@ class Allocation:
             raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
         self._reserve(resource, devices.keys(), ids)
         self._granted(ids)
-        asked = list(self._asked(resource, spec, devices))
-        if not asked:
-            raise Refused(Cause.UNHEALTHY, f"{resource}: none of its devices is there any more")
+        asked = asked_of(resource, spec, devices, self._truth)
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(asked):
@@ -203,27 +210,6 @@ class Allocation:
         del self._reading[read]
         read.exception()
 
-    def _asked(self, resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Iterator[Asked]:
-        """The devices asked for, with what the last look made of them."""
-        if spec.slots is not None:
-            yield from self._whole(resource, spec, devices)
-            return
-        for device, shares in devices.items():
-            found = self._truth.look.candidate(device.key)
-            if found is None or found.resource != resource:
-                raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
-            yield Asked(device, shares, found, self._truth.specs[found.entry])
-
-    def _whole(self, resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]]) -> Iterator[Asked]:
-        """Everything healthy of a resource, which each of its slots gives."""
-        slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-        offers = self._truth.offers.get((resource, spec.written), {})
-        for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
-            if not found.trouble:
-                name = found.ids[0] if found.ids else found.device.name
-                device = offered(found, name, spec.slots.count if spec.slots else None)
-                yield Asked(device, slots, found, self._truth.specs[found.entry], known=False)
-
     async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
@@ -248,6 +234,39 @@ class Asked(NamedTuple):
     candidate: Candidate
     spec: ResourceSpec
     known: bool = True
+
+
+def asked_of(resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: Seen) -> list[Asked]:
+    """The devices asked for, with what the last look made of them.
+
+    Raises:
+        Refused: one is not offered any more, or none is there.
+    """
+    asked = list(_whole(resource, spec, devices, truth) if spec.slots else _each(resource, devices, truth))
+    if not asked:
+        raise Refused(Cause.UNHEALTHY, f"{resource}: none of its devices is there any more")
+    return asked
+
+
+def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: Seen) -> Iterator[Asked]:
+    for device, shares in devices.items():
+        found = truth.look.candidate(device.key)
+        if found is None or found.resource != resource:
+            raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
+        yield Asked(device, shares, found, truth.specs[found.entry])
+
+
+def _whole(
+    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: Seen
+) -> Iterator[Asked]:
+    """Everything healthy of a resource, which each of its slots gives."""
+    slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
+    offers = truth.offers.get((resource, spec.written), {})
+    for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
+        if not found.trouble:
+            name = found.ids[0] if found.ids else found.device.name
+            device = offered(found, name, spec.slots.count if spec.slots else None)
+            yield Asked(device, slots, found, truth.specs[found.entry], known=False)
 
 
 def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[int, ...]]:

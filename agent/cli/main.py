@@ -23,6 +23,7 @@ from agent.core.language.printable import escape
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
     "explain": ("Look", "why a device or a resource is as it is; without a name, all that is off"),
+    "allocate": ("Look", "what a container would get, and how to try it with docker, podman, ctr or CDI"),
     "check": ("Configure", "judge the configuration exactly as run would"),
     "class": ("Configure", "what can be served, with documentation and an example: list, show NAME"),
     "import": ("Configure", "another plugin's configuration as TOML: squat, smarter, sriov, kubevirt"),

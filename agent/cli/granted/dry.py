@@ -1,0 +1,86 @@
+"""The grant that a container would get now: looked for, chosen and checked exactly as the agent does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.allocation import asked_of, read_anew, requested
+from agent.core.entry.resource import ResourceSpec
+from agent.core.grants.allocate import allocate
+from agent.core.grants.grant import Cause, Grant, Refused
+from agent.core.grants.limit import exceeded
+from agent.core.grants.prefer import prefer
+from agent.core.grants.stock import stock_of
+from agent.core.health.conditions import as_it_is
+from agent.core.inventory.device import Health, Snapshot
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import EVERYTHING
+from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.naming import Offers
+from agent.host.cdi import SpecDirectories
+from agent.host.root import Root
+from agent.tracker import take_look
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One look at the host, as the agent has it when the kubelet asks."""
+
+    root: Root
+    cdi: SpecDirectories
+    specs: tuple[ResourceSpec, ...]
+    look: Look
+    offers: Offers
+    assembly: Assembly
+
+    @property
+    def resources(self) -> Mapping[str, Snapshot]:
+        """The lists by the names of resources."""
+        return self.assembly.snapshots
+
+    def healthy(self, resource: str) -> list[str]:
+        """The ids that a container could get."""
+        devices = self.resources[resource].devices
+        return [id for device in devices if device.health is Health.HEALTHY for id in device.ids()]  # noqa: A001
+
+    def preferred(self, resource: str, count: int, among: Sequence[str]) -> tuple[str, ...]:
+        """So many of these ids, as preferred.
+
+        Raises:
+            Refused: there are not so many, or the limit is below that.
+        """
+        spec = self.entry_of(resource)
+        snapshot = self.resources[resource]
+        if len(set(among)) < count:
+            devices = "device is" if len(set(among)) == 1 else "devices are"
+            raise Refused(Cause.UNHEALTHY, f"{resource}: {len(set(among))} {devices} Healthy, and {count} wanted")
+        chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, self.look, self.specs))
+        return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
+
+    def grant(self, resource: str, ids: Sequence[str]) -> Grant:
+        """What a container that is given these ids gets.
+
+        Raises:
+            Refused: with the reason, as the kubelet would be told.
+        """
+        spec, snapshot = self.entry_of(resource), self.resources[resource]
+        devices = requested(snapshot, ids)
+        if too_much := exceeded(spec.limit, devices, len(ids)):
+            raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
+        chosen = read_anew(self.root, asked_of(resource, spec, devices, self), self.cdi)
+        return allocate(spec, ids, chosen, snapshot.offered, resource=resource)
+
+    def entry_of(self, resource: str) -> ResourceSpec:
+        """The entry that a resource is of."""
+        written = self.assembly.written[resource] or resource
+        return next(spec for spec in self.specs if spec.name == written)
+
+
+def sight(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> Sight:
+    """Look at the host."""
+    directories = SpecDirectories(cdi)
+    look, _ = take_look(root, specs, Look(), EVERYTHING, directories)
+    offers = as_it_is(look.candidates())
+    assembly = assemble(look, specs, frozenset(), {}, 0.0, candidates=offers)
+    return Sight(root, directories, tuple(specs), look, offers, assembly)

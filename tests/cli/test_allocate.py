@@ -1,0 +1,271 @@
+"""allocate --dry-run: the grant in every form, which ids are taken, and what is refused and how."""
+
+import json
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from agent.cli.granted.forms import NotSaid, cdi, ctr, docker, notes
+from agent.core.entry.cdi import device_names
+from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
+from agent.core.inventory.device import Node
+
+CARD, SHARED = "a.example/card", "a.example/shared"
+ENTRIES = f"""
+[[resource]]
+name = "{CARD}"
+source = "pci"
+match = {{ vendor = "15b3" }}
+id = "{{address}}"
+prefer = [{{ same = "numa" }}]
+limit.per_container = 3
+[resource.give]
+nodes.card = {{ path = "/dev/card-{{slot}}", to = "/dev/card{{n}}" }}
+mounts.lib = {{ path = "/opt/card", to = "/usr/lib/card", read_only = true }}
+env.CARDS = {{ value = "{{address}}", join = "," }}
+env.NOTE = "a b'c $(x)"
+annotations.cards = {{ name = "a.example/cards", value = "{{address}}", join = "," }}
+
+[[resource]]
+name = "{SHARED}"
+source = {{ node = "/dev/one" }}
+replicas = 3
+[resource.give.nodes]
+one = "{{node}}"
+"""
+
+
+@pytest.fixture
+def asked(tree, config, cli):
+    for number in range(4):
+        tree.pci(f"0000:3b:0{number}.0", numa_node=f"{int(number > 0)}\n")
+        tree.node(f"/dev/card-0000:3b:0{number}", f"c 240:{number}")
+    tree.node("/dev/one", "c 1:3")
+    tree.file("/opt/card/a.so")
+
+    def ask(*words, text=ENTRIES):
+        return cli("--root", tree.top, "--config", config(text), "allocate", *words)
+
+    return ask
+
+
+def test_a_page_for_people(asked):
+    code, out, err = asked(CARD, "--count", "2", "--dry-run")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"grant of {CARD} for one container: 0000:3b:01.0 0000:3b:02.0   (2 of 4 Healthy, NUMA 1)",
+        "  node   /dev/card-0000:3b:01   char 240:1   rw   in the container /dev/card0",
+        "  node   /dev/card-0000:3b:02   char 240:2   rw   in the container /dev/card1",
+        "  mount  /opt/card                           ro   in the container /usr/lib/card",
+        "  env    CARDS=0000:3b:01.0,0000:3b:02.0",
+        "  env    NOTE=a b'c $(x)",
+        "  note   a.example/cards=0000:3b:01.0,0000:3b:02.0",
+        "Every node was checked in what --root says just now.",
+    ]
+
+
+def test_for_programs(asked):
+    code, out, _ = asked(SHARED, "--dry-run", "-o", "json")
+    assert code == 0
+    assert json.loads(out) == {
+        "resource": SHARED,
+        "ids": ["one::0"],
+        "nodes": [
+            {"host": "/dev/one", "container": "/dev/one", "permissions": "rw", "type": "c", "major": 1, "minor": 3}
+        ],
+        "mounts": [],
+        "env": {},
+        "annotations": {},
+        "cdi": [],
+        "devinfo": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["--count", "1"], ["0000:3b:01.0"]),  # where most are free
+        (["--count", "3"], ["0000:3b:01.0", "0000:3b:02.0", "0000:3b:03.0"]),
+        (["--id", "0000:3b:03.0", "0000:3b:00.0"], ["0000:3b:00.0", "0000:3b:03.0"]),
+        (
+            ["--prefer", "--count", "2", "--id", "0000:3b:00.0", "0000:3b:03.0", "0000:3b:01.0"],
+            ["0000:3b:01.0", "0000:3b:03.0"],
+        ),
+    ],
+)
+def test_which_ids(asked, words, ids):
+    code, out, _ = asked(CARD, *words, "--dry-run", "-o", "json")
+    assert code == 0
+    assert json.loads(out)["ids"] == ids
+
+
+def test_as_the_answer_to_the_kubelet(asked):
+    code, out, _ = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "grpc")
+    assert code == 0
+    (answer,) = json.loads(out)["container_responses"]
+    assert answer == {
+        "envs": {"CARDS": "0000:3b:02.0", "NOTE": "a b'c $(x)"},
+        "devices": [{"container_path": "/dev/card0", "host_path": "/dev/card-0000:3b:02", "permissions": "rw"}],
+        "mounts": [{"container_path": "/usr/lib/card", "host_path": "/opt/card", "read_only": True}],
+        "annotations": {"a.example/cards": "0000:3b:02.0"},
+    }
+
+
+def test_as_a_cdi_spec(asked):
+    code, out, _ = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "cdi")
+    spec = json.loads(out)
+    assert code == 0
+    assert device_names(spec) == (f"{CARD}=grant",)
+    assert spec["cdiVersion"] == "0.6.0"
+    assert spec["annotations"] == {"a.example/cards": "0000:3b:02.0"}
+    (device,) = spec["devices"]
+    assert device["containerEdits"] == {
+        "env": ["CARDS=0000:3b:02.0", "NOTE=a b'c $(x)"],
+        "deviceNodes": [
+            {
+                "path": "/dev/card0",
+                "hostPath": "/dev/card-0000:3b:02",
+                "type": "c",
+                "major": 240,
+                "minor": 2,
+                "permissions": "rw",
+            }
+        ],
+        "mounts": [
+            {
+                "hostPath": "/opt/card",
+                "containerPath": "/usr/lib/card",
+                "options": ["rbind", "nosuid", "nodev", "ro"],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(("moved", "annotated", "version"), [(0, 0, "0.3.0"), (1, 0, "0.5.0"), (1, 1, "0.6.0")])
+def test_the_least_version_of_a_cdi_spec(moved, annotated, version):
+    node = GrantedNode("/dev/a", "/dev/b" if moved else "/dev/a", "rw", Node("/dev/a", "c", 1, 3))
+    assert cdi(Grant(CARD, nodes=(node,), annotations={"a": "b"} if annotated else {}))["cdiVersion"] == version
+
+
+@pytest.mark.parametrize("form", ["docker", "podman", "ctr"])
+def test_arguments_survive_a_shell(asked, form):
+    """What a shell makes of the line is what -o json says, with nothing done on the way."""
+    text = ENTRIES.replace('nodes.card = { path = "/dev/card-{slot}", to = "/dev/card{n}" }', "nodes.x = '/dev/one'")
+    words = [CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", form]
+    code, out, err = asked(*words, text=text)
+    assert code == 0
+    assert ("rwm" in err) is (form == "ctr")
+    said = json.loads(asked(*words, "-o", "json", text=text)[1])
+    line = subprocess.run(["/bin/sh", "-c", f'printf "%s\\0" {out}'], capture_output=True, check=True)
+    assert line.stdout.decode().split("\0")[:-1] == said == shlex.split(out)
+    mount = "src=/opt/card,dst=/usr/lib/card,options=rbind:ro"
+    if form != "ctr":
+        mount = "source=/opt/card,target=/usr/lib/card,readonly"
+    assert said == [
+        *("--device", "/dev/one" if form == "ctr" else "/dev/one:/dev/one:rw"),
+        *("--mount", f"type=bind,{mount}"),
+        *("--env", "CARDS=0000:3b:02.0", "--env", "NOTE=a b'c $(x)"),
+        *("--annotation", "a.example/cards=0000:3b:02.0"),
+    ]
+
+
+HOSTILE = "/opt/a b,c\"d'e$(f);\n"
+
+
+@pytest.mark.parametrize("arguments", [docker, ctr])
+def test_text_that_means_something_to_a_shell_or_in_a_list(arguments):
+    grant = Grant(
+        CARD,
+        mounts=(GrantedMount(HOSTILE, "/x", read_only=False),),
+        env={"A": HOSTILE},
+        cdi=("vendor.example/class=a:b",),
+    )
+    said = arguments(grant)
+    assert shlex.split(shlex.join(said)) == said
+    assert said[:2] == ["--device", "vendor.example/class=a:b"]
+    assert said[-2:] == ["--env", f"A={HOSTILE}"]
+    source = "source" if arguments is docker else "src"
+    doubled = HOSTILE.replace('"', '""')
+    assert f'"{source}={doubled}"' in said[3]
+
+
+def test_what_a_form_cannot_say_is_refused(asked):
+    code, out, err = asked(CARD, "--dry-run", "--as", "ctr", "-o", "json")
+    assert code == 1
+    assert json.loads(out)["refused"] == "form"
+    assert "write --as cdi into a file of /etc/cdi, and --device a.example/card=grant" in err
+    code, out, err = asked(CARD, "--dry-run", "--as", "docker")
+    assert (code, out) == (1, "")
+    assert "has a colon" in err
+
+
+def test_what_docker_cannot_map_it_does_not():
+    node = GrantedNode("/dev/a", "/dev/b:c", "rw", Node("/dev/a", "c", 1, 3))
+    with pytest.raises(NotSaid, match="/dev/b:c has a colon"):
+        docker(Grant(CARD, nodes=(node,)))
+
+
+def test_notes():
+    grant = Grant(CARD, cdi=("v.example/c=1",))
+    assert [*notes(grant, "docker")] == []
+    assert "v.example/c=1" in " ".join(notes(grant, "cdi"))
+    assert "1.7" in " ".join(notes(grant, "ctr"))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([CARD], 2, "write --dry-run"),
+        ([CARD, "--dry-run", "--count", "0"], 2, "a number from 1"),
+        ([CARD, "--dry-run", "--prefer"], 2, "--prefer chooses --count N"),
+        ([CARD, "--dry-run", "--count", "1", "--id", "x"], 2, "--count or --id"),
+        (["a.example/crad", "--dry-run"], 4, "a.example/crad: no such resource; nearest: a.example/card"),
+        ([CARD, "--dry-run", "--id", "nowhere"], 1, "no device 'nowhere' is listed"),
+        ([CARD, "--dry-run", "--id", "one::0"], 1, "is listed"),
+        ([CARD, "--dry-run", "--count", "5"], 1, "4 devices are Healthy, and 5 wanted"),
+        ([CARD, "--dry-run", "--count", "4"], 1, "limit.per_container"),
+        ([SHARED, "--dry-run", "--count", "4"], 1, "3 devices are Healthy, and 4 wanted"),
+    ],
+)
+def test_what_is_wrong(asked, words, code, said):
+    got, out, err = asked(*words)
+    assert (got, out) == (code, "")
+    assert said in err
+
+
+def test_a_node_that_is_missing_is_told_as_the_kubelet_would_be(asked, tree):
+    tree.at("/dev/card-0000:3b:02").unlink()
+    code, out, err = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "-o", "json")
+    assert code == 1
+    assert json.loads(out)["refused"] == "unhealthy"
+    assert "Unhealthy: /dev/card-0000:3b:02: no such file" in err
+    assert asked(CARD, "--count", "3", "--dry-run")[0] == 0
+
+
+def test_entries_with_errors_leave_the_others(asked):
+    code, _, err = asked(SHARED, "--dry-run", text=f"{ENTRIES}\n[[resource]]\nnam = 'x'\n")
+    assert code == 4
+    assert "left out here" in err
+
+
+def test_a_recording_is_answered_for(asked, tree, config, cli, tmp_path):
+    asked(SHARED, "--dry-run")
+    directory = config(ENTRIES)
+    assert cli("--root", tree.top, "--config", directory, "record", tmp_path / "a.rec")[0] == 0
+    code, out, _ = cli("--root", tmp_path / "a.rec", "--config", directory, "allocate", SHARED, "--dry-run")
+    assert code == 0
+    assert "char 1:3" in out
+
+
+@pytest.mark.skipif(shutil.which("ctr") is None, reason="there is no ctr here")
+def test_ctr_knows_these_flags():
+    done = subprocess.run(["ctr", "run", "--help"], capture_output=True, text=True, check=False)
+    assert all(f"--{flag} " in done.stdout for flag in ("device", "mount", "env", "annotation"))
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here")
+def test_docker_knows_these_flags():
+    done = subprocess.run(["docker", "run", "--help"], capture_output=True, text=True, check=False)
+    assert all(f"--{flag} " in done.stdout for flag in ("device", "mount", "env", "annotation"))
