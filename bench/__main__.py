@@ -21,7 +21,21 @@ from bench.result import Result
 from bench.size import TINY, Size
 from bench.subjects import Agent, BareGo, BarePython, Subject, build_go
 
-ORDER = ("change", "uevent", "blip", "restart", "start", "big", "allocate", "memory", "idle", "imports", "look", "real")
+ORDER = (
+    "change",
+    "uevent",
+    "blip",
+    "restart",
+    "start",
+    "big",
+    "allocate",
+    "memory",
+    "idle",
+    "imports",
+    "look",
+    "prefer",
+    "real",
+)
 
 
 def rows() -> list[ModuleType]:

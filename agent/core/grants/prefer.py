@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from agent.core.entry.prefer import Rule
@@ -75,14 +76,16 @@ def _shelves(offered: set[str], forced: set[str], stock: Stock) -> list[_Shelf]:
         for id in offered.difference(stock.places):  # noqa: A001  the API's own word
             others.setdefault(split_share(id)[0], []).append(id)
         offered = offered.intersection(stock.places)
-    by_device: dict[int, list[str]] = {}
-    for id in sorted(offered, key=stock.places.__getitem__):  # noqa: A001  the API's own word
-        by_device.setdefault(stock.device_at[stock.places[id]], []).append(id)
-    devices = stock.snapshot.devices
-    found = [
-        _Shelf(ids, stock.traits[n], stock.alike[n], forced, poor=devices[n].health is not Health.HEALTHY)
-        for n, ids in by_device.items()
-    ]
+    places = sorted(map(stock.places.__getitem__, offered))
+    found = []
+    begin = 0
+    for n, end in enumerate(stock.ends):
+        behind = bisect_left(places, end, begin)
+        if behind > begin:
+            ids = [stock.ids[place] for place in places[begin:behind]]
+            poor = stock.snapshot.devices[n].health is not Health.HEALTHY
+            found.append(_Shelf(ids, stock.traits[n], stock.alike[n], forced, poor=poor))
+            begin = behind
     unlisted = sorted((sorted(ids, key=natural) for ids in others.values()), key=lambda ids: natural(ids[0]))
     return found + [_Shelf(ids, (), ids[0], forced, poor=True) for ids in unlisted]
 

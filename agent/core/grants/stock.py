@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 from agent.core.entry.prefer import Rule
 from agent.core.entry.resource import ResourceSpec
@@ -15,7 +16,7 @@ from agent.core.inventory.trait import Trait
 class Stock:
     """A resource's list as a choice sees it, worked out once for each: what is what, and what that is preferred by.
 
-    places: where in the list each id stands, which is in natural order. device_at: which of the devices stands there.
+    ids: in list order, which is natural order. places: where each stands. ends: behind the last id of each device.
     traits: what each device is preferred by. alike: equal for those that no rule tells apart.
     """
 
@@ -27,8 +28,9 @@ class Stock:
         self.rules = tuple(rules)
         self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
         self.alike = [_alike(n, traits) for n, traits in enumerate(self.traits)]
-        self.places = {id: n for n, id in enumerate(id for device in snapshot.devices for id in device.ids())}  # noqa: A001
-        self.device_at = [n for n, device in enumerate(snapshot.devices) for _ in range(len(device))]
+        self.ids = [id for device in snapshot.devices for id in device.ids()]  # noqa: A001  the API's own word
+        self.places = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
+        self.ends = list(accumulate(map(len, snapshot.devices)))
 
 
 def stock_of(snapshot: Snapshot, spec: ResourceSpec | None, look: Look, specs: Sequence[ResourceSpec]) -> Stock:

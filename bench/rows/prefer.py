@@ -1,0 +1,85 @@
+"""A preference: the CPU that a choice takes, with what it goes by worked out for the list before, and with that too."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.core.entry.prefer import Keyed, Near, Rule, Scores
+from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.stock import Stock
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.inventory.trait import Ends, Seat, Trait
+from agent.core.language.value import Kind
+from bench.result import Line, Result
+from bench.size import Size
+from bench.subjects import Agent, Subject
+
+NAME = "prefer"
+BUDGET = 10.0  # ms: no pod on the node starts while a choice is made
+
+_LINKS = Near(Scores("links", "", "number", Kind.INT))
+
+
+async def measure(subjects: Sequence[Subject], size: Size) -> Result:
+    del subjects
+    chance = random.Random(1)  # the same in each run
+    lines: list[Line] = []
+
+    def add(what: str, work: Callable[[], object], *, budget: float | None = BUDGET) -> None:
+        value = min(_cpu(work) for _ in range(size.looks))
+        lines.append(Line(NAME, f"a choice, {what}: CPU, least", "ms", {Agent.name: value}, budget, digits=1))
+
+    gpus = _stock((_LINKS, Keyed("packed", "board"), Keyed("same", "numa")), _gpus(16, chance))
+    add("8 of 16, links between all, all ways gone through", lambda: _choose(gpus, 8))
+    many = _stock((_LINKS,), _gpus(64, chance))
+    add("8 of 64, links between all", lambda: _choose(many, 8))
+    many_functions = 2 * max(size.look_functions, 8)
+    functions = _stock((Keyed("packed", "pf"), Keyed("same", "numa"), Near()), _functions(many_functions))
+    add(f"1 of {many_functions} functions", lambda: _choose(functions, 1))
+    add(f"16 of {many_functions} functions", lambda: _choose(functions, 16))
+    shares = _stock((Keyed("same", "numa"), Keyed("balanced", "name")), _functions(max(1, size.big // 100)), shares=100)
+    add(f"1 of {len(shares.ids)} shares", lambda: _choose(shares, 1))
+    add(
+        f"1 of {len(shares.ids)} shares, the first of a list",
+        lambda: _choose(Stock(shares.snapshot, shares.rules, {}), 1),
+        budget=None,
+    )
+    return Result(lines)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return (time.process_time() - begun) * 1000
+
+
+def _choose(stock: Stock, count: int) -> None:
+    if len(prefer(stock.ids, (), count, NO_LIMIT, stock)) != count:
+        raise RuntimeError("a request that can be satisfied was not")
+
+
+def _stock(rules: Sequence[Rule], traits: Mapping[str, tuple[Trait, ...]], shares: int | None = None) -> Stock:
+    devices = tuple(Device(name, name, name, Health.HEALTHY, shares=shares) for name in traits)
+    return Stock(Snapshot("bench.example/r", devices), rules, traits)
+
+
+def _gpus(count: int, chance: random.Random) -> dict[str, tuple[Trait, ...]]:
+    """GPUs, each with a link of its own length to each other."""
+    far = {(one, other): chance.randrange(1, 99) for one in range(count) for other in range(one)}
+    ends = [
+        Ends(n, tuple((other, far[max(n, other), min(n, other)]) for other in range(count) if other != n))
+        for n in range(count)
+    ]
+    return {f"g{n:02}": (ends[n], n // 4, n // 8) for n in range(count)}
+
+
+def _functions(count: int) -> dict[str, tuple[Trait, ...]]:
+    """Virtual functions of adapters, 32 of each, on two nodes."""
+    found: dict[str, tuple[Trait, ...]] = {}
+    for n in range(count):
+        pf, numa = n // 32, n // 32 % 2
+        path = (f"pci0000:{pf:02x}", f"0000:{pf:02x}:00.0", f"0000:{pf:02x}:01.{n % 8}")
+        found[f"v{n:05}"] = (f"pf{pf}", numa, Seat(path, (numa,)))
+    return found
