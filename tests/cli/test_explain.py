@@ -213,3 +213,21 @@ def test_specs_are_looked_for_where_the_agent_looks(asked, tree, config):
     assert done.returncode == 0, done.stderr
     again = device_agent("--root", str(tree.top / "a.rec"), "--config", str(config(given)), "explain")
     assert again.stdout == "1 resource has all devices Healthy, 0 not.\n"
+
+
+VFIO = """
+[[resource]]
+name  = "a.example/gpu"
+class = "vfio-pci"
+match = { class = "03" }
+"""
+
+
+def test_a_group_that_is_not_viable_names_what_the_host_uses_of_it(tree, asked):
+    gpu = tree.pci("0000:81:00.0", driver="vfio-pci", **{"class": "0x030000\n"})
+    tree.vfio(12, gpu, tree.pci("0000:81:00.1", driver="snd_hda_intel", **{"class": "0x040300\n"}))
+    text = "IOMMU group 12 is not viable: 0000:81:00.1 (snd_hda_intel)"
+    for words in (("81:00.0",), ("a.example/gpu",), ()):
+        code, out, err = asked(*words, text=VFIO)
+        assert (code, err) == (0, "")
+        assert text in out, words

@@ -73,14 +73,7 @@ def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:
     if not selector:
         entry.checks.append("mdevNameSelector is missing")
         return None
-    return {
-        "source": "mdev",
-        "match": {"type": selector.replace(" ", "_")},
-        "give": {
-            "vfio": "legacy",
-            "env": {"asked": {"name": "MDEV_PCI_RESOURCE_{resource|env:-}", "value": "{uuid}", "join": ","}},
-        },
-    }
+    return {"class": "mdev", "match": {"type": selector.replace(" ", "_")}}
 
 
 def _usb(entry: Entry, item: Item) -> dict[str, Value] | None:

@@ -1,0 +1,79 @@
+"""What a container gets in place of other programs' plugins, compared whole with files: names and formats are theirs.
+
+Permissions are ours, `rw`; KubeVirt's plugins and Intel's say the same, or `mrw`.
+"""
+
+import json
+
+import pytest
+
+from tests.agent.rig import Rig
+from tests.cli.conftest import TOP, device_agent
+
+GOLDEN = TOP / "tests/agent/drop-in"
+KUBEVIRT = TOP / "tests/cli/imports/kubevirt.yaml"
+UUIDS = [f"8f6b1c9e-0000-4000-8000-00000000000{number}" for number in (1, 2)]
+
+
+def kubevirt(rig: Rig) -> str:
+    """The configuration that KubeVirt had, taken over."""
+    tree = rig.tree
+    t4 = {"vendor": "0x10de\n", "device": "0x1eb6\n", "class": "0x030200\n"}
+    first, second = (tree.pci(name, driver="vfio-pci", **t4) for name in ("0000:3b:00.0", "0000:86:00.0"))
+    sound = tree.pci("0000:3b:00.1", driver="vfio-pci", **(t4 | {"device": "0x10f8\n", "class": "0x040300\n"}))
+    tree.vfio(11, first, sound)
+    tree.vfio(12, second)
+    card = tree.pci("0000:af:00.0", driver="nvidia", **t4)
+    for group, uuid in zip((31, 32), UUIDS, strict=True):
+        made = tree.mdev(card, uuid, "nvidia-222", "GRID T4-1Q")
+        tree.link(f"{made}/driver", "/sys/bus/mdev/drivers/nvidia-vgpu-vfio")
+        tree.vfio(group, made)
+    for port, number in (("1-1", 4), ("1-2", 12)):
+        tree.usb(f"/sys/devices/pci0000:00/0000:00:14.0/usb1/{port}", "46f4", "0001", devnum=number)
+    return device_agent("import", "kubevirt", str(KUBEVIRT)).stdout
+
+
+def qat(rig: Rig, more: str = "", *, noiommu: bool = False) -> str:
+    """Two functions of one card."""
+    tree, files = rig.tree, {"vendor": "0x8086\n", "class": "0x0b4000\n"}
+    card = tree.pci("0000:6b:00.0", driver="4xxx", **files, device="0x4940\n")
+    tree.file(f"{card}/qat/state", "up\n")
+    tree.file(f"{card}/qat/cfg_services", "sym;asym\n")
+    names = ("0000:6b:00.1", "0000:6b:00.2")
+    made = tree.virtual_functions(card, *names, driver="vfio-pci", **files, device="0x4941\n")
+    for group, function in zip((41, 42), made, strict=True):
+        tree.vfio(group, function, noiommu=noiommu)
+    return f'[[resource]]\nclass = "qat-vf"\n{more}'
+
+
+def without_iommu(rig: Rig) -> str:
+    """The same on a machine without an IOMMU."""
+    text = 'give.vfio = { noiommu = true, to = "/dev/vfio/noiommu-{iommu.group}" }\n'
+    return qat(rig, text, noiommu=True)
+
+
+@pytest.mark.parametrize(
+    ("golden", "machine", "resource"),
+    [
+        ("kubevirt-pci", kubevirt, "nvidia.com/TU104GL_Tesla_T4"),
+        ("kubevirt-mdev", kubevirt, "nvidia.com/GRID_T4-1Q"),
+        ("kubevirt-usb", kubevirt, "kubevirt.io/storage"),
+        ("qat", qat, "qat.intel.com/cy"),
+        ("qat-noiommu", without_iommu, "qat.intel.com/cy"),
+    ],
+)
+async def test_what_a_container_gets(rig, golden, machine, resource):
+    (rig.etc / "resources.d/10.toml").write_text(machine(rig))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.streaming(resource)
+        await rig.allocatable(resource, 2)
+        options = await rig.kubelet.allocate("pod", "c", {resource: 2})
+    got = {"envs": options.envs, "devices": {path: list(device) for path, device in options.devices.items()}}
+    assert got == json.loads((GOLDEN / f"{golden}.json").read_text())
+    assert (options.mounts, options.annotations, options.cdi_devices, options.conflicts) == ({}, {}, [], [])
+
+
+def test_every_file_is_of_a_test():
+    marks = next(mark for mark in test_what_a_container_gets.pytestmark if mark.name == "parametrize")
+    assert {row[0] for row in marks.args[1]} == {path.stem for path in GOLDEN.iterdir()}
