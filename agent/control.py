@@ -12,14 +12,15 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
 from agent.core.language.printable import escape
 
 REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
-MOST = 16  # clients at a time
+MOST = 16  # clients of one user at a time; of several the one that has been silent longest makes room
 _LIMIT = 64 * 1024  # bytes of a request
 
 Answer: TypeAlias = Mapping[str, Any]
@@ -36,17 +37,18 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
     inode = os.stat(path).st_ino
-    clients: set[asyncio.Task[None]] = set()
+    clients: list[_Client] = []
     try:
         async with asyncio.TaskGroup() as tasks:
 
             def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                if len(clients) >= MOST:
+                client = _Client(_user(writer), writer)
+                if not _make_room(clients, client.user):
                     writer.close()
                     return
-                client = tasks.create_task(_answer(reader, writer, commands))
-                clients.add(client)
-                client.add_done_callback(clients.discard)
+                client.task = tasks.create_task(client.answer(reader, commands))
+                clients.append(client)
+                client.task.add_done_callback(lambda _: clients.remove(client))
 
             server = await asyncio.start_unix_server(connected, sock=listening, limit=_LIMIT)
             try:
@@ -54,7 +56,7 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
             finally:
                 server.close()
                 for client in clients:
-                    client.cancel()
+                    client.send_away()
     finally:
         with suppress(OSError):
             if os.stat(path).st_ino == inode:
@@ -101,22 +103,60 @@ def _bind(path: str) -> socket.socket:
     return listening
 
 
-async def _answer(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, commands: Mapping[str, Answering]
-) -> None:
+class _Client:
+    """Somebody who is connected. silent: it has not said yet what it wants."""
+
+    def __init__(self, user: int | None, writer: asyncio.StreamWriter) -> None:
+        self.user = user
+        self.writer = writer
+        self.silent = True
+        self.task: asyncio.Task[None] | None = None
+
+    def send_away(self) -> None:
+        """End it, answered or not."""
+        self.writer.close()
+        if self.task is not None:
+            self.task.cancel()  # which may not even have begun
+
+    async def answer(self, reader: asyncio.StreamReader, commands: Mapping[str, Answering]) -> None:
+        """Read what it wants, and answer."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                line = await reader.readline()
+            self.silent = False
+            answer = await _answered(line, commands)
+            self.writer.write(json.dumps(answer).encode() + b"\n")
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self.writer.drain()
+        except (OSError, TimeoutError, ValueError):
+            return  # a client that went away, says nothing, or too much
+        finally:
+            self.writer.close()
+            with suppress(OSError):
+                await self.writer.wait_closed()
+
+
+def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
+    """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked."""
+    of_user = [client for client in clients if client.user == user]
+    if len(of_user) < MOST:
+        return True
+    silent = next((client for client in of_user if client.silent), None)
+    if silent is None:
+        return False
+    silent.silent = False  # it is on its way out, and makes room once
+    silent.send_away()
+    return True
+
+
+def _user(writer: asyncio.StreamWriter) -> int | None:
+    """Who is at the other end, as the kernel says (SO_PEERCRED, unix(7))."""
+    connection = writer.get_extra_info("socket")
     try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            line = await reader.readline()
-        answer = await _answered(line, commands)
-        writer.write(json.dumps(answer).encode() + b"\n")
-        async with asyncio.timeout(REQUEST_SECONDS):
-            await writer.drain()
-    except (OSError, TimeoutError, ValueError):
-        return  # a client that went away, says nothing, or too much
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
+        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:
+        return None
+    return int(struct.unpack("3i", said)[1])
 
 
 async def _answered(line: bytes, commands: Mapping[str, Answering]) -> Answer:

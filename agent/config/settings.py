@@ -176,16 +176,22 @@ def _paths(spot: Spot, written: object) -> tuple[str, ...] | Finding:
     return tuple(written)
 
 
-def _duration(spot: Spot, written: object) -> float | Finding:
-    if not isinstance(written, str):
-        number = isinstance(written, int) and not isinstance(written, bool)
-        return spot.error(
-            "type", "a duration is text with its unit", f'write "{written}s"' if number else 'write "30s"'
-        )
-    value = durations.seconds(written)
-    if value is None or value <= 0:
-        return spot.error("type", "a duration is a number above 0 and ms, s, m, h or d", 'write for example "30s"')
-    return value
+def _duration(least: str, most: str, default: str) -> _Reader:
+    def reader(spot: Spot, written: object) -> float | Finding:
+        if not isinstance(written, str):
+            number = isinstance(written, int) and not isinstance(written, bool)
+            return spot.error(
+                "type", "a duration is text with its unit", f'write "{written}s"' if number else f'write "{default}"'
+            )
+        value = durations.seconds(written)
+        if value is None or value <= 0:
+            message = "a duration is a number above 0 and ms, s, m, h or d"
+            return spot.error("type", message, f'write for example "{default}"')
+        if not (durations.seconds(least) or 0) <= value <= (durations.seconds(most) or 0):
+            return spot.error("type", f"this is from {least} to {most}", f'write for example "{default}"')
+        return value
+
+    return reader
 
 
 def _one_of(*choices: str) -> _Reader:
@@ -257,7 +263,10 @@ _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
             "devinfo": _path,
         },
     ),
-    "look": (LookSettings, {"every": _duration, "settle": _duration}),
+    "look": (
+        LookSettings,
+        {"every": _duration("10ms", "1d", "30s"), "settle": _duration("1ms", "10s", "50ms")},
+    ),
     "reload": (ReloadSettings, {"watch": _switch}),
     "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count}),
     "log": (LogSettings, {"level": _one_of("debug", "info", "warning", "error")}),

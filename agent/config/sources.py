@@ -97,7 +97,11 @@ def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
         scope.error(spot.error("type", "an empty list has no device", f'write for example "{example}"'))
         return None
     found = [one(here, item, scope) for here, item in elements]
-    made = tuple(dict.fromkeys(each for each in found if each is not None))
+    twice = next((at for at, each in enumerate(found) if each is not None and each in found[:at]), None)
+    if twice is not None:
+        scope.error(elements[twice][0].error("twice", "this stands here twice", "leave one of them out"))
+        return None
+    made = tuple(each for each in found if each is not None)
     return Source(form, made) if None not in found else None
 
 

@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -192,12 +194,46 @@ async def test_the_socket_is_its_owners_alone(served):
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(control.MOST - 2)]
-    hanging[0][1].write(b'{"do": "slow"}\n')
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control.MOST)]
+    assert await hanging[0][0].read() == b""  # the first to come was the first to go
     assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
-    more = [await asyncio.open_unix_connection(served) for _ in range(2)]
-    assert await asked(served, b'{"do": "echo"}\n') is None  # one too many is sent away at once
-    for _, writer in (*hanging, *more):
+    for _, writer in hanging:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_who_has_asked_is_not_sent_away(served):
+    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
+    for _, writer in asking[1:]:
+        writer.write(b'{"do": "slow"}\n')
+    assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}  # in place of the one that is silent
+    asking.append(await asyncio.open_unix_connection(served))
+    asking[-1][1].write(b'{"do": "slow"}\n')
+    while await asked(served, b'{"do": "echo"}\n') is not None:  # until that has been read
+        pass
+    for _, writer in asking:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+async def test_one_user_shuts_out_nobody_else(served):
+    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
+    for _, writer in asking:
+        writer.write(b'{"do": "slow"}\n')
+    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
+        pass
+    for path in (served, *Path(served).parents[:4]):
+        os.chmod(path, 0o777)
+    script = (
+        "import os, socket, sys; os.setuid(65534); c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]);"
+        " c.sendall(b'{\"do\": \"echo\"}\\n'); print(c.makefile().readline(), end='')"
+    )
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script, served], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert json.loads(done.stdout) == {"said": {"do": "echo"}}
+    for _, writer in asking:
         writer.close()
         await writer.wait_closed()
 

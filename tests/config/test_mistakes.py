@@ -53,6 +53,8 @@ ONE = [
     ('source = { dir = ["/sys/a", "/sys/**/b"] }', 3, 35, "**", "glob", None),
     ("source = { dir = [] }", 3, 18, "[]", "type", 'write for example "/sys/class/npu/npu*"'),
     ("source = { fixed = [3] }", 3, 21, "3", "type", 'write for example "slot-a"'),
+    ('source = { fixed = ["a", "b", "a"] }', 3, 31, '"a"', "twice", "leave one of them out"),
+    ('source = { node = ["/dev/a", "/dev/a"] }', 3, 30, '"/dev/a"', "twice", "leave one of them out"),
     ('source = { fixed = ["a", ""] }', 3, 26, '""', "type", 'write for example "slot-a"'),
     ('source = { node = "/dev/x", every = 5 }', 3, 37, "5", "type", 'write for example "5s"'),
     ('source = { kind = "pci", every = "10ms" }', 3, 34, '"10ms"', "type", 'write for example "5s"'),
