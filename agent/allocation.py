@@ -8,62 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol
 
-from agent.core.entry.check import Says
+from agent.anew import GIVING, STARTING, Asked, Purpose, Seen, asked_of, read_anew, specs_of
 from agent.core.entry.devinfo import DevInfo
-from agent.core.entry.group import Grouping
-from agent.core.entry.inquiry import Heard
 from agent.core.entry.let import Captured, Constant
 from agent.core.entry.resource import ResourceSpec
-from agent.core.entry.when import things
-from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node_paths
-from agent.core.grants.grant import MISSING, Cause, Chosen, Each, Grant, Refused
+from agent.core.grants.allocate import allocate
+from agent.core.grants.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.grants.reserved import Reserved
 from agent.core.grants.stock import Stock, stock_of
-from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
-from agent.core.inventory.facts import Facts, Finder
-from agent.core.inventory.look import Look
-from agent.core.inventory.members import alone
-from agent.core.inventory.partners import Remembered
-from agent.core.inventory.together import words_of
 from agent.core.inventory.touched import Touched
-from agent.core.language.text import clean_id
-from agent.core.language.value import Absent, natural
 from agent.core.lists.coupled import held_as
-from agent.core.lists.draft import offered
-from agent.core.lists.naming import Offers
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader, at_hand
+from agent.scanners.reading import at_hand
+from agent.starting import run_before_start
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
 DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
-
-
-class Seen(Protocol):
-    """What a look made of the host, and the entries that it was made by."""
-
-    @property
-    def look(self) -> Look:
-        """The look."""
-
-    @property
-    def specs(self) -> tuple[ResourceSpec, ...]:
-        """The entries, in file order."""
-
-    @property
-    def offers(self) -> Offers:
-        """The candidates of the look, what fails as their fault."""
 
 
 class Truth(Seen, Protocol):
@@ -99,8 +70,12 @@ class Allocation:
         cdi: SpecDirectories,
         devinfo: Files,
         held: Callable[[], frozenset[str]],
+        programs: bool = True,
     ) -> None:
-        """`granted` is told the ids of every request, before it is answered; `held` says which pods may have."""
+        """`granted` is told the ids of every request, before it is answered; `held` says which pods may have.
+
+        programs: whether those are run that entries name.
+        """
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
@@ -110,6 +85,7 @@ class Allocation:
         self._stocks: dict[str, tuple[tuple[object, ...], Stock]] = {}
         self._held = held
         self._reserved = Reserved()
+        self._programs = programs
         self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
@@ -143,6 +119,25 @@ class Allocation:
             await self._write(resource, grant.devinfo)
         return grant
 
+    async def start(self, resource: str, ids: Sequence[str]) -> None:
+        """Run what is to be run before a container with these ids starts: of each device, whether it is Healthy or not.
+
+        Raises:
+            Refused: a device is not there, or a program failed.
+        """
+        snapshot = self._registry.current(resource)
+        devices = requested(snapshot, ids, healthy=False)
+        spec = self._truth.entry_of(resource)
+        if spec is None:
+            raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it")
+        if not devices or not any(one.prestart for one in self._truth.specs if one.name == spec.name):
+            return
+        asked = [one for one in asked_of(resource, spec, devices, self._truth) if one.spec.prestart]
+        if asked and self._programs:
+            hosts = {host.key: host for one in asked for host in one.candidate.hosts}
+            chosen = await self._read_aside(resource, asked, hosts, STARTING)
+            await run_before_start(resource, chosen, asked=len(ids), offered=snapshot.offered)
+
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
         spec = self._truth.entry_of(resource)
@@ -172,20 +167,22 @@ class Allocation:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
         if self._root.prefix or len(asked) > AT_HAND:
             return False
-        words = {key: _words_at_hand(spec) for key, spec in _specs(asked).items()}
+        words = {key: _words_at_hand(spec) for key, spec in specs_of(asked).items()}
         return all(
             (own := words[id(one.spec)]) is not None and all(at_hand(one.candidate.device, word) for word in own)
             for one in asked
         )
 
-    async def _read_aside(self, resource: str, asked: Sequence[Asked], hosts: Mapping[str, HostDevice]) -> list[Chosen]:
+    async def _read_aside(
+        self, resource: str, asked: Sequence[Asked], hosts: Mapping[str, HostDevice], purpose: Purpose = GIVING
+    ) -> list[Chosen]:
         """What the host says now, if it does within the deadline.
 
         While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, asked, self._cdi)
+            read = begin(read_anew, self._root, asked, self._cdi, purpose)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
@@ -222,58 +219,11 @@ class Allocation:
             return
 
 
-class Asked(NamedTuple):
-    """A device asked for, the numbers of the shares asked of it, what the last look made of its host devices, and the
-    entry that gives it.
-
-    known: it is known by its own id, and not given with others by a slot.
-    """
-
-    device: Device
-    shares: tuple[int, ...]
-    candidate: Candidate
-    spec: ResourceSpec
-    known: bool = True
-
-
-def asked_of(resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: Seen) -> list[Asked]:
-    """The devices asked for, with what the last look made of them.
-
-    Raises:
-        Refused: one is not offered any more, or none is there.
-    """
-    asked = list(_whole(resource, spec, devices, truth) if spec.slots else _each(resource, devices, truth))
-    if not asked:
-        raise Refused(Cause.UNHEALTHY, f"{resource}: none of its devices is there any more")
-    return asked
-
-
-def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: Seen) -> Iterator[Asked]:
-    for device, shares in devices.items():
-        found = truth.look.candidate(device.key)
-        if found is None or found.resource != resource:
-            raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
-        yield Asked(device, shares, found, truth.specs[found.entry])
-
-
-def _whole(
-    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: Seen
-) -> Iterator[Asked]:
-    """Everything healthy of a resource, which each of its slots gives."""
-    slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-    offers = truth.offers.get((resource, spec.written), {})
-    for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
-        if not found.trouble:
-            name = found.ids[0] if found.ids else found.device.name
-            device = offered(found, name, spec.slots.count if spec.slots else None)
-            yield Asked(device, slots, found, truth.specs[found.entry], known=False)
-
-
-def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[int, ...]]:
+def requested(snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True) -> Mapping[Device, tuple[int, ...]]:
     """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
 
     Raises:
-        Refused: an id that is not listed, or that is not Healthy.
+        Refused: an id that is not listed, or, where only `healthy` ones may be asked for, that is not Healthy.
     """
     shares: dict[Device, list[int]] = {}
     for id in ids:  # noqa: A001  the API's own word
@@ -281,64 +231,10 @@ def requested(snapshot: Snapshot, ids: Sequence[str]) -> Mapping[Device, tuple[i
         if found is None:
             raise Refused(Cause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
         device, share = found
-        if device.health is not Health.HEALTHY:
+        if healthy and device.health is not Health.HEALTHY:
             raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy: {device.reason}")
         shares.setdefault(device, []).extend(() if share is None else (share,))
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
-
-
-def read_anew(root: Root, asked: Sequence[Asked], cdi: SpecDirectories) -> list[Chosen]:
-    """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
-    reader = HostReader(root, cdi)
-    partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
-    finder = Remembered(reader, partners)
-    same_partners = all(catalog.same(root, partner) for partner in partners.values())
-    words = {key: spec.giving_words() for key, spec in _specs(asked).items()}
-    return [_anew(root, one, words[id(one.spec)], reader, finder, same_partners=same_partners) for one in asked]
-
-
-def _anew(
-    root: Root, asked: Asked, words: frozenset[str], reader: HostReader, finder: Finder, *, same_partners: bool
-) -> Chosen:
-    device, candidate, spec = asked.device, asked.candidate, asked.spec
-    facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
-    first = facts[candidate.device.key]
-    group = candidate.group
-    fact = alone(first) if group is None else words_of(spec.group or Grouping(), group, facts)
-    by_each = [] if group is None else [(host, fact.of(facts[host.key])) for host in group.members]
-    # What is listed Healthy had its id from these words.
-    lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
-    texts = [text.write(fact.of(lead)) for text in spec.id]
-    ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
-    is_it = not asked.known or device.id in ids or (lead is None and candidate.is_known(device))
-    all_words = [fact, *(one for _, one in by_each)]
-    return Chosen(
-        device,
-        asked.shares,
-        {word: fact(word) for word in words},
-        nodes={path: reader.node(path) for one in all_words for path in node_paths(spec, one)},
-        same=is_it and same_partners and all(catalog.same(root, host) for host in candidate.hosts),
-        mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
-        cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
-        each=tuple(
-            Each({word: one(word) for word in words}, group is None or host in group.matched, things(spec.whens, one))
-            for host, one in by_each
-        ),
-        spec=spec,
-        things=things(spec.whens, fact),
-        unfit=_unfit(spec, [one for _, one in by_each] or [fact]),
-    )
-
-
-def _unfit(spec: ResourceSpec, hosts: Sequence[Heard]) -> str:
-    """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
-    outcomes = (check.ask(facts) for check in spec.checks if check.again for facts in hosts)
-    return next((outcome.reason for outcome in outcomes if outcome.says is Says.BAD), "")
-
-
-def _specs(asked: Sequence[Asked]) -> dict[int, ResourceSpec]:
-    """The entries of these devices, each once, by its identity: most often that is one."""
-    return {id(one.spec): one.spec for one in asked}
 
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:

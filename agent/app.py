@@ -37,6 +37,7 @@ from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kubelet.socket_file import remove_stale
 from agent.offering import Offering, Way
+from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.reload import Difference, difference
 from agent.state import State, StateFile
@@ -60,13 +61,14 @@ class Agent:
         configuration: what to serve.
         root: the host, or a tree in its place.
         state: the directory of the state file and the lock.
+        programs: whether programs that entries name are run; else they count as run.
 
     Attributes:
         settings: those of the start, which stay in force.
         registry, status, tracker, allocation: the parts, for those who show them (`lab`, tests).
     """
 
-    def __init__(self, configuration: Configuration, root: Root, state: str) -> None:
+    def __init__(self, configuration: Configuration, root: Root, state: str, *, programs: bool = True) -> None:
         self.configuration = configuration
         self.registry = Registry()
         self.status = Status()
@@ -87,6 +89,7 @@ class Agent:
         )
         cdi = SpecDirectories(settings.paths.cdi)
         self._asking = Asking(ask)
+        self._preparing = Preparing(lambda keys: self.tracker.nudge(Touched(keys=keys))) if programs else None
         self.tracker = Tracker(
             root,
             self.registry,
@@ -98,6 +101,7 @@ class Agent:
             every=settings.look.every,
             cdi=cdi,
             answers=self._asking,
+            preparing=self._preparing,
             held=lambda: self._held.ids,
             published=self._published,
         )
@@ -111,6 +115,7 @@ class Agent:
             cdi=cdi,
             devinfo=self._devinfo,
             held=lambda: self._held.known,
+            programs=programs,
         )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
@@ -171,7 +176,8 @@ class Agent:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self.configuration = configuration
         self.tracker.configure(configuration.resources)
-        self._offering.keep({spec.name: _way(spec) for spec in configuration.resources if not spec.adds})
+        specs = configuration.resources
+        self._offering.keep({spec.name: _way(spec, specs) for spec in specs if not spec.adds})
         await self.tracker.looked()
         log.info("configuration: %s: %s", configuration.digest, change)
         return change
@@ -186,6 +192,7 @@ class Agent:
             for work in (
                 self.tracker.run(),
                 self._asking.run(self.tracker),
+                *([self._preparing.run()] if self._preparing else []),
                 self._held.run(self._kubelet),
                 self._devinfo.run(),
                 self._file.run(),
@@ -224,7 +231,7 @@ class Agent:
     def _ways(self, resources: Iterable[str]) -> dict[str, Way]:
         """How resources that an entry has are with the kubelet."""
         entries = {name: self.tracker.entry_of(name) for name in resources}
-        return {name: _way(entry) for name, entry in entries.items() if entry is not None}
+        return {name: _way(entry, self.tracker.specs) for name, entry in entries.items() if entry is not None}
 
     def _offer(self, written: Mapping[str, str]) -> None:
         """Offer the resources that there are now. One that is new here may have been another's, and be held."""
@@ -291,9 +298,11 @@ class Agent:
             self._failure.set_exception(error)
 
 
-def _way(entry: ResourceSpec) -> Way:
+def _way(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> Way:
+    starts = any(spec.prestart for spec in specs if spec.name == entry.name)  # also one that adds devices to it
     # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
-    return Way(entry.registration, preferred=entry.limit.distinct or bool(entry.prefer))
+    preferred = entry.limit.distinct or bool(entry.prefer)
+    return Way(entry.registration, preferred=preferred, pre_start=starts)
 
 
 async def _raised(failure: asyncio.Future[None]) -> None:

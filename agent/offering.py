@@ -33,10 +33,13 @@ log = logging.getLogger("agent")
 
 
 class Way(NamedTuple):
-    """How a resource is with the kubelet: how it registers, and whether it is to be asked which ids are preferred."""
+    """How a resource is with the kubelet: how it registers, whether it is to be asked which ids are preferred, and
+    whether before each start of a container.
+    """
 
     registration: str
     preferred: bool = False
+    pre_start: bool = False
 
 
 class _Offer:
@@ -168,7 +171,7 @@ class Offering:
                 watcher=watcher,
             )
 
-        options = Options(preferred=offer.way.preferred)
+        options = Options(pre_start=offer.way.pre_start, preferred=offer.way.preferred)
         watcher = offer.way.registration == "watcher"
         if watcher:
             await keep_offered(serve, self._watcher.stirred, report)

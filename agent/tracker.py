@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from agent.checking import Checking
+from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Memory
 from agent.core.inventory.device import Device, Snapshot
@@ -27,6 +28,7 @@ from agent.hearing import Hearing
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
+from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.scanners import catalog
 from agent.scanners.reading import UNASKED, Answers, HostReader
@@ -48,6 +50,7 @@ class Tracker:
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
         answers: who knows what programs, services and probes have told.
+        preparing: who runs what entries want to have been run; None if nobody does, and it counts as run.
         held: the ids that pods may hold, asked at each assembly.
         published: called after each assembly, with the old lists and the new.
 
@@ -70,6 +73,7 @@ class Tracker:
         every: float,
         cdi: SpecDirectories | None = None,
         answers: Answers = UNASKED,
+        preparing: Preparing | None = None,
         held: Callable[[], frozenset[str]],
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
     ) -> None:
@@ -85,6 +89,7 @@ class Tracker:
         self._every = every
         self._cdi = cdi
         self._answers = answers
+        self._preparing = preparing
         self._held = held
         self._published = published
         self._wanted = self.specs
@@ -192,6 +197,8 @@ class Tracker:
                 looked_at = loop.time()
                 swept_at = looked_at if touched.everything else swept_at
                 await self._look(touched)
+                if self._preparing:
+                    self._preparing.want(self.look.programs)
             forget = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
@@ -220,21 +227,27 @@ class Tracker:
         touched = touched if wanted is self.specs else EVERYTHING
         await self._hearing.follow(wanted, anew=touched.everything)
         asked: set[str] = set()
-        looking = begin(take_look, self._root, wanted, self.look, touched, self._cdi, answers=self._answers)
+        outcomes = self._preparing.outcomes if self._preparing else None
+        looking = self._begin_look(wanted, touched, outcomes)
         try:
             while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
                 now = set(self._root.asked.values()) - self._root.silent
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
-                    looking = begin(
-                        take_look, self._root, wanted, self.look, EVERYTHING, self._cdi, answers=self._answers
-                    )
+                    looking = self._begin_look(wanted, EVERYTHING, outcomes)
                 asked = now - silent
             self.look, self.directories = looking.result()
         finally:
             looking.cancel()
         self.specs = wanted
+
+    def _begin_look(
+        self, specs: Sequence[ResourceSpec], touched: Touched, outcomes: Mapping[Command, str] | None
+    ) -> asyncio.Future[tuple[Look, frozenset[str]]]:
+        return begin(
+            take_look, self._root, specs, self.look, touched, self._cdi, answers=self._answers, outcomes=outcomes
+        )
 
     def _pass_over(self, silent: set[str]) -> None:
         """Leave alone what does not answer, until the one read that waits for it returns."""
@@ -284,6 +297,7 @@ def take_look(
     cdi: SpecDirectories | None = None,
     *,
     answers: Answers = UNASKED,
+    outcomes: Mapping[Command, str] | None = None,
 ) -> tuple[Look, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
@@ -291,5 +305,5 @@ def take_look(
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = catalog.listing(root, sources, previous.listing, touched)
-    now = look(specs, listing, HostReader(root, cdi, answers), previous, touched)
+    now = look(specs, listing, HostReader(root, cdi, answers), previous, touched, outcomes=outcomes)
     return now, catalog.watched(root, listing) | now.places.directories

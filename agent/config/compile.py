@@ -18,7 +18,9 @@ from agent.config.merge.tree import Branch, Leaf
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
+from agent.config.resource.machine import only_of_machine
 from agent.config.resource.named import compile_name, warn_of_unsettled
+from agent.config.resource.programs import compile_programs
 from agent.config.resource.shares import compile_shares
 from agent.config.resource.whole import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.config.scope import Scope
@@ -111,6 +113,7 @@ def _compile(
     gate = _gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
+    prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     warn_of_unsettled(named, tree, words, scope)
@@ -151,6 +154,8 @@ def _compile(
         checks=checks,
         prefer=() if slots else prefer,
         vfio=vfio.gives,
+        prepare=prepare,
+        prestart=prestart,
     )
 
 
@@ -171,11 +176,7 @@ def _gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     gates = _clauses("gate", tree, scope, "it would always be open")
     branch = tree.branch("gate")
     for name, member in branch.branches() if branch else ():
-        for address, node in member.members.items():
-            if address.startswith(("host.", "options.", "/")) or not isinstance(node, Leaf):
-                continue
-            message = f"gate.{name} is about the machine: host.…, options.…, or a path from the root"
-            scope.error(node.spot.error("unknown-word", message, f"for a device write wait.{name}", mark="key"))
+        only_of_machine(f"gate.{name}", member, scope, f"for a device write wait.{name}")
     return gates
 
 

@@ -46,6 +46,13 @@ class Granting(Protocol):
             Refused: with the reason, for the status of the pod.
         """
 
+    async def start(self, resource: str, ids: Sequence[str]) -> None:
+        """Do what is to be done before a container with these ids starts, each time it does.
+
+        Raises:
+            Refused: it is not to start, with the reason.
+        """
+
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """The ids that a container had better get; none where nothing can be preferred."""
 
@@ -124,8 +131,13 @@ class Plugin(DevicePluginBase):
             raise error from None
 
     async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
-        """Nothing to do; answered all the same (kubelet-contract #77)."""
-        del message
+        """An error keeps the container from starting; the kubelet tries again, ever more rarely (§3.5)."""
+        try:
+            await self._granting.start(self._resource, message.devices_ids)
+        except Refused as refused:
+            error = refusal(refused)
+            log.warning("not started: %s", error.message)
+            raise error from None
         return PreStartContainerResponse()
 
     def _preferred(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:

@@ -111,7 +111,10 @@ class Rig:
     def make_agent(self, **how) -> Agent:
         configuration = load(str(self.etc))
         assert how.pop("invalid", False) or configuration.valid, configuration.findings
-        return Agent(configuration, how.get("root", self.tree.root), str(how.get("state", self.state)))
+        programs = how.get("programs", True)
+        return Agent(
+            configuration, how.get("root", self.tree.root), str(how.get("state", self.state)), programs=programs
+        )
 
     @asynccontextmanager
     async def agent(self, **how):

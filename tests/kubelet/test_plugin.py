@@ -298,4 +298,12 @@ async def test_a_preference_is_given_or_left_open(kit, asked, answer):  # 71, 72
 async def test_pre_start_is_answered(kit):  # 77
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         answer = await stub.pre_start_container(PreStartContainerRequest(devices_ids=["a"]), timeout=30)
-    assert answer == PreStartContainerResponse()
+        assert answer == PreStartContainerResponse()
+        assert kit.granting.asked == [(RESOURCE, ("a",))]
+        kit.granting.error = Refused(Cause.HOOK_FAILED, "a: prestart.reset: it is not there")
+        with pytest.raises(GRPCError) as raised:
+            await stub.pre_start_container(PreStartContainerRequest(devices_ids=["a"]), timeout=30)
+    assert (raised.value.status, raised.value.message) == (
+        Status.FAILED_PRECONDITION,
+        "a: prestart.reset: it is not there",
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.allocation import asked_of, read_anew, requested
+from agent.allocation import requested
+from agent.anew import asked_of, read_anew
 from agent.core.entry.resource import ResourceSpec
 from agent.core.grants.allocate import allocate
 from agent.core.grants.grant import Cause, Grant, Refused

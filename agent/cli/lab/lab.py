@@ -57,7 +57,7 @@ class Lab:
             listener=listener,
         )
         self._configure()
-        self.agent = Agent(self.configuration, root, place.state)
+        self.agent = Agent(self.configuration, root, place.state, programs=False)
 
     def load(self) -> Configuration:
         """The configuration as its files are now: a person's, if there is one, and the lab's own entries."""

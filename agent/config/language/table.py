@@ -21,12 +21,12 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology health prefer links",
-    "moves_into_pod prepare prestart probe",
+    " adds_to expect wait gate slots limit topology health prefer links prepare prestart",
+    "moves_into_pod probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")
-_PROGRAM = _keys("", "run timeout when optional")
+_PROGRAM = _keys("run timeout when optional")
 
 # What is said of a place in an error, and the keys it may have. What is `NAME`d in a place is a place of its own.
 PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(

@@ -8,14 +8,15 @@ from agent.config.merge.tree import Leaf
 from agent.config.scope import Scope
 
 
-def argv_phrases(leaf: Leaf, scope: Scope) -> tuple[Phrase, ...] | None:
+def argv_phrases(leaf: Leaf, scope: Scope, *, giving: bool = False) -> tuple[Phrase, ...] | None:
     """The program and its arguments, texts with words; none, with findings, if something is wrong with them.
 
-    The program itself is a path that is written out: no shell looks for it, and no hardware chooses it.
+    The program itself is a path that is written out: no shell looks for it, and no hardware chooses it. giving: it is
+    run for a container.
     """
     items = leaf.value if isinstance(leaf.value, list) else []
     found = [
-        phrase(leaf.spot.below(index), item, scope, "an argument", may_be_empty=True)
+        phrase(leaf.spot.below(index), item, scope, "an argument", giving=giving, may_be_empty=True)
         for index, item in enumerate(items)
     ]
     made = tuple(one for one in found if one is not None)

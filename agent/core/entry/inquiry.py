@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
+from agent.core.entry.program import arguments
 from agent.core.language.logic import Knowledge
-from agent.core.language.text import Fact, Slot, Text, has_control
+from agent.core.language.text import Fact, Text
 from agent.core.language.value import Absent
 
 
@@ -77,15 +78,5 @@ class Run:
 
     def inquiry(self, facts: Fact) -> Inquiry | Absent:
         """See `Asks`."""
-        argv: list[str] = []
-        for text in self.argv:
-            written = text.write_all(facts)
-            if isinstance(written, Absent):
-                return written
-            for argument in written:
-                if has_control(argument):
-                    return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unread=True)
-                if isinstance(text.pieces[0], Slot) and argument.startswith("-"):
-                    return Absent(f"{text.source}: {argument[:64]!r} would be an option", unread=True)
-            argv += written
-        return Command(tuple(argv), self.timeout, self.every)
+        argv = arguments(self.argv, facts)
+        return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.every)

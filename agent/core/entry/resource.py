@@ -9,6 +9,7 @@ from agent.core.entry.check import Check
 from agent.core.entry.group import Grouping
 from agent.core.entry.own import Join, Own
 from agent.core.entry.prefer import Rule
+from agent.core.entry.program import Program
 from agent.core.entry.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.pattern import Pattern
@@ -160,6 +161,7 @@ class ResourceSpec:
     every: seconds after which its source is looked at again; None where the sweep is enough.
     devinfo: what becomes the device-information file of each device; None where there is none.
     prefer: the rules by which its devices are chosen, the first first.
+    prepare, prestart: programs that are run for the machine, before gates are asked, and before a container starts.
     """
 
     name: str
@@ -194,6 +196,8 @@ class ResourceSpec:
     devinfo: Table | None = None
     prefer: tuple[Rule, ...] = ()
     vfio: tuple[VfioGive, ...] = ()
+    prepare: tuple[Program, ...] = ()
+    prestart: tuple[Program, ...] = ()
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""
@@ -235,6 +239,15 @@ class ResourceSpec:
         words = {slot.word for text in texts for slot in text.slots}
         words.update(line.word for when in self.whens for line in when.every_line())
         return frozenset(word for word in words if word != NODE_NUMBER and not is_of_giving(word))
+
+    def starting_words(self) -> frozenset[str]:
+        """The words of the host that its `prestart` mentions."""
+        return frozenset(word for program in self.prestart for word in program.words() if not is_of_giving(word))
+
+    @property
+    def starting_whens(self) -> tuple[Clause, ...]:
+        """The clauses that its `prestart` is run by."""
+        return tuple(program.when for program in self.prestart if program.when is not None)
 
     @property
     def whens(self) -> tuple[Clause, ...]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.when import Recorded
-from agent.core.inventory.device import Device, Fit, Node
+from agent.core.inventory.device import Device, Fit, HostDevice, Node
 from agent.core.language.printable import cut, escape
 from agent.core.language.value import Absent, Value
 
@@ -30,6 +30,7 @@ class Cause(Enum):
     DEADLINE = "deadline"
     LIMIT = "limit"
     DEVINFO = "devinfo"
+    HOOK_FAILED = "hook_failed"
 
 
 MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
@@ -106,6 +107,7 @@ class Chosen:
     each: its host devices, if several are one device.
     spec: the entry that gives it; the resource's own if none is said.
     things: what the clauses of what is given read of the things that words lead to.
+    host: the host device, the first one that matched if several are it.
     """
 
     device: Device
@@ -119,3 +121,4 @@ class Chosen:
     spec: ResourceSpec | None = None
     things: Mapping[str, tuple[Recorded, ...] | Absent] = field(default_factory=dict)
     unfit: str = ""
+    host: HostDevice | None = None

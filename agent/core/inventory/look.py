@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.entry.group import ties
+from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.inventory.candidate import Candidate, candidate
 from agent.core.inventory.device import HostDevice
@@ -19,6 +20,7 @@ from agent.core.inventory.glance import View, view
 from agent.core.inventory.judge import Refusal, judge, part_of
 from agent.core.inventory.members import MemberFacts, alone
 from agent.core.inventory.partners import Partners, joined
+from agent.core.inventory.preparing import Wanted, unprepared, wanted
 from agent.core.inventory.standing import Noted
 from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
@@ -74,6 +76,7 @@ class Look:
 
     grouped: candidates of several host devices, by key of each.
     gates: why entries, by their number, are not to offer anything; empty for an open one.
+    programs: those that entries, by their number, want to have been run.
     views: of the entries that see the same sources; handed on until everything is looked at again.
     """
 
@@ -84,6 +87,7 @@ class Look:
     gathered: Gathered = field(default_factory=Gathered)
     partners: Partners | None = field(default=None, repr=False, compare=False)
     gates: Mapping[int, str] = field(default_factory=dict)
+    programs: Mapping[int, tuple[Wanted, ...]] = field(default_factory=dict)
     views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
 
     _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
@@ -119,12 +123,15 @@ def look(
     reader: Reader,
     previous: Look | None = None,
     touched: Touched = EVERYTHING,
+    *,
+    outcomes: Mapping[Command, str] | None = None,
 ) -> Look:
     """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
     given back itself where it has them all.
 
     That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
-    `previous`; with other entries everything has to be looked at.
+    `previous`; with other entries everything has to be looked at. `outcomes`: see `unprepared`; where one is another
+    than in `previous` the keys of the entries that want it (`gate_key`) are touched.
     """
     if previous is None or touched.everything:
         previous = Look()
@@ -142,7 +149,7 @@ def look(
         places = previous.places
         partners = Partners(listing.found, reader, places, previous.partners)
         doubtful |= partners.renew(doubtful, due)
-    gates = _gates(specs, reader, places, previous.gates, doubtful)
+    gates, programs = _gates(specs, reader, places, previous, doubtful, outcomes=outcomes)
     if doubtful is not None:
         doubtful |= _behind(gates, previous)
         for key in doubtful:
@@ -159,7 +166,7 @@ def look(
             views[sources] = view(specs, sources)
         sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
-    now = Look(listing, sightings, places, partners=partners, gates=gates, views=views)
+    now = Look(listing, sightings, places, partners=partners, gates=gates, programs=programs, views=views)
     again: set[str] = set(seen) if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
@@ -233,21 +240,32 @@ def _gates(
     specs: Sequence[ResourceSpec],
     reader: Reader,
     places: Places,
-    before: Mapping[int, str],
+    previous: Look,
     doubtful: set[str] | None,
-) -> Mapping[int, str]:
-    """Which gates are closed, and why; those that nothing touched concerns are as they were."""
+    *,
+    outcomes: Mapping[Command, str] | None,
+) -> tuple[Mapping[int, str], Mapping[int, tuple[Wanted, ...]]]:
+    """Which entries have to wait, and why, and what they want run; what nothing touched concerns is as before."""
     gates: dict[int, str] = {}
+    programs: dict[int, tuple[Wanted, ...]] = {}
     for entry, spec in enumerate(specs):
-        if not spec.gate:
+        if not spec.gate and not spec.prepare:
             continue
-        machine = HostDevice(spec.source.kind, f"{_GATE}{entry}", "", "")
+        machine = HostDevice(spec.source.kind, gate_key(entry), "", "")
         if doubtful is not None and machine.key not in doubtful:
-            gates[entry] = before[entry]
+            gates[entry] = previous.gates[entry]
+            programs[entry] = previous.programs[entry]
             continue
-        gates[entry] = closed_gate(spec, Facts(spec, machine, reader))
+        facts = Facts(spec, machine, reader)
+        programs[entry], fault = wanted(spec, facts)
+        gates[entry] = fault or unprepared(programs[entry], outcomes) or closed_gate(spec, facts)
         places.add(machine.key, reader.consulted(machine))
-    return gates
+    return gates, programs
+
+
+def gate_key(entry: int) -> str:
+    """What an entry's gates and programs are remembered by among the keys of host devices."""
+    return f"{_GATE}{entry}"
 
 
 def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:

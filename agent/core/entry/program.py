@@ -1,0 +1,73 @@
+"""Programs of an entry: `prepare.NAME`, which is of the machine, and `prestart.NAME`, which is of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from agent.core.language.clause import Clause, Origin
+from agent.core.language.text import Fact, Slot, Text, has_control
+from agent.core.language.value import Absent
+
+START_SECONDS = 25.0  # all programs before a container starts together: the kubelet gives up after 30 (contract #74)
+
+
+class Command(NamedTuple):
+    """What is run: the program and its arguments, how long it may take, and whether it need not be there."""
+
+    argv: tuple[str, ...]
+    timeout: float
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`prepare.NAME`, `prestart.NAME`. The first of `run` is an absolute path without words.
+
+    when: where it is run; None if always.
+    """
+
+    name: str
+    run: tuple[Text, ...]
+    timeout: float
+    optional: bool
+    origin: Origin = field(compare=False)
+    when: Clause | None = None
+
+    def command(self, fact: Fact) -> Command | Absent:
+        """What is run by these words; see `arguments`."""
+        argv = arguments(self.run, fact)
+        return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.optional)
+
+    def words(self) -> Iterator[str]:
+        """The words that its arguments and its clause mention."""
+        for text in self.run:
+            yield from (slot.word for slot in text.slots)
+        if self.when is not None:
+            yield from (line.word for line in self.when.every_line())
+
+
+def arguments(texts: Sequence[Text], fact: Fact) -> tuple[str, ...] | Absent:
+    """A program and its arguments; a list word is so many of them.
+
+    No word of a device can be taken for a switch of the program, or end an argument early (rulings 28).
+    """
+    argv: list[str] = []
+    for text in texts:
+        written = text.write_all(fact)
+        if isinstance(written, Absent):
+            return written
+        for argument in written:
+            if has_control(argument):
+                return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unread=True)
+            if argument.startswith("-") and _begins_with_a_word(text):
+                return Absent(f"{text.source}: {argument[:64]!r} would be an option", unread=True)
+        argv += written
+    return tuple(argv)
+
+
+def _begins_with_a_word(text: Text) -> bool:
+    """Whether what a device says comes first; an option is what a person wrote."""
+    first = text.pieces[0]
+    return isinstance(first, Slot) and not first.word.startswith("options.")

@@ -1,0 +1,52 @@
+"""Programs that have to do something on the host, and of which it is told why they did not."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping
+
+from agent.core.entry.program import Command
+from agent.core.language.printable import cut
+from agent.host import process
+from agent.host.aside import aside
+
+SHOWN = 100  # characters of the last line that a program prints
+
+
+class Failed(Exception):  # noqa: N818  the state it is in
+    """A program did not do what it was run for; the text says why, with the last line that it printed."""
+
+
+async def run(command: Command, environment: Mapping[str, str] | None = None) -> bool:
+    """Run a program until it ends; whether there is one, if it need not be there. What it leaves behind is killed, as
+    `agent.host.process` has it.
+
+    Raises:
+        Failed: it is not there, cannot be started, ended with anything but 0, or not in time.
+    """
+    name = command.argv[0]
+    try:
+        told = {**process.ENVIRONMENT, **(environment or {})}
+        async with process.run(command.argv, command.timeout, told) as ran:
+            if ran.code == 0:
+                return True
+            how = f"did not end within {command.timeout:g} s" if ran.code is None else _ended(ran.code, ran.how)
+            raise Failed(f"{name} {how}{_last_line(ran.output)}")
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise Failed(f"{name}: {os.strerror(error.errno or 0)}") from None
+        there = await aside(os.path.exists, name)
+        if command.optional and not there:
+            return False
+        raise Failed(f"{name}: {'its interpreter' if there else 'it'} is not there") from None
+
+
+def _ended(code: int, how: str) -> str:
+    return f"ended with {code}" if code > 0 else f"was {how}"
+
+
+def _last_line(output: str) -> str:
+    """The last line that is not blank, after a colon; nothing if there is none."""
+    lines = [line for line in output.splitlines() if line.strip()]
+    return f": {cut(lines[-1].strip(), SHOWN)}" if lines else ""
