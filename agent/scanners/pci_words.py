@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from agent.core.language.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Value, from_kernel
 from agent.scanners.carried import drm_of, netdev_of, rdma_of
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
 
@@ -84,6 +84,37 @@ def _uio(sight: Sight, thing: Thing) -> Value | Absent:
     return Absent(f"/dev/{names[0]}: {node.reason}") if isinstance(node, Absent) else node.path
 
 
+def _speed(sight: Sight, path: str) -> int | Absent:
+    """Of what a file says as `16.0 GT/s PCIe`, MT/s."""
+    text = sight.text(path)
+    if isinstance(text, Absent):
+        return text
+    number, _, unit = text.partition(" ")
+    giga = from_kernel(Kind.INT, number.partition(".")[0])
+    if isinstance(giga, Absent) or not unit.startswith("GT/s"):
+        return Absent(f"reads {text[:64]!r}, which is no speed", unread=True)
+    return giga * 1000 + (500 if number.endswith(".5") else 0) if isinstance(giga, int) else Absent("no speed")
+
+
+def _width(sight: Sight, path: str) -> int | Absent:
+    width = sight.value(Kind.INT, path)
+    return width if isinstance(width, (Absent, int)) else Absent("no number")
+
+
+def _lessened(measure: Callable[[Sight, str], int | Absent], what: str) -> Callable[[Sight, Thing], Value | Absent]:
+    """Whether its link has less of something than both of its ends can do; an end that does not say can do it."""
+
+    def less(sight: Sight, thing: Thing) -> Value | Absent:
+        now = measure(sight, f"{thing.directory}/current_link_{what}")
+        able = measure(sight, f"{thing.directory}/max_link_{what}")
+        if isinstance(now, Absent) or isinstance(able, Absent):
+            return now if isinstance(now, Absent) else able
+        above = measure(sight, f"{thing.directory.rpartition('/')[0]}/max_link_{what}")
+        return now < (able if isinstance(above, Absent) else min(able, above))
+
+    return less
+
+
 def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
     physical = sight.root.device(f"{thing.directory}/physfn")
     if isinstance(physical, Absent):
@@ -120,6 +151,22 @@ PCI = table(
     attribute("label", Kind.TEXT, "the firmware's name of the slot"),
     attribute("acpi_index", Kind.INT, "the firmware's index of the slot"),
     Word("present", Kind.BOOL, "listed, and config space is not all ones", "config", _present),
+    attribute("link_width", Kind.INT, "lanes of its PCIe link", "current_link_width"),
+    attribute("link_speed", Kind.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
+    Word(
+        "link_narrowed",
+        Kind.BOOL,
+        "its link has fewer lanes than it and the port above it can have",
+        "current_link_width, max_link_width",
+        _lessened(_width, "width"),
+    ),
+    Word(
+        "link_slowed",
+        Kind.BOOL,
+        "its link is slower than it and the port above it can be",
+        "current_link_speed, max_link_speed",
+        _lessened(_speed, "speed"),
+    ),
     Word("is_vf", Kind.BOOL, "is a virtual function", "physfn", _is_vf),
     Word("is_pf", Kind.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
     attribute("vfs", Kind.INT, "how many virtual functions it has now", "sriov_numvfs"),

@@ -16,7 +16,7 @@ from agent.config.load import SHIPPED, load
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
 
-PAGES = ["README.md", "docs/quickstart.md", "docs/configuration.md", "docs/operations.md"]
+PAGES = ["README.md", "docs/quickstart.md", "docs/configuration.md", "docs/health.md", "docs/operations.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -236,6 +236,32 @@ def test_the_network_interface_of_a_pf_is_never_a_representor(tree):
     assert facts("0000:00:03.0", "netdev.name") == "eth9"
 
 
+@pytest.mark.parametrize(
+    ("now", "able", "above", "less"),
+    [
+        (("16", "16.0 GT/s PCIe"), ("16", "16.0 GT/s PCIe"), ("16", "32.0 GT/s PCIe"), (False, False)),
+        (("8", "2.5 GT/s PCIe"), ("16", "16.0 GT/s PCIe"), ("16", "32.0 GT/s PCIe"), (True, True)),
+        (("8", "8.0 GT/s PCIe"), ("16", "16.0 GT/s PCIe"), ("8", "8.0 GT/s PCIe"), (False, False)),  # a slower slot
+        (("8", "5.0 GT/s"), ("16", "5.0 GT/s"), None, (True, False)),  # an old kernel, no port above
+        (("8", "2.5 GT/s PCIe"), ("8", "5.0 GT/s PCIe"), ("8", "2.5 GT/s PCIe"), (False, False)),
+        (("0", "Unknown"), ("16", "16.0 GT/s PCIe"), None, (True, None)),
+        (("x", "1 apple"), ("16", "16.0 GT/s PCIe"), None, (None, None)),
+        (None, ("16", "16.0 GT/s PCIe"), None, (None, None)),
+        (("16", "16.0 GT/s PCIe"), None, None, (None, None)),
+    ],
+)
+def test_a_link_that_is_less_than_both_its_ends_can_be(tree, now, able, above, less):
+    def files(which, said):
+        return {} if said is None else {f"{which}_link_width": said[0], f"{which}_link_speed": said[1]}
+
+    port = tree.pci("0000:3a:00.0", **files("max", above))
+    tree.pci("0000:3b:00.0", below=port, **files("current", now), **files("max", able))
+    facts = Facts(tree.root, "pci")
+    for word, expected in zip(("link_narrowed", "link_slowed"), less, strict=True):
+        said = facts("0000:3b:00.0", word)
+        assert said is expected if expected is not None else reason(said)
+
+
 def test_present_reads_four_bytes_and_wakes_nothing(tree):
     tree.pci("0000:00:01.0")
     tree.pci("0000:00:02.0", config=b"\xff" * 64)

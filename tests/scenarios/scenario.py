@@ -8,6 +8,7 @@
     about = "…"
     plug = '''dump''' · unplug = ["/devices/…"]        with the kernel's event
     write = { "/sys/…" = "text" } · remove = ["/…"]    without one, so everything is looked at
+    log = ["line"]                             what the kernel says, or with `<12>` before it a program
     later = "10m"                              time that passes first
     release = ["id"]                           pods that were granted these end; until then they hold them
     lists."RESOURCE" = ["ID Healthy", "ID Unhealthy: reason"]      whole, in order; a reason may be left out
@@ -33,7 +34,7 @@ from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump
 
-STEP = {"about", "plug", "unplug", "write", "remove", "later", "release", "lists", "numa", "grant"}
+STEP = {"about", "plug", "unplug", "write", "remove", "log", "later", "release", "lists", "numa", "grant"}
 TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
@@ -117,6 +118,8 @@ async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> N
         rig.tree.file(file, text)
     for file in step.get("remove", ()):
         rig.tree.at(file).unlink()
+    for line in step.get("log", ()):
+        say(rig, clock, line)
     if "release" in step:
         held.difference_update(step["release"])
     if "write" in step or "remove" in step:
@@ -126,6 +129,16 @@ async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> N
         agent.tracker.nudge(Touched(frozenset(paths), frozenset(subsystems)))
     agent.tracker.reassemble()
     await agent.tracker.looked()
+
+
+def say(rig: Rig, clock: Clock, line: str) -> None:
+    """A line in the kernel log, now."""
+    path = rig.tree.at("/dev/kmsg")
+    number = path.read_text().count("\n") if path.exists() else 0
+    level, text = (line[1:].split(">", 1)) if line.startswith("<") else ("4", line)
+    path.parent.mkdir(exist_ok=True)
+    with open(path, "a") as file:
+        file.write(f"{level},{number},{int(clock.monotonic() * 1e6)},-;{text}\n")
 
 
 def told(agent) -> dict[str, list[str]]:

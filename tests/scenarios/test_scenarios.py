@@ -8,6 +8,7 @@ import pytest
 
 from agent import tracker
 from agent.config.load import SHIPPED
+from agent.host import kmsg
 from agent.host.recorder import Recorder
 from agent.host.recording import write
 from tests.scenarios.scenario import Clock, play, read
@@ -20,6 +21,7 @@ KVM = {"a.example/kvm": ["kvm Healthy"]}
 async def test_scenario(path, rig, monkeypatch):
     clock = Clock(time.monotonic)
     monkeypatch.setattr(tracker, "time", clock)
+    monkeypatch.setattr(kmsg, "time", clock)
     await play(read(path), rig, clock)
 
 
