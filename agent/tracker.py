@@ -23,6 +23,7 @@ from agent.core.inventory.rounds import Rounds
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
 from agent.hearing import Hearing
 from agent.host.aside import begin
@@ -149,15 +150,26 @@ class Tracker:
     async def clear(self, resource: str, device: Device, check: str | None) -> frozenset[str]:
         """Have checks of a device that fail begin anew, and look at it again; which these were, by name.
 
-        check: the one; None for all of them.
+        check: the one; None for all of them, and for what a device of several host devices has lost ("lost").
         """
+        lost = self._forget_lost(resource, device) if check is None else frozenset()
         entry = self.assembly.written.get(resource) or resource
         clearing = self._checking.clear(entry, device, check)
         await self.looked()
-        cleared = await clearing
+        cleared = await clearing | lost
         if cleared:
             log.info("%s %s: cleared: %s", resource, escape(device.id), escape(", ".join(sorted(cleared))))
         return cleared
+
+    def _forget_lost(self, resource: str, device: Device) -> frozenset[str]:
+        """Forget what a device has lost."""
+        lists = self.assembly.snapshots
+        list_ = forgotten(lists[resource], device, self._held()) if resource in lists else None
+        if list_ is None:
+            return frozenset()
+        self.assembly = replace(self.assembly, snapshots={**lists, resource: list_})
+        self._reassemble = True
+        return frozenset({"lost"})
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""

@@ -1,4 +1,5 @@
 """Have checks of a device that fail begin anew: a latch holds until a person says so. What is still so fails again.
+Without CHECK a device of several host devices forgets what it has lost, which was taken out for good.
 
 Asks the running agent, as root. DEVICE is an id, as the kubelet has it, or the device's place; CHECK the one check.
 Exit code 0: done, or nothing failed. 1: it is Unhealthy still. 3: no agent is running. 4: no such device. 5: no

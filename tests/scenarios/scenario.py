@@ -10,6 +10,7 @@
     write = { "/sys/…" = "text" } · remove = ["/…"]    without one, so everything is looked at
     log = ["line"]                             what the kernel says, or with `<12>` before it a program
     later = "10m"                              time that passes first
+    clear = ["id"]                             a person clears these, with all that fails or is lost
     release = ["id"]                           pods that were granted these end; until then they hold them
     lists."RESOURCE" = ["ID Healthy", "ID Unhealthy: reason"]      whole, in order; a reason may be left out
     numa."RESOURCE" = { "ID" = [0] }                   NUMA nodes that the kubelet is told, of every device listed
@@ -34,7 +35,7 @@ from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump
 
-STEP = {"about", "plug", "unplug", "write", "remove", "log", "later", "release", "lists", "numa", "grant"}
+STEP = {"about", "plug", "unplug", "write", "remove", "log", "later", "clear", "release", "lists", "numa", "grant"}
 TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
@@ -122,6 +123,10 @@ async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> N
         say(rig, clock, line)
     if "release" in step:
         held.difference_update(step["release"])
+    for id_ in step.get("clear", ()):
+        lists = agent.tracker.assembly.snapshots.values()
+        for found in [(list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.ids()]:
+            await agent.tracker.clear(*found, None)
     if "write" in step or "remove" in step:
         agent.tracker.nudge(EVERYTHING)
     elif moved:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
+
 from agent.core.entry.group import Grouping
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.device import Device, Member
+from agent.core.inventory.device import Device, Member, Snapshot
 from agent.core.inventory.look import Look
 from agent.core.language.value import natural
 
@@ -28,6 +31,19 @@ def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tup
     if grouping is None or device.grouping != candidate.digest:
         return ()
     return tuple(member for member in gone if not _elsewhere(member, grouping, look))
+
+
+def forgotten(list_: Snapshot, device: Device, held: Container[str]) -> Snapshot | None:
+    """The list in which a device has lost nothing, as a person says who took something out for good.
+
+    None where that changes nothing: it has lost nothing, or a pod may hold it and has all of it.
+    """
+    found = list_.find(next(iter(device.ids()), ""))
+    known = found[0] if found else None
+    if known is None or not known.lost or any(each in held for each in known.ids()):
+        return None
+    devices = (replace(each, lost=()) if each is known else each for each in list_.devices)
+    return Snapshot(list_.resource, tuple(devices))
 
 
 def said(members: tuple[Member, ...]) -> str:
