@@ -9,7 +9,13 @@ from agent.scanners.usb_words import USB
 from agent.scanners.words import Sight
 
 KIND = "usb"
-DEFAULT_IDS: tuple[str, ...] = ("{vendor}:{product}-{serial}", "{vendor}:{product}@{port}")
+# The number of a bus, with which a port begins, is dealt anew at each boot where there are several controllers. The
+# place says which controller it is; on one of these, ports of its slow and its fast bus may be called alike.
+DEFAULT_IDS: tuple[str, ...] = (
+    "{vendor}:{product}-{serial}",
+    "{vendor}:{product}@{path_id}",
+    "{vendor}:{product}@{port}",
+)
 TABLE = USB
 
 _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)

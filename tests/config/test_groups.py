@@ -72,7 +72,7 @@ def test_all_members_are_a_list_with_a_group_and_without(read):
 def test_parts_that_nothing_keeps_apart_are_one_device_at_most(read):
     single = KIT.replace('by = "usb.hub"\n', "")
     assert read(single + 'env.SERIAL = "{dongle.usb.serial}"\n').group.by == ()
-    (wrong,) = read(KIT + 'env.SERIAL = "{dongle.usb.serial}"\n')
+    wrong = read(KIT + 'env.SERIAL = "{dongle.usb.serial}"\n')[-1]
     assert wrong.code == "differs-between-devices"
 
 

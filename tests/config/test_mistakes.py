@@ -11,6 +11,7 @@ NODE = 'source = { node = "/dev/kvm" }\n'
 NODES = 'source = { node = "/dev/loop[0-9]*" }\n'
 HEAD = '[[resource]]\nname = "example.com/x"\n'
 PCI = 'source = "pci"\n'
+TTY = 'source = { node = "/dev/ttyUSB*" }\n'
 
 # Lines behind `[[resource]]` and a name, so the first is line 3; then: line, column, marked text, code, hint.
 ONE = [
@@ -118,6 +119,14 @@ ONE = [
     (PCI + 'id = "card"', 4, 7, "card", "differs-between-devices", 'write "card-{address}"'),
     (PCI + 'id = "{address}-{iommu.group}"', 4, 17, "{iommu.group}", "unstable-id", 'write "{address}"'),
     ('source = "net"\nid = "{name}"', 4, 7, "{name}", "unstable-id", 'write "{pci.address}-net"'),
+    (
+        'source = "usb"\nid = "{port}"',
+        *(4, 7, "{port}", "unstable-id", 'write for example "{path_id}", and this after it'),
+    ),
+    (
+        TTY + 'id = "{usb.hub}-{serial}"\nlet.serial = "usb.serial"',
+        *(4, 7, "{usb.hub}", "unstable-id", 'write for example "{usb.parent.path_id}", and this after it'),
+    ),
     ('source = "usb"\nid = "{devnum}"', 4, 7, "{devnum}", "unstable-id", None),
     ('source = "infiniband"\nid = "{uverbs}"', 4, 7, "{uverbs}", "unstable-id", None),
     ('source = { subsystem = "npu" }\nid = "{name}"', 4, 7, "{name}", "unstable-id", 'write for example "{path_id}"'),
@@ -423,6 +432,13 @@ def test_accepted_warnings_are_silent_and_errors_are_not(configure):
     assert configure({"resources.d/a.toml": accepted}).findings == ()
     too_many = accepted.replace("70000", "700000")
     assert [finding.code for finding in configure({"resources.d/a.toml": too_many}).findings] == ["list-size"]
+
+
+@pytest.mark.parametrize(
+    "id_", ['["{path_id}", "{port}"]', '["{serial}", "x-{parent.path_id}", "{hub}"]', '"{path_id}"']
+)
+def test_a_port_may_stand_after_a_place(configure, id_):
+    assert configure({"resources.d/a.toml": f'{HEAD}source = "usb"\nid = {id_}\n'}).findings == ()
 
 
 def test_an_own_word_is_not_taken_for_what_has_its_name_elsewhere(configure):

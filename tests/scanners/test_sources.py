@@ -295,7 +295,7 @@ def test_functions_wide_domains_and_what_is_none(tree):
 def test_the_kinds_and_their_ids():
     assert {kind: catalog.default_ids(kind) for kind in catalog.KINDS} == {
         "pci": ("{address}",),
-        "usb": ("{vendor}:{product}-{serial}", "{vendor}:{product}@{port}"),
+        "usb": ("{vendor}:{product}-{serial}", "{vendor}:{product}@{path_id}", "{vendor}:{product}@{port}"),
         "net": ("{pci.address}-net", "{name}-net"),
         "infiniband": ("{pci.address}-rdma", "{name}-rdma"),
         "drm": ("{pci.address}-drm", "{path_id}-drm"),

@@ -16,7 +16,12 @@ DOMAIN = "squat.ai"
 MICROSHIFT_DOMAIN = "device.microshift.io"
 _PERMISSIONS = "rwm"  # what a path has there unless it says less
 
-_TTY_IDS = ("{usb.vendor}:{usb.product}-{usb.serial}", "{usb.vendor}:{usb.product}@{usb.port}", "{path_id}")
+_TTY_IDS = (
+    "{usb.vendor}:{usb.product}-{usb.serial}",
+    "{usb.vendor}:{usb.product}@{usb.path_id}",
+    "{usb.vendor}:{usb.product}@{usb.port}",
+    "{path_id}",
+)
 _TTY = re.compile(r"/dev/tty(?:USB|ACM)[*?\[]")
 _DEVICE_KEYS = ("name", "groups")
 _GROUP_KEYS = ("paths", "usb", "usbs", "count")
@@ -207,7 +212,7 @@ def _usb(entry: Entry, specs: Sequence[Item]) -> dict[str, Value]:
         nodes: dict[str, Value] = {name: f"{{{name}.node}}" for name in clauses}
         return {
             "source": "usb",
-            "id": "{vendor}:{product}@{port}",
+            "id": ["{vendor}:{product}@{path_id}", "{vendor}:{product}@{port}"],
             "group": {"parts": clauses},
             "give": {"nodes": nodes},
         }

@@ -25,6 +25,8 @@ _DEALT_WORDS = {
     "devnum": "at each plug",
     "group": "at each boot",
 }
+# Of USB, what begins with the number of a bus; an alternative before it that says which controller it is goes first.
+_ON_A_BUS = frozenset({"port", "hub"})
 _DEALT_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
@@ -42,11 +44,13 @@ def compile_ids(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tu
         scope.error(leaf.spot.error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
     phrases = [phrase(here, item, scope, "an id") for here, item in elements]
     made = tuple(one for one in phrases if one is not None)
+    placed = False
     for one in made:
         if one.many:
             scope.error(one.spot.error("type", "an id is one text, and this has a list in it", mark="text"))
             return ()
-        _warn(one, scope)
+        _warn(one, scope, placed=placed)
+        placed = placed or any(slot.word.rpartition(".")[2] == "path_id" for slot in one.text.slots)
     if len(made) == len(phrases) and made and scope.source and not scope.single and not any(one.words for one in made):
         message = "no word of the device is in it, so all devices would have one id"
         write = f'write "{made[0].text.source}-{_stable(scope.source) or "{path_id}"}"'
@@ -90,8 +94,8 @@ def _source_spot(leaf: Leaf, pattern: str) -> Spot:
     return spot.below(node.index(pattern)) if isinstance(node, list) else spot
 
 
-def _warn(one: Phrase, scope: Scope) -> None:
-    """Warn of the words that are dealt anew."""
+def _warn(one: Phrase, scope: Scope, *, placed: bool) -> None:
+    """Warn of the words that are dealt anew. `placed`: an alternative before this says the place."""
     source = scope.source
     if source is None:
         return
@@ -102,6 +106,8 @@ def _warn(one: Phrase, scope: Scope) -> None:
             continue  # it only has the name of one that is
         relation, _, word = slot.word.rpartition(".")
         when = _DEALT_WORDS.get(word)
+        if word in _ON_A_BUS and not placed and (relation or source.kind).rpartition(".")[2] == "usb":
+            when = "at each boot, if there are several USB controllers"
         if when is None and word in _NAMES and not relation and numbered:
             when = "as things appear"
         if when is None or relation.startswith("udev"):
@@ -109,6 +115,9 @@ def _warn(one: Phrase, scope: Scope) -> None:
         message = f"{slot.word} is dealt anew {when}: a pod may return to another device"
         stable = _stable(source)
         write = f'write "{stable}"' if stable else 'write for example "{path_id}"'
+        if word in _ON_A_BUS:
+            above = "parent." if word == "hub" else ""
+            write = f'write for example "{{{relation}{"." * bool(relation)}{above}path_id}}", and this after it'
         mark = Piece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
         scope.warn(one.spot.warning("unstable-id", message, write, mark=mark))
 
