@@ -262,10 +262,11 @@ class Node:
         assert process.wait() == 0, process.said
         return process.said.split()[1]
 
-    def start_agent(self, *, wait: bool = True) -> None:
+    def start_agent(self, *, wait: bool = True, root: str = "/") -> None:
+        """`root`: a tree that it looks at in place of the machine; containers get the machine's nodes all the same."""
         self.agent = self.machine.start(
             "agent", "nice", "-n", unit_setting("Nice"),
-            sys.executable, "-m", "agent.cli.main", "run", "--config", ETC, "--state", STATE,
+            sys.executable, "-m", "agent.cli.main", "--root", root, "run", "--config", ETC, "--state", STATE,
             env={"PYTHONPATH": PROGRAM, "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
         if wait:
