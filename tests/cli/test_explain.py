@@ -231,3 +231,14 @@ def test_a_group_that_is_not_viable_names_what_the_host_uses_of_it(tree, asked):
         code, out, err = asked(*words, text=VFIO)
         assert (code, err) == (0, "")
         assert text in out, words
+
+
+def test_what_came_along_with_a_group_is_counted_once(tree, asked):
+    gpu = tree.pci("0000:81:00.0", driver="vfio-pci", **{"class": "0x030000\n"})
+    tree.vfio(12, gpu, tree.pci("0000:81:00.1", driver="vfio-pci", **{"class": "0x040300\n"}))
+    _, out, _ = asked("a.example/gpu", text=VFIO)
+    assert table(out) == [
+        "source pci resources.d/a.toml:2 6",
+        "match.on_vfio = true classes/vfio-pci.toml:16 4 2 0000:00:00.0, 0000:5e:00.0: here false",
+        'match.class = "03" resources.d/a.toml:5 1 3 0000:3b:00.0, 0000:3b:00.1, 0000:81:00.1',
+    ]

@@ -65,7 +65,8 @@ def _pci(entry: Entry, item: Item) -> dict[str, Value] | None:
         entry.checks.append("pciVendorSelector is VENDOR:DEVICE")
         return None
     entry.changes.append("an IOMMU group goes as one device (each function by itself: group = false)")
-    return {"class": "vfio-pci", "match": {"vendor": vendor.lower(), "device": device.lower()}}
+    match: dict[str, Value] = {"vendor": vendor.lower(), "device": device.lower()}
+    return {"class": "vfio-pci", "match": match, "give": {"vfio": "both"}}  # which it wants depends on its version
 
 
 def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:

@@ -29,13 +29,15 @@ class Step:
 def steps(inventory: Inventory, spec: ResourceSpec) -> list[Step]:
     """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
     down: dict[str, list[tuple[Item, TurnedDown]]] = {}
+    along = 0  # turned down by themselves, and of a group that the entry takes as a whole
     for item in inventory.items:
         for turned in item.turned_down:
             if turned.refusal.resource == spec.name:
                 down.setdefault(turned.refusal.address, []).append((item, turned))
+                along += item.taken_by is spec
     left = inventory.totals.get(spec.source, 0)
     made = [Step(f"source {spec.source}", spec.origin, left)]
-    taken = sum(item.taken_by is spec for item in inventory.items)
+    taken = sum(item.taken_by is spec for item in inventory.items) - along
     before = left - taken - sum(map(len, down.values()))
     if before:
         left -= before
