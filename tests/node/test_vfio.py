@@ -1,4 +1,4 @@
-"""What VFIO hands out, in real containers. PCI functions and their groups are a tree; the nodes are real, of no driver."""
+"""What VFIO hands out, in real containers: functions and groups are a tree, the nodes are real, of no driver."""
 
 import shutil
 
