@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from agent.anew import GIVING, STARTING, Asked, Purpose, Seen, asked_of, read_anew, specs_of
@@ -104,6 +105,12 @@ class Allocation:
         self._reserve(resource, devices.keys(), ids)
         self._granted(ids)
         asked = asked_of(resource, spec, devices, self._truth)
+        if any(map(_elsewhere, asked)):
+            await self._look_again(Touched(keys=frozenset(one.candidate.device.key for one in asked)))
+            asked = asked_of(resource, spec, devices, self._truth)
+            if found := next(filter(_elsewhere, asked), None):
+                why = "it is in the network namespace of the pod that had it"
+                raise Refused(Cause.UNHEALTHY, f"{resource} {found.device.id}: {why}")
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(asked):
@@ -210,13 +217,24 @@ class Allocation:
     async def _tell_first(self, resource: str, hosts: Iterable[HostDevice]) -> None:
         """Look again and let the kubelet have the list before it has the error, for it will not ask twice."""
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
-        self._truth.nudge(Touched(paths))
         try:
             async with asyncio.timeout(DELIVERY_SECONDS):
-                await self._truth.looked()
+                await self._look_again(Touched(paths))
                 await self._registry.delivered([resource])
         except TimeoutError:
             return
+
+    async def _look_again(self, touched: Touched) -> None:
+        """Return when the host has been looked at there, or that takes too long."""
+        self._truth.nudge(touched)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DELIVERY_SECONDS):
+                await self._truth.looked()
+
+
+def _elsewhere(asked: Asked) -> bool:
+    """Whether the host does not show the device itself, for a pod has it."""
+    return asked.candidate.away and not asked.spec.moves
 
 
 def requested(snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True) -> Mapping[Device, tuple[int, ...]]:

@@ -103,6 +103,7 @@ class Agent:
             answers=self._asking,
             preparing=self._preparing,
             held=lambda: self._held.ids,
+            known=lambda: self._held.known,
             published=self._published,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
@@ -259,9 +260,10 @@ class Agent:
             self._offering.retire(name)
 
     def _want(self) -> None:
-        """Say whether something waits for pods to let go: a device that is Unhealthy, a file."""
+        """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
         lists = self.tracker.assembly.snapshots.values()
-        self._held.want(self._devinfo.any or any(list_.count(Health.UNHEALTHY) for list_ in lists))
+        unhealthy = any(list_.count(Health.UNHEALTHY) for list_ in lists)
+        self._held.want(unhealthy or bool(self.tracker.look.away) or self._devinfo.any)
 
     def _held_changed(self) -> None:
         self.tracker.reassemble()

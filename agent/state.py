@@ -180,6 +180,7 @@ def _remembered(device: Device) -> dict[str, object]:
         "shares": device.shares,
         "first_share": device.first_share,
         **({} if not device.grouping else _grouped(device)),
+        **({} if not device.carried else {"carried": list(device.carried)}),
         **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
         **({} if not device.shuts else {"shuts": list(device.shuts)}),
     }
@@ -261,6 +262,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         grouping=_typed(entry.get("grouping", ""), str),
         suffix=suffix,
         shuts=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
+        carried=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
     )
 
 

@@ -12,17 +12,20 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from agent.checking import Checking
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Memory
+from agent.core.inventory.away import Mover, moved, movers
 from agent.core.inventory.device import Device, Snapshot
-from agent.core.inventory.look import Listing, Look, look
+from agent.core.inventory.look import NOTHING_MOVES, Listing, Look, look
 from agent.core.inventory.rounds import Rounds
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.draft import Held
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
 from agent.hearing import Hearing
@@ -53,6 +56,7 @@ class Tracker:
         answers: who knows what programs, services and probes have told.
         preparing: who runs what entries want to have been run; None if nobody does, and it counts as run.
         held: the ids that pods may hold, asked at each assembly.
+        known: those of them that somebody said so of; the same if it is not said.
         published: called after each assembly, with the old lists and the new.
 
     Attributes:
@@ -76,12 +80,13 @@ class Tracker:
         answers: Answers = UNASKED,
         preparing: Preparing | None = None,
         held: Callable[[], frozenset[str]],
+        known: Callable[[], frozenset[str]] | None = None,
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
     ) -> None:
         self.look = Look()
         self.specs = tuple(specs)
-        known = {name: Fanned(written) for name, written in (fanned or {}).items()}
-        self.assembly = Assembly(dict(told), written=whose(self.specs, known), fanned=known)
+        names = {name: Fanned(written) for name, written in (fanned or {}).items()}
+        self.assembly = Assembly(dict(told), written=whose(self.specs, names), fanned=names)
         self.directories: frozenset[str] = frozenset()
         self.events = 0
         self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
@@ -92,6 +97,7 @@ class Tracker:
         self._answers = answers
         self._preparing = preparing
         self._held = held
+        self._known = known or held
         self._published = published
         self._wanted = self.specs
         self._rounds = Rounds()
@@ -199,6 +205,7 @@ class Tracker:
             self._hearing.poll()
             if loop.time() >= swept_at + self._every:
                 self._touched = EVERYTHING
+            self._touched |= Touched(keys=moved(self.look.movers, self._movers(self.specs)))
             due = self._rounds.due(self._wanted, loop.time())
             self._touched |= Touched(sources=due, keys=self._checking.due(time.monotonic()))
             touched, self._touched = self._touched, Touched()
@@ -257,9 +264,14 @@ class Tracker:
     def _begin_look(
         self, specs: Sequence[ResourceSpec], touched: Touched, outcomes: Mapping[Command, str] | None
     ) -> asyncio.Future[tuple[Look, frozenset[str]]]:
-        return begin(
-            take_look, self._root, specs, self.look, touched, self._cdi, answers=self._answers, outcomes=outcomes
-        )
+        take = partial(take_look, answers=self._answers, outcomes=outcomes, movers=self._movers(specs))
+        return begin(take, self._root, specs, self.look, touched, self._cdi)
+
+    def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, Mover]:
+        """The devices that pods hold and that may be in them."""
+        if not any(spec.moves is not None for spec in specs):
+            return {}
+        return movers(specs, self.assembly.snapshots, self.assembly.written, Held(self._known()).holds)
 
     def _pass_over(self, silent: set[str]) -> None:
         """Leave alone what does not answer, until the one read that waits for it returns."""
@@ -310,6 +322,7 @@ def take_look(
     *,
     answers: Answers = UNASKED,
     outcomes: Mapping[Command, str] | None = None,
+    movers: Mapping[str, Mover] = NOTHING_MOVES,
 ) -> tuple[Look, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
@@ -317,5 +330,6 @@ def take_look(
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = catalog.listing(root, sources, previous.listing, touched)
-    now = look(specs, listing, HostReader(root, cdi, answers), previous, touched, outcomes=outcomes)
+    reader = HostReader(root, cdi, answers)
+    now = look(specs, listing, reader, previous, touched, outcomes=outcomes, movers=movers)
     return now, catalog.watched(root, listing) | now.places.directories

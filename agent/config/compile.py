@@ -19,6 +19,7 @@ from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
 from agent.config.resource.machine import only_of_machine
+from agent.config.resource.moves import compile_moves
 from agent.config.resource.named import compile_name, warn_of_unsettled
 from agent.config.resource.programs import compile_programs
 from agent.config.resource.shares import compile_shares
@@ -139,6 +140,7 @@ def _compile(
         annotations=annotations,
         cdi=cdi,
         devinfo=devinfo,
+        moves=compile_moves(tree, scope),
         group=group,
         joins=own.joins(),
         adds=named.adds,

@@ -27,6 +27,8 @@ _ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
 # Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
 _RESTLESS = frozenset({7, 11, 23, 26})
 
+_UNSAID = (0, "")
+
 
 @asynccontextmanager
 async def link_events(root: Root, changed: Callable[[Touched], None]) -> AsyncIterator[Absent | None]:
@@ -106,15 +108,18 @@ class _Listener(Listener):
         if family != socket.AF_UNSPEC:  # a bridge tells of its ports
             return Touched()
         said = [pair for pair in rtnetlink.attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
-        before = self._known.pop(index, (0, ""))
+        before = self._known.pop(index, _UNSAID)
         directory = self._directory(dict(said).get(rtnetlink.IFNAME, b""))
         now = (hash((hardware, flags, *said)), directory)
         if kind == rtnetlink.NEWLINK:
             self._known[index] = now
             if now == before:
                 return Touched()
+        paths = {path for path in (before[1], directory) if path}
+        # It may have come, or it went, perhaps into another network namespace.
+        lists = frozenset({"net"} if kind == rtnetlink.DELLINK or before == _UNSAID else ())
         # An interface that goes down takes its routes along, and no message says so.
-        return Touched(frozenset({path for path in (before[1], directory) if path} | {ROUTES}))
+        return Touched(frozenset(paths | {ROUTES}), lists)
 
     def _directory(self, name: bytes) -> str:
         """The canonical directory of an interface; empty if it has none any more."""

@@ -1,9 +1,10 @@
 """Run in a network namespace of its own: a pair of real interfaces, and what is heard and seen of them.
 
-Arguments: `asyncio` or `uvloop`, and `seen`, `overrun` or `routes`. Prints nothing; a failure is an exception.
+Arguments: `asyncio` or `uvloop`, and `seen`, `moved`, `overrun` or `routes`. Prints nothing; a failure is an exception.
 """
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import uvloop
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.touched import Touched
+from agent.core.language.operators import Equals, Not
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
 from agent.host import links
@@ -22,10 +24,21 @@ from agent.tracker import Tracker
 from tests.core.building import clause, line, spec
 
 DIRECTORY = "/sys/devices/virtual/net"
+VETH = clause(line("name", "lo", test=Not(Equals("lo"))))
 
 
-def ip(command, lines=None):
-    subprocess.run(["ip", *command.split()], input=lines, text=True, check=True)
+def ip(command, lines=None, within=None):
+    into = [] if within is None else ["nsenter", f"--net=/proc/{within.pid}/ns/net"]
+    subprocess.run([*into, "ip", *command.split()], input=lines, text=True, check=True)
+
+
+def network_namespace():
+    """A process with a network namespace of its own."""
+    made = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "echo; exec sleep 1000"], stdout=subprocess.PIPE, text=True
+    )
+    made.stdout.readline()
+    return made
 
 
 def until_linked():
@@ -90,6 +103,54 @@ async def seen():
         running.cancel()
 
 
+async def moved():
+    """An interface that a pod holds moves into another network namespace and comes back: of it nothing is told."""
+    entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), moves=(), match=VETH)
+    held = {"va"}
+    published = asyncio.Event()
+    tracker = Tracker(
+        Root(), Registry(), [entry], {}, settle=0.0, every=3600.0, held=lambda: frozenset(held),
+        published=lambda *_: published.set(),
+    )  # fmt: skip
+
+    async def until(condition):
+        async with asyncio.timeout(20):
+            while not condition():
+                published.clear()
+                await published.wait()
+
+    def listed():
+        return {device.id: device.reason for device in tracker.assembly.snapshots["example.com/net"].devices}
+
+    pod = network_namespace()
+    try:
+        async with link_events(Root(), tracker.nudge) as deaf:
+            assert deaf is None
+            running = asyncio.create_task(tracker.run())
+            await tracker.looked()
+            assert listed() == {"va": "", "vb": ""}
+            told = tracker.assembly.snapshots["example.com/net"]
+            ip(f"link set va netns {pod.pid}")
+            await until(lambda: tracker.look.away)
+            assert tracker.assembly.snapshots["example.com/net"] is told
+            ip(f"link set vb netns {pod.pid}")  # which nobody holds
+            await until(lambda: listed()["vb"])
+            assert listed() == {"va": "", "vb": "absent"}
+            ip(f"link set va netns {os.getpid()}", within=pod)
+            await until(lambda: not tracker.look.away)
+            assert listed()["va"] == ""
+            ip(f"link set va netns {pod.pid}")
+            await until(lambda: tracker.look.away)
+            held.clear()
+            tracker.reassemble()
+            await until(lambda: listed()["va"])
+            assert listed() == {"va": "absent", "vb": "absent"}
+            running.cancel()
+    finally:
+        pod.kill()
+        pod.wait()
+
+
 async def routes():
     """Default routes are heard, of both families, and others are not; so is another name of an interface."""
     heard = Heard()
@@ -128,4 +189,4 @@ async def overrun():
 if __name__ == "__main__":
     loop, what = sys.argv[1:]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
-        runner.run({"seen": seen, "routes": routes, "overrun": overrun}[what]())
+        runner.run({"seen": seen, "moved": moved, "routes": routes, "overrun": overrun}[what]())

@@ -14,9 +14,9 @@ MAKE = 'mount -t sysfs sysfs /sys && ip link add va type veth peer name vb && ex
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize("what", ["seen", "routes", "overrun"])
+@pytest.mark.parametrize("what", ["seen", "moved", "routes", "overrun"])
 def test_links(loop, what):
-    need_namespaces("--net", "--mount", tools=["ip"])
+    need_namespaces("--net", "--mount", tools=["ip", "nsenter"])
     done = subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", MAKE, sys.executable, loop, what],
         cwd=HERE, capture_output=True, text=True, check=False, timeout=120,

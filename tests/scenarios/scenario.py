@@ -75,7 +75,7 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
     (rig.etc / "resources.d/10.toml").write_text(said["resources"])
     held: set[str] = set()
     async with rig.agent() as agent:
-        agent.tracker._held = agent.allocation._held = lambda: frozenset(held)
+        agent.tracker._held = agent.tracker._known = agent.allocation._held = lambda: frozenset(held)
         await agent.tracker.looked()
         before = told(agent)
         for number, step in enumerate(said["step"], 1):

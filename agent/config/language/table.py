@@ -21,8 +21,8 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology health prefer links prepare prestart",
-    "moves_into_pod probe",
+    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod",
+    "probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")

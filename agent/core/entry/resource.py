@@ -162,6 +162,8 @@ class ResourceSpec:
     devinfo: what becomes the device-information file of each device; None where there is none.
     prefer: the rules by which its devices are chosen, the first first.
     prepare, prestart: programs that are run for the machine, before gates are asked, and before a container starts.
+    moves: None if its devices stay on the host; else the words that tell of what leaves it with a pod, none if that is
+        the device itself.
     """
 
     name: str
@@ -198,6 +200,7 @@ class ResourceSpec:
     vfio: tuple[VfioGive, ...] = ()
     prepare: tuple[Program, ...] = ()
     prestart: tuple[Program, ...] = ()
+    moves: tuple[str, ...] | None = None
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""

@@ -58,6 +58,7 @@ class Candidate:
     checked: what its checks say, in file order; each of every host device.
     traits: what it is preferred by, one for each of the entry's rules.
     shuts: as of the device that it becomes.
+    carried: which of the words of `spec.moves` say something. away: it is in a pod; see `away`.
     """
 
     resource: str
@@ -82,6 +83,8 @@ class Candidate:
     checked: tuple[Checked, ...] = ()
     traits: tuple[Trait, ...] = ()
     shuts: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
+    away: bool = False
 
     @property
     def mark(self) -> str:
@@ -175,6 +178,7 @@ def candidate(
         suffix=spec.suffix,
         checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),
         shuts=_shuts(spec, device, fact),
+        carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
     )
 
 

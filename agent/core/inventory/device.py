@@ -97,6 +97,7 @@ class Device:
     grouping: a digest of the sentence by which they were put together; while something is lost, of that by which it
         was there.
     shuts: the keys of host devices that no other pod may have while a pod has this: the rest of its IOMMU group.
+    carried: which of the words said something that tell of what may leave the host with a pod.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Device:
     grouping: str = ""
     suffix: str = SHARE_MARK
     shuts: tuple[str, ...] = ()
+    carried: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:

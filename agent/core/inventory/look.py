@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from agent.core.entry.group import ties
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec, Source
+from agent.core.inventory.away import Mover, away, moved
 from agent.core.inventory.candidate import Candidate, candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import NOBODY, Facts, Reader
@@ -27,6 +29,7 @@ from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.inventory.trait import traits_of
 from agent.core.inventory.waiting import closed_gate
 
+NOTHING_MOVES: Mapping[str, Mover] = MappingProxyType({})
 _GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
 
 
@@ -78,6 +81,7 @@ class Look:
     gates: why entries, by their number, are not to offer anything; empty for an open one.
     programs: those that entries, by their number, want to have been run.
     views: of the entries that see the same sources; handed on until everything is looked at again.
+    movers: devices that may be in a pod, by key. away: the keys of those that are.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -89,6 +93,8 @@ class Look:
     gates: Mapping[int, str] = field(default_factory=dict)
     programs: Mapping[int, tuple[Wanted, ...]] = field(default_factory=dict)
     views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
+    movers: Mapping[str, Mover] = field(default_factory=dict, repr=False, compare=False)
+    away: frozenset[str] = frozenset()
 
     _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -125,6 +131,7 @@ def look(
     touched: Touched = EVERYTHING,
     *,
     outcomes: Mapping[Command, str] | None = None,
+    movers: Mapping[str, Mover] = NOTHING_MOVES,
 ) -> Look:
     """The machine as it is now. Sightings that no touched path concerns are taken over from `previous`, which is
     given back itself where it has them all.
@@ -132,6 +139,8 @@ def look(
     That is the same as looking at everything, if `touched` covers what changed on the host and `specs` are those of
     `previous`; with other entries everything has to be looked at. `outcomes`: see `unprepared`; where one is another
     than in `previous` the keys of the entries that want it (`gate_key`) are touched.
+
+    `movers` are held by pods, and may be in them: see `away`.
     """
     if previous is None or touched.everything:
         previous = Look()
@@ -142,7 +151,7 @@ def look(
     else:
         doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
         due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
-        doubtful |= due | touched.keys
+        doubtful |= due | touched.keys | moved(previous.movers, movers)
         if not doubtful and listing == previous.listing:
             return previous
         sightings = {**previous.sightings}
@@ -159,6 +168,7 @@ def look(
         for device in devices:
             if doubtful is None or device.key in doubtful:
                 seen.setdefault(device.key, {})[source] = device
+    _take_back(previous, seen, doubtful, sightings)
     views = previous.views
     for key, by_source in seen.items():
         sources = tuple(by_source)
@@ -166,13 +176,64 @@ def look(
             views[sources] = view(specs, sources)
         sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
+    gone = _gone(movers, doubtful, specs, reader, listing=listing, sightings=sightings, gates=gates, places=places)
+    sightings.update(gone)
     now = Look(listing, sightings, places, partners=partners, gates=gates, programs=programs, views=views)
-    again: set[str] = set(seen) if doubtful is None else doubtful
+    now = replace(now, movers=movers, away=previous.away.difference(doubtful or ()).union(gone))
+    again: set[str] = seen.keys() | gone.keys() if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
         again = again | renewed
     # Here, in the thread of a look, and not when the lists are made.
     return replace(now, _offers=_renewed(previous.candidates(), previous, now, again))
+
+
+def _take_back(
+    previous: Look,
+    seen: Mapping[str, Mapping[Source, HostDevice]],
+    doubtful: set[str] | None,
+    sightings: dict[str, Sighting],
+) -> None:
+    """Have those looked at again that were in pods, and in whose places something is again under another key."""
+    if doubtful is None or not previous.away:
+        return
+    filled = {device.place for by_source in seen.values() for device in by_source.values()}
+    for key in previous.away:
+        if previous.movers[key].device.place in filled:
+            doubtful.add(key)
+            sightings.pop(key, None)
+
+
+def _gone(
+    movers: Mapping[str, Mover],
+    doubtful: set[str] | None,
+    specs: Sequence[ResourceSpec],
+    reader: Reader,
+    *,
+    listing: Listing,
+    sightings: Mapping[str, Sighting],
+    gates: Mapping[int, str],
+    places: Places,
+) -> dict[str, Sighting]:
+    """The devices that are in pods, as they are while they are; of those that are to be looked at."""
+    gone: dict[str, Sighting] = {}
+    seats: dict[Source, frozenset[str]] = {}
+    for key in movers if doubtful is None else movers.keys() & doubtful:
+        mover = movers[key]
+        spec, seen = specs[mover.entry], sightings.get(key)
+        if spec.source not in seats:
+            seats[spec.source] = frozenset(device.place for device in listing.found.get(spec.source, ()))
+        devices = () if seen is None else seen.devices
+        there = next((device for device in devices if device.source == spec.source.kind), None)
+        made = away(mover, spec, there, reader, taken=seats[spec.source].__contains__, gate=gates.get(mover.entry, ""))
+        if made is not None:
+            found, facts = made
+            found = replace(found, traits=traits_of(spec, facts, found.numa)) if spec.prefer else found
+            ends = (found.device, *facts.rests_on().values())
+            consulted = frozenset().union(*map(reader.consulted, ends), () if seen is None else seen.consulted)
+            gone[key] = Sighting(devices or (found.device,), found, (), consulted)
+            places.add(key, consulted)
+    return gone
 
 
 def _grouped(

@@ -234,6 +234,7 @@ def offered(
         grouping=candidate.digest,
         suffix=candidate.suffix,
         shuts=candidate.shuts,
+        carried=candidate.carried,
     )
 
 
@@ -256,6 +257,7 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
         and device.lost == missing
         and device.grouping == digest
         and device.shuts == candidate.shuts
+        and device.carried == candidate.carried
         and device.gone_since is None
     ):
         return device

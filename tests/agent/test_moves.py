@@ -1,0 +1,136 @@
+"""Devices that move into their pods, from the grant to the pod's end, over restarts of the agent."""
+
+import json
+import shutil
+
+import pytest
+
+from agent.core.grants import holding
+from agent.kubelet.simulated.errors import PodRefused
+from tests.agent.rig import FOO
+
+ADDRESS = "0000:3b:00.2"
+ENTRIES = {
+    "net": 'source = "net"\nid = "{name}"\nmatch = { carrier = true }\ngive.env = { NAME = "{name}" }\n'
+    "health = { link = { holds = { carrier = true } } }\nlimit = { per_container = 1 }\n",
+    "pci": 'source = "pci"\nid = "{netdev.name}"\nmatch = { netdev.name = "eth0" }\n'
+    'give.env = { NAME = { value = "{address}", join = "," } }\n',
+}
+
+
+class Node:
+    """A function with an interface that comes and goes."""
+
+    def __init__(self, rig):
+        self.rig = rig
+        self.directory = rig.tree.pci(ADDRESS, driver="mlx5_core")
+        self.come()
+
+    def come(self):
+        self.rig.tree.netdev(self.directory, "eth0", carrier="1\n")
+
+    def go(self):
+        self.rig.tree.at("/sys/class/net/eth0").unlink()
+        shutil.rmtree(self.rig.tree.at(f"{self.directory}/net"))
+
+    async def looked(self, agent):
+        agent.tracker.nudge()
+        await agent.tracker.looked()
+        await agent.tracker.looked()
+
+
+@pytest.fixture(params=ENTRIES)
+async def node(rig, at_once, monkeypatch, request):
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{ENTRIES[request.param]}')
+    await rig.kubelet.start()
+    return Node(rig)
+
+
+async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
+    kubelet = node.rig.kubelet
+    async with node.rig.agent() as agent:
+        await node.rig.allocatable(FOO, 1)
+        await kubelet.allocate("pod", "c", {FOO: 1})
+        lists = len(kubelet.lists.of(FOO))
+        node.go()
+        await node.looked(agent)
+        assert agent.tracker.look.away
+        assert len(kubelet.lists.of(FOO)) == lists
+        kubelet.remove_pod("pod")
+        await node.rig.until(lambda: not kubelet.healthy(FOO))
+        assert not agent.tracker.look.away
+        node.come()
+        await node.looked(agent)
+        await node.rig.allocatable(FOO, 1)
+
+
+async def test_back_before_the_pod_ends_nothing_is_told(node):
+    kubelet = node.rig.kubelet
+    async with node.rig.agent() as agent:
+        await node.rig.allocatable(FOO, 1)
+        await kubelet.allocate("pod", "c", {FOO: 1})
+        lists = len(kubelet.lists.of(FOO))
+        node.go()
+        await node.looked(agent)
+        node.come()
+        await node.looked(agent)
+        assert not agent.tracker.look.away
+        kubelet.remove_pod("pod")
+        await kubelet.allocate("other", "c", {FOO: 1})
+        assert len(kubelet.lists.of(FOO)) == lists
+
+
+async def test_an_agent_that_starts_while_it_is_away_knows_it(node):
+    kubelet = node.rig.kubelet
+    async with node.rig.agent():
+        await node.rig.allocatable(FOO, 1)
+        await kubelet.allocate("pod", "c", {FOO: 1})
+    assert json.loads((node.rig.state / "state.json").read_text())["held"] == ["eth0"]
+    node.go()
+    async with node.rig.agent() as agent:
+        await node.rig.streaming(FOO)
+        await node.looked(agent)
+        await node.rig.until(lambda: kubelet.healthy(FOO) == {"eth0"})
+        assert agent.tracker.look.away
+        kubelet.remove_pod("pod")
+        await node.rig.until(lambda: not kubelet.healthy(FOO))
+
+
+async def test_an_agent_that_starts_and_of_which_no_pod_holds_anything_waits_for_none(node):
+    async with node.rig.agent():
+        await node.rig.allocatable(FOO, 1)
+    node.go()
+    async with node.rig.agent() as agent:
+        await node.looked(agent)
+        assert not agent.tracker.look.away
+        assert not node.rig.kubelet.healthy(FOO)
+
+
+async def test_the_card_goes_with_it(node):
+    kubelet = node.rig.kubelet
+    async with node.rig.agent() as agent:
+        await node.rig.allocatable(FOO, 1)
+        await kubelet.allocate("pod", "c", {FOO: 1})
+        node.go()
+        await node.looked(agent)
+        node.rig.tree.at(f"/sys/bus/pci/devices/{ADDRESS}").unlink()
+        shutil.rmtree(node.rig.tree.at(node.directory))
+        await node.looked(agent)
+        await node.rig.until(lambda: kubelet.unhealthy(FOO) == {"eth0"})
+
+
+async def test_while_it_is_away_nobody_else_gets_what_only_it_can_give(rig, at_once):
+    rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\nreplicas = 2\n{ENTRIES["net"]}')
+    await rig.kubelet.start()
+    node = Node(rig)
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 2)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        node.go()
+        await node.looked(agent)
+        with pytest.raises(PodRefused) as refused:
+            await rig.kubelet.allocate("other", "c", {FOO: 1})
+        assert "eth0: it is in the network namespace of the pod that had it" in str(refused.value)
+        node.come()  # and nobody has looked yet
+        await rig.kubelet.allocate("third", "c", {FOO: 1})

@@ -1,0 +1,300 @@
+"""Devices that are in pods: which may be, which are, and what they are meanwhile."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.core.entry.check import Check, Says
+from agent.core.entry.resource import Source
+from agent.core.inventory.away import Mover, moved, movers
+from agent.core.inventory.device import Device, Health, HostDevice, Snapshot
+from agent.core.inventory.look import Listing, look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.text import parse
+from agent.core.language.value import Absent, Kind
+from agent.core.lists.assemble import assemble
+from tests.core.building import Facts, clause, line, spec
+
+NET = Source("net")
+PCI = Source("pci")
+FUNCTION = "/sys/devices/pci0000:00/0000:00:01.0/0000:3b:00.0"
+KEY = f"{FUNCTION}/net/eth0"
+IN_KEY = "pci:0000:3b:00.0"
+HERE = HostDevice("net", KEY, "eth0", "net:pci-0000:3b:00.0", KEY, "", "7")
+VF = HostDevice("pci", IN_KEY, "0000:3b:00.0", "0000:3b:00.0", FUNCTION, "", "8")
+CARRIED = ("netdev.name", "rdma.name")
+
+
+def net(**more):
+    return spec(source=NET, id=(parse("{pci.address}-net"),), moves=(), **more)
+
+
+def vf(**more):
+    return spec(source=PCI, id=(parse("{address}"),), moves=CARRIED, **more)
+
+
+def check(name, *lines, when=None):
+    return Check(name, clause(*lines, name=f"health.{name}"), when)
+
+
+CARRIER = check("carrier", line("carrier", True, Kind.BOOL))
+PRESENT = check("present", line("pci.present", True, Kind.BOOL))
+FACTS = {
+    KEY: {"pci.address": "0000:3b:00.0", "carrier": True, "pci.present": True, "numa": 1},
+    IN_KEY: {"present": True},
+}
+
+
+class Node:
+    """Looks and lists after one another."""
+
+    def __init__(self, entry, host, facts=None):
+        self.entry, self.host = entry, host
+        self.facts = {key: {**said} for key, said in (facts or FACTS).items()}
+        self.held = frozenset()
+        self.there = True
+        self.others = ()
+        self.seen = None
+        self.told = {}
+
+    def look(self, touched=EVERYTHING):
+        before = self.told
+        assembled = {name: name for name in before}
+        holds = lambda device: bool(self.held & set(device.ids()))
+        who = movers((self.entry,), before, assembled, holds)
+        if not touched.everything:
+            touched |= Touched(keys=moved(self.seen.movers, who))
+        listing = Listing({self.entry.source: ((self.host,) if self.there else ()) + self.others})
+        self.seen = look((self.entry,), listing, Facts(self.facts), self.seen, touched, movers=who)
+        made = assemble(self.seen, (self.entry,), self.held, before, 0.0)
+        self.told = made.snapshots
+        return [(device.id, device.health.value, device.reason) for device in self.told["example.com/a"].devices]
+
+
+ID = "0000:3b:00.0-net"
+WELL = [(ID, "Healthy", "")]
+
+
+@pytest.fixture(params=[EVERYTHING, Touched()], ids=["sweep", "event"])
+def touched(request):
+    return request.param
+
+
+def test_held_and_gone_it_is_as_it_was(touched):
+    node = Node(net(checks=(CARRIER, PRESENT)), HERE)
+    assert node.look() == WELL
+    node.held = frozenset({ID})
+    before = node.told["example.com/a"]
+    node.there = False
+    assert node.look(touched) == WELL
+    assert node.told["example.com/a"] is before
+    assert node.seen.away == {KEY}
+    assert node.look(touched) == WELL
+    said = [one.outcome.says for one in node.seen.candidate(KEY).checked]
+    assert said == [Says.NOTHING, Says.GOOD]
+
+
+def test_gone_and_not_held_it_is_absent(touched):
+    node = Node(net(), HERE)
+    node.look()
+    node.there = False
+    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+
+
+def test_let_go_and_still_gone_it_is_absent(touched):
+    node = Node(net(), HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    assert node.look() == WELL
+    node.held = frozenset()
+    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+    assert node.seen.away == frozenset()
+
+
+def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(touched):
+    node = Node(replace(net(), moves=None), HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+
+
+def test_back_it_is_judged_again(touched):
+    entry = net(match=clause(line("carrier", True, Kind.BOOL)))
+    node = Node(entry, HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    node.look()
+    node.there = True
+    assert node.look(touched) == WELL
+    node.facts[KEY]["carrier"] = False
+    node.look(touched | Touched(keys=frozenset({KEY})))
+    assert node.told["example.com/a"].devices[0].reason.startswith("no longer offered: match.carrier")
+
+
+def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(touched):
+    node = Node(net(), HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    node.look()
+    other = replace(HERE, key=f"{FUNCTION}/net/eth9", name="eth9", stamp="9")
+    node.others = (other,)
+    node.facts[other.key] = node.facts[KEY]
+    assert node.look(touched) == WELL
+    assert node.told["example.com/a"].devices[0].key == other.key
+    assert node.seen.away == frozenset()
+
+
+@pytest.mark.parametrize("present", [False, True, Absent("EIO", unread=True)])
+def test_only_while_its_function_is_there(touched, present):
+    node = Node(net(), HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    node.look()
+    node.facts[IN_KEY]["present"] = present
+    gone = [(ID, "Unhealthy", "its PCI function 0000:3b:00.0 is gone")]
+    assert node.look(touched | Touched(keys=frozenset({KEY}))) == (gone if present is False else WELL)
+
+
+def test_the_function_is_the_nearest_above_it():
+    node = Node(net(), HERE)
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    reader = Facts(node.facts)
+    who = movers((node.entry,), node.told, {}, lambda _: True)
+    look((node.entry,), Listing({NET: ()}), reader, None, movers=who)
+    assert (IN_KEY, "present") in reader.asked
+
+
+def test_software_has_no_function_to_be_gone():
+    host = HostDevice("net", "/sys/devices/virtual/net/va", "va", "net:va", "/sys/devices/virtual/net/va", "", "1")
+    node = Node(replace(net(), id=(parse("{name}"),)), host, {host.key: {"name": "va"}})
+    assert node.look() == [("va", "Healthy", "")]
+    node.held, node.there = frozenset({"va"}), False
+    assert node.look() == [("va", "Healthy", "")]
+
+
+def test_after_a_restart_nothing_but_the_list_is_known(touched):
+    remembered = Device(
+        ID, HERE.place, KEY, Health.UNHEALTHY, "not seen since the agent started", numa=(1,), stamp=HERE.stamp
+    )
+    node = Node(net(match=clause(line("carrier", True, Kind.BOOL)), checks=(CARRIER,)), HERE, {KEY: {}})
+    node.told = {"example.com/a": Snapshot("example.com/a", (remembered,))}
+    node.held, node.there = frozenset({ID}), False
+    assert node.look() == WELL
+    assert node.told["example.com/a"].devices[0].numa == (1,)
+
+
+VF_FACTS = {
+    IN_KEY: {
+        "address": "0000:3b:00.0",
+        "netdev.name": "eth0",
+        "rdma.name": "mlx5_0",
+        "driver": "mlx5_core",
+        "present": True,
+    }
+}
+MATCH = clause(line("netdev.name", "eth0"), line("driver", "mlx5_core"))
+
+
+@pytest.mark.parametrize("word", CARRIED)
+def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
+    checks = (check("link", line("netdev.carrier", True, Kind.BOOL)), check("driver", line("driver", "mlx5_core")))
+    facts = {IN_KEY: {**VF_FACTS[IN_KEY], "netdev.carrier": True}}
+    node = Node(vf(match=MATCH, checks=checks), VF, facts)
+    well = [("0000:3b:00.0", "Healthy", "")]
+    assert node.look() == well
+    node.held = frozenset({"0000:3b:00.0"})
+    del node.facts[IN_KEY][word]
+    assert node.look(touched | Touched(keys=frozenset({IN_KEY}))) == well
+    assert [one.outcome.says for one in node.seen.candidate(IN_KEY).checked] == [Says.NOTHING, Says.GOOD]
+    node.facts[IN_KEY]["driver"] = "vfio-pci"  # frozen as well, but for the check that is of the function
+    assert node.look(touched | Touched(keys=frozenset({IN_KEY}))) == well
+    assert node.seen.candidate(IN_KEY).checked[1].outcome.says is Says.BAD
+    node.facts[IN_KEY] |= {word: "back"}
+    node.look(touched | Touched(keys=frozenset({IN_KEY})))
+    assert node.seen.away == frozenset()
+
+
+def test_a_function_that_carried_nothing_is_never_away():
+    node = Node(
+        vf(match=clause(line("driver", "mlx5_core"))), VF, {IN_KEY: {"address": "0000:3b:00.0", "driver": "mlx5_core"}}
+    )
+    node.look()
+    node.held = frozenset({"0000:3b:00.0"})
+    node.facts[IN_KEY]["driver"] = "vfio-pci"
+    node.look()
+    assert node.seen.away == frozenset()
+    assert node.told["example.com/a"].devices[0].reason.startswith("no longer offered")
+
+
+def test_a_function_that_is_gone_is_absent_and_not_away():
+    node = Node(vf(), VF, VF_FACTS)
+    node.look()
+    node.held, node.there = frozenset({"0000:3b:00.0"}), False
+    assert node.look() == [("0000:3b:00.0", "Unhealthy", "absent")]
+
+
+def test_another_function_in_its_place_is_not_away():
+    node = Node(vf(match=MATCH), VF, VF_FACTS)
+    node.look()
+    node.held = frozenset({"0000:3b:00.0"})
+    del node.facts[IN_KEY]["netdev.name"]
+    node.host = replace(VF, stamp="9")
+    node.look()
+    assert node.seen.away == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("word", "goes_on"),
+    [
+        ("pci.present", True), ("pci/state", True), ("pci.pf.netdev.carrier", True), ("host.rdma_netns", True),
+        ("options.mode", True), ("/sys/module/x", True), ("carrier", False), ("./carrier", False), ("ports", False),
+        ("own", False), ("parent.driver", False),
+    ],
+)  # fmt: skip
+def test_which_checks_go_on(word, goes_on):
+    own = {"own": None, "options.mode": None}
+    entry = net(checks=(check("a", line(word, "x")),), own={} if word not in own else {word: Said()})
+    node = Node(entry, HERE, {KEY: {"pci.address": "0000:3b:00.0"}, IN_KEY: {"present": True}})
+    node.look()
+    node.held, node.there = frozenset({ID}), False
+    node.look()
+    (said,) = node.seen.candidate(KEY).checked
+    assert (said.outcome.says is not Says.NOTHING) is goes_on
+
+
+class Said:
+    def say(self, facts):
+        return "x"
+
+
+def test_who_may_be_away():
+    device = Device("a", "net:a", "key a", Health.HEALTHY)
+    shared = Device("b", "net:b", "key b", Health.HEALTHY, shares=2)
+    of_pci = Device("c", "0000:3b:00.0", IN_KEY, Health.HEALTHY)
+    lists = {
+        "example.com/a": Snapshot("example.com/a", (device, shared, of_pci)),
+        "example.com/b": Snapshot("example.com/b", (replace(device, id="d", key="key d"),)),
+    }
+    entries = (spec("example.com/x"), net(), vf(adds=True), spec("example.com/b", source=NET))
+    found = movers(entries, lists, {}, lambda one: one.id != "b")
+    assert {key: (one.entry, one.resource) for key, one in found.items()} == {
+        "key a": (1, "example.com/a"),
+        IN_KEY: (2, "example.com/a"),
+    }
+    assert movers((spec(source=NET),), lists, {}, lambda _: True) == {}
+
+
+def test_of_a_name_with_words_the_list_has_another():
+    device = Device("a", "net:a", "key a", Health.HEALTHY)
+    lists = {"example.com/ice": Snapshot("example.com/ice", (device,))}
+    entry = replace(net(), name="example.com/{driver}", name_text=parse("example.com/{driver}"))
+    found = movers((entry,), lists, {"example.com/ice": entry.name}, lambda _: True)
+    assert found == {"key a": Mover(0, "example.com/ice", device)}
+
+
+def test_those_that_differ():
+    one, other = (Mover(0, "example.com/a", Device(id_, "p", "k", Health.HEALTHY)) for id_ in "ab")
+    unwell = one._replace(device=replace(one.device, health=Health.UNHEALTHY))
+    assert moved({"k": one}, {"k": unwell}) == frozenset()
+    assert moved({"k": one}, {"k": other}) == moved({"k": one}, {}) == moved({}, {"k": one}) == {"k"}
