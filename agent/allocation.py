@@ -30,7 +30,7 @@ from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.scanners.reading import at_hand
+from agent.scanners.reading import UNASKED, Answers, at_hand
 from agent.starting import run_before_start
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
@@ -72,6 +72,7 @@ class Allocation:
         devinfo: Files,
         held: Callable[[], frozenset[str]],
         programs: bool = True,
+        answers: Answers = UNASKED,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` says which pods may have.
 
@@ -80,6 +81,7 @@ class Allocation:
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
+        self._answers = answers
         self._registry = registry
         self._truth = truth
         self._granted = granted
@@ -114,7 +116,7 @@ class Allocation:
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(asked):
-                chosen = read_anew(self._root, asked, self._cdi)
+                chosen = read_anew(self._root, asked, self._cdi, answers=self._answers)
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
             grant = allocate(spec, ids, chosen, snapshot.offered, resource=resource)
@@ -189,7 +191,7 @@ class Allocation:
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, asked, self._cdi, purpose)
+            read = begin(read_anew, self._root, asked, self._cdi, purpose, answers=self._answers)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)

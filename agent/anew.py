@@ -27,7 +27,7 @@ from agent.core.lists.naming import Offers
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners.reading import UNASKED, Answers, HostReader
 
 
 class Purpose(NamedTuple):
@@ -104,9 +104,11 @@ def _whole(
             yield Asked(device, slots, found, truth.specs[found.entry], known=False)
 
 
-def read_anew(root: Root, asked: Sequence[Asked], cdi: SpecDirectories, purpose: Purpose = GIVING) -> list[Chosen]:
+def read_anew(
+    root: Root, asked: Sequence[Asked], cdi: SpecDirectories, purpose: Purpose = GIVING, *, answers: Answers = UNASKED
+) -> list[Chosen]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
-    reader = HostReader(root, cdi)
+    reader = HostReader(root, cdi, answers)
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
     finder = Remembered(reader, partners)
     same_partners = all(catalog.same(root, partner) for partner in partners.values())

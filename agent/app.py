@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
+from agent.checks.answers import Answers
 from agent.checks.asking import Asking
 from agent.checks.command import ask
+from agent.checks.probes import Probes
 from agent.config.load import Configuration
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Health, Snapshot
@@ -40,6 +42,7 @@ from agent.offering import Offering, Way
 from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.reload import Difference, difference
+from agent.scanners.reading import UNRUN
 from agent.state import State, StateFile
 from agent.state import load as load_state
 from agent.status import Status, heartbeat
@@ -88,8 +91,9 @@ class Agent:
             changed=self._held_changed,
         )
         cdi = SpecDirectories(settings.paths.cdi)
-        self._asking = Asking(ask)
         self._preparing = Preparing(lambda keys: self.tracker.nudge(Touched(keys=keys))) if programs else None
+        self._answers = Answers(Asking(ask), Probes())
+        answers = self._answers if programs else UNRUN
         self.tracker = Tracker(
             root,
             self.registry,
@@ -100,7 +104,7 @@ class Agent:
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
-            answers=self._asking,
+            answers=answers,
             preparing=self._preparing,
             held=lambda: self._held.ids,
             known=lambda: self._held.known,
@@ -117,6 +121,7 @@ class Agent:
             devinfo=self._devinfo,
             held=lambda: self._held.known,
             programs=programs,
+            answers=answers,
         )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
@@ -192,8 +197,8 @@ class Agent:
             tasks.create_task(work)
             for work in (
                 self.tracker.run(),
-                self._asking.run(self.tracker),
                 *([self._preparing.run()] if self._preparing else []),
+                self._answers.run(self.tracker),
                 self._held.run(self._kubelet),
                 self._devinfo.run(),
                 self._file.run(),
@@ -243,7 +248,7 @@ class Agent:
 
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
-        self._asking.looked(self.tracker)
+        self._answers.looked(self.tracker)
         self.status.published(before, assembly, first=self._first_lists)
         if (assembly.written, self.tracker.specs) != self._offered:
             self._offered = assembly.written, self.tracker.specs

@@ -119,6 +119,10 @@ class Tracker:
         """Whether anything rests on an inquiry."""
         return bool(self.look.places.resting_on(mark))
 
+    def rests_below(self, mark: str) -> bool:
+        """Whether anything rests on what a probe says."""
+        return self.look.places.rest_below(mark)
+
     def told(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
         keys = self.look.places.resting_on(mark)

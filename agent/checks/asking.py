@@ -16,7 +16,7 @@ from itertools import count
 from math import inf
 from typing import Protocol, TypeAlias
 
-from agent.core.entry.inquiry import Answer, Inquiry, Reply
+from agent.core.entry.inquiry import Answer, Question, Reply
 
 WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
 _GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
@@ -33,7 +33,7 @@ class Looks(Protocol):
         """There is an answer to it. `changed`: it is another than before."""
 
 
-Asker: TypeAlias = Callable[[Inquiry], AbstractAsyncContextManager[Answer]]
+Asker: TypeAlias = Callable[[Question], AbstractAsyncContextManager[Answer]]
 
 
 class Asking:
@@ -45,15 +45,15 @@ class Asking:
 
     def __init__(self, ask: Asker) -> None:
         self._ask = ask
-        self._answers: dict[Inquiry, Answer] = {}
-        self._new: deque[Inquiry] = deque()
-        self._idle: list[Inquiry] = []
-        self._due: list[tuple[float, int, Inquiry]] = []
+        self._answers: dict[Question, Answer] = {}
+        self._new: deque[Question] = deque()
+        self._idle: list[Question] = []
+        self._due: list[tuple[float, int, Question]] = []
         self._numbers = count(1)
         self._workers = asyncio.Semaphore(WORKERS)
         self._more = asyncio.Event()
 
-    def answer(self, inquiry: Inquiry) -> Answer:
+    def answer(self, inquiry: Question) -> Answer:
         """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
         known = self._answers.get(inquiry)
         if known is None:
@@ -96,7 +96,7 @@ class Asking:
         except TimeoutError:
             return
 
-    async def _answered(self, inquiry: Inquiry, looks: Looks, *, first: bool = False) -> None:
+    async def _answered(self, inquiry: Question, looks: Looks, *, first: bool = False) -> None:
         """Ask once, and have it asked again in its time."""
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as asked:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.cdi import compile_cdi
 from agent.config.give.devinfo import compile_devinfo
@@ -12,6 +15,7 @@ from agent.config.give.rdma import compile_rdma
 from agent.config.give.sayings import compile_annotations, compile_env
 from agent.config.give.vfio import compile_vfio
 from agent.config.language.table import WARNINGS, hint, not_yet
+from agent.config.leaves.probes import compile_probes
 from agent.config.merge.later import left_for_later
 from agent.config.merge.shelf import Sentence
 from agent.config.merge.tree import Branch, Leaf
@@ -31,20 +35,31 @@ from agent.config.toml.spot import Spot
 from agent.config.words.options import compile_options
 from agent.config.words.own import OwnWords
 from agent.config.words.prefer import compile_prefer
+from agent.core.entry.inquiry import Probe
+from agent.core.entry.let import Constant
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Clause
 
+NO_PROBES: Mapping[str, Probe] = MappingProxyType({})
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
 OF_THE_RESOURCE = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
 _SOURCE_HINT = 'write class = "…", or source = …'
 
 
-def compile_entry(sentence: Sentence, spot: Spot, registration: str, findings: list[Finding]) -> ResourceSpec | None:
+def compile_entry(
+    sentence: Sentence,
+    spot: Spot,
+    registration: str,
+    findings: list[Finding],
+    *,
+    probes: Mapping[str, Probe] = NO_PROBES,
+) -> ResourceSpec | None:
     """The resource that an entry makes, or none if it lacks a name, a source or an id.
 
-    If errors are added to the findings the spec is not to be served. `registration` is the agent's default.
+    If errors are added to the findings the spec is not to be served. `registration` is the agent's default, `probes`
+    are those of agent.toml.
     """
-    spec = _compile(sentence, spot, registration, findings, entry=True)
+    spec = _compile(sentence, spot, registration, findings, probes, entry=True)
     _not_its_own(sentence.tree, spot, findings)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
         told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
@@ -53,15 +68,23 @@ def compile_entry(sentence: Sentence, spot: Spot, registration: str, findings: l
     return spec
 
 
-def check_class(sentence: Sentence, spot: Spot, findings: list[Finding]) -> None:
+def check_class(
+    sentence: Sentence, spot: Spot, findings: list[Finding], *, probes: Mapping[str, Probe] = NO_PROBES
+) -> None:
     """Report everything wrong with a class by itself, as far as that can be said without an entry."""
     if sentence.keys_known and "about" not in sentence.tree.members:
         findings.append(spot.error("missing", "a class says what it is about", 'write about = "every …"'))
-    _compile(sentence, spot, "socket", findings, entry=False)
+    _compile(sentence, spot, "socket", findings, probes, entry=False)
 
 
 def _compile(
-    sentence: Sentence, spot: Spot, registration: str, findings: list[Finding], *, entry: bool
+    sentence: Sentence,
+    spot: Spot,
+    registration: str,
+    findings: list[Finding],
+    probes: Mapping[str, Probe],
+    *,
+    entry: bool,
 ) -> ResourceSpec | None:
     tree = sentence.tree
     later = left_for_later(tree)
@@ -81,8 +104,7 @@ def _compile(
     scope.single = scope.source is not None and is_single(scope.source)
     limit = compile_limit(tree)
     scope.lone = limit.per_container == 1 and tree.branch("slots") is None
-    constants = compile_options(tree, scope, spot, demanded=entry)
-    scope.chosen = {word: constant.value for word, constant in constants.items()}
+    constants = _chosen(tree, scope, spot, probes, demanded=entry)
     own = OwnWords(tree, scope, constants)
     scope.own = own
     declare_parts(tree, scope)
@@ -159,6 +181,16 @@ def _compile(
         prepare=prepare,
         prestart=prestart,
     )
+
+
+def _chosen(
+    tree: Branch, scope: Scope, spot: Spot, probes: Mapping[str, Probe], *, demanded: bool
+) -> dict[str, Constant]:
+    """The options, and with them the probes, which no other word may stand in."""
+    constants = compile_options(tree, scope, spot, demanded=demanded)
+    scope.chosen = {word: constant.value for word, constant in constants.items()}
+    scope.probes = compile_probes(tree, scope, probes)
+    return constants
 
 
 def _clauses(

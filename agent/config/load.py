@@ -91,13 +91,16 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     ]
     # All are said before one is compiled: a join may be of a later one.
     entries = [
-        replace(entry, spec=compile_entry(entry.sentence, entry.spot, known.kubelet.registration, findings))
+        replace(
+            entry,
+            spec=compile_entry(entry.sentence, entry.spot, known.kubelet.registration, findings, probes=known.probe),
+        )
         for entry in said_entries
     ]
     own_names = tuple(name for name in sorted(shelf.names()) if shelf.folder(name) in own)
     for name in own_names:
         sentence = shelf.sentence(name)
-        check_class(sentence, sentence.tree.spot, findings)
+        check_class(sentence, sentence.tree.spot, findings, probes=known.probe)
     findings += _duplicates(entries)
     wrong = {finding.file for finding in findings if finding.severity is Severity.ERROR}
     findings += between.warnings([entry for entry in entries if not entry.sentence.files & wrong])

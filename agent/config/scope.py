@@ -10,6 +10,7 @@ from agent.config.language.table import OPERATORS, hint, not_yet
 from agent.config.merge.shelf import Shelf
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Mark, Piece, Spot
+from agent.core.entry.inquiry import Probe
 from agent.core.entry.own import Join, Own
 from agent.core.entry.resource import NODE_NUMBER, Source
 from agent.core.inventory.members import ALL_OF, split
@@ -107,6 +108,7 @@ class Scope:
     granting: what is compiled is asked again when a container gets its devices.
     chosen: the options that have a value.
     taken: words that are taken of a line of the kernel log. only_taken: there are no others.
+    probes: the programs that report, by name; None for one with which something is wrong.
     """
 
     source: Source | None
@@ -129,6 +131,7 @@ class Scope:
     chosen: Mapping[str, Value] = field(default_factory=dict)
     taken: Mapping[str, Known] = field(default_factory=dict)
     only_taken: bool = False
+    probes: Mapping[str, Probe | None] = field(default_factory=dict)
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -198,6 +201,15 @@ class Scope:
         if known is None or known is ANYTHING:
             return known
         return replace(known, each=self.grouped and (known.varies or self.single or self.lone))
+
+    def probe(self, leaf_spot: Spot, name: object) -> Probe | None:
+        """The probe of that name; none, with a finding, if there is no such."""
+        if name in self.probes:
+            return self.probes[str(name)]
+        if self.keys_known:
+            write = hint(str(name), self.probes) or f'write [probe.{name}] with run = ["/usr/bin/…"]'
+            self.error(leaf_spot.error("unknown-probe", f"there is no probe {name}", write, mark="text"))
+        return None
 
     def within(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""

@@ -15,10 +15,13 @@ from agent.config.toml.finding import Finding, nearest
 from agent.config.toml.spot import Piece, Spot
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.devinfo import DIRECTORY as DEVINFO
+from agent.core.entry.inquiry import Probe
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
 SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
 
+PROBE_SECONDS = 30.0  # for which a probe may be silent
+_PROBE = "probe"
 DIRECTORY = "/etc/device-agent"
 
 
@@ -84,6 +87,7 @@ class Settings:
     reload: ReloadSettings = field(default_factory=ReloadSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    probe: Mapping[str, Probe] = field(default_factory=dict)
 
 
 # A reader gives the value a field gets, or what is wrong with what was written.
@@ -97,13 +101,51 @@ def read(document: Document) -> tuple[Settings, list[Finding]]:
     root = Spot(document, ())
     for name, table in document.data.items():
         spot = root.below(name)
-        if name not in _SECTIONS:
+        if name not in _SECTIONS and name != _PROBE:
             findings.append(_unknown_section(spot, name))
         elif not isinstance(table, dict):
             findings.append(spot.error("type", f"{name} is a section: a table with its keys", f"write [{name}]"))
+        elif name == _PROBE:
+            sections[name] = _probes(spot, table, findings)
         else:
             sections[name] = _section(spot, name, table, findings)
     return Settings(**sections), findings
+
+
+def _probes(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> dict[str, Probe]:
+    """The probes that every entry may speak of; one with a mistake is left out."""
+    probes: dict[str, Probe] = {}
+    for name, written in table.items():
+        here = spot.below(name)
+        if not isinstance(written, dict):
+            findings.append(here.error("type", "a probe is a table", f'write [probe.{name}] with run = ["/usr/bin/…"]'))
+            continue
+        before = len(findings)
+        values: dict[str, Any] = {"timeout": PROBE_SECONDS}
+        for key, value in written.items():
+            reader = _OF_PROBE.get(key)
+            found = None if reader is None else reader(here.below(key), value)
+            if reader is None:
+                message = "a probe has no such key, and nothing unknown is ignored"
+                findings.append(here.below(key).error("unknown-key", message, hint(key, _OF_PROBE), mark="key"))
+            elif isinstance(found, Finding):
+                findings.append(found)
+            else:
+                values[key] = found
+        if "run" not in written:
+            message = f"probe.{name} does not say what is run"
+            findings.append(here.error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
+        if len(findings) == before:
+            probes[name] = Probe(name, values["run"], values["timeout"])
+    return probes
+
+
+def _argv(spot: Spot, written: object) -> tuple[str, ...] | Finding:
+    if not isinstance(written, list) or not written or not all(isinstance(item, str) for item in written):
+        message = "run is a program and its arguments, each a text of its own"
+        return spot.error("type", message, 'write ["/usr/bin/…", "…"]')
+    program = _path(spot.below(0), written[0])
+    return program if isinstance(program, Finding) else tuple(written)
 
 
 def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
@@ -131,7 +173,7 @@ def _unknown_section(spot: Spot, name: str) -> Finding:
         return spot.error(
             "unknown-key", "agent.toml is the agent, never a resource", "move it to a file in resources.d", mark="key"
         )
-    near = nearest(name, _SECTIONS)
+    near = nearest(name, (*_SECTIONS, _PROBE))
     inside = next((section for section, (_, readers) in _SECTIONS.items() if name in readers), None)
     write = f"nearest: {near}" if near else f"it belongs under [{inside}]" if inside else ""
     message = "agent.toml has no such section, and nothing unknown is ignored"
@@ -271,3 +313,4 @@ _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
     "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count}),
     "log": (LogSettings, {"level": _one_of("debug", "info", "warning", "error")}),
 }
+_OF_PROBE: Mapping[str, _Reader] = {"run": _argv, "timeout": _duration("100ms", "1d", "30s")}

@@ -21,6 +21,7 @@ OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 )
+_PATIENCE = 1.0  # seconds for which a cancelled call waits for what it began, so that nothing of it comes later
 _CHUNK = 65536  # bytes, as many as a pipe holds
 
 
@@ -58,8 +59,17 @@ class Child:
         self._ended = begin(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     async def ended(self, seconds: float | None = None) -> int | None:
-        """The exit code, or minus the signal, as soon as it has ended; None if it has not after so long."""
+        """The code, as soon as it has ended; None if it has not after so long."""
         await asyncio.wait([self._ended], timeout=seconds)
+        return self.code
+
+    def stirs(self, event: asyncio.Event) -> None:
+        """Have an event set when it ends."""
+        self._ended.add_done_callback(lambda _: event.set())
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, or minus the signal that ended it; None while it runs."""
         result = self._ended.result() if self._ended.done() else None
         return None if result is None else result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
@@ -85,7 +95,11 @@ async def started(
     try:
         process, stdout = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        starting.add_done_callback(_unwanted)
+        await asyncio.wait([starting], timeout=_PATIENCE)
+        if not starting.done():
+            starting.add_done_callback(_unwanted)
+        elif (gone := _unwanted(starting)) is not None:
+            await asyncio.wait([gone], timeout=_PATIENCE)
         raise
     try:
         child = Child(process, stdout)
@@ -124,13 +138,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> None:
-    """Kill what had started by the time that nobody wanted it any more."""
-    if not starting.cancelled() and starting.exception() is None:
-        process, stdout = starting.result()
-        _kill(process)
-        os.close(stdout)
-        begin(process.wait)
+def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> asyncio.Future[int] | None:
+    """Kill what had started by the time that nobody wanted it any more; done when it is gone."""
+    if starting.cancelled() or starting.exception() is not None:
+        return None
+    process, stdout = starting.result()
+    os.close(stdout)
+    _kill(process)
+    return begin(process.wait)
 
 
 @asynccontextmanager

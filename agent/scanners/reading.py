@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Protocol
 
 from agent.core.entry.cdi import Specs
-from agent.core.entry.inquiry import Answer, Inquiry, Reply
+from agent.core.entry.inquiry import Answer, Inquiry, Probe, Question, Reply
 from agent.core.inventory.device import Fit, HostDevice, Node
 from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Scalar, Value, natural
@@ -42,20 +43,41 @@ class _Seen:
 class Answers(Protocol):
     """Who knows what programs, services and probes have told."""
 
-    def answer(self, inquiry: Inquiry) -> Answer:
+    def answer(self, inquiry: Question) -> Answer:
         """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
+
+    def verdict(self, probe: Probe, places: Iterable[str]) -> Answer:
+        """What a probe says of what has these names. One that was never heard of is started. Called in any thread."""
+
+    def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
+        """What it reports as a field."""
 
 
 class _Unasked:
-    """Where nobody asks."""
+    """Where nobody asks: as if all of them gave this answer."""
 
-    def answer(self, inquiry: Inquiry) -> Answer:
+    def __init__(self, reply: Reply, why: str) -> None:
+        self._answer = Answer(reply, why)
+
+    def answer(self, inquiry: Question) -> Answer:
         """See `Answers`."""
         del inquiry
-        return Answer(Reply.AWAITED, "only a running agent asks")
+        return self._answer
+
+    def verdict(self, probe: Probe, places: Iterable[str]) -> Answer:
+        """See `Answers`."""
+        del probe, places
+        return self._answer
+
+    def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
+        """See `Answers`."""
+        del probe, places, field
+        return Absent(self._answer.reason, pending=self._answer.reply is Reply.AWAITED)
 
 
-UNASKED = _Unasked()
+UNASKED = _Unasked(Reply.AWAITED, "only a running agent asks")
+UNRUN = _Unasked(Reply.OFF, "no program is run here")
+_FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
 
 
 class HostReader:
@@ -161,12 +183,24 @@ class HostReader:
 
     def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about a device."""
+        if isinstance(inquiry, Probe):
+            return self._answers.verdict(inquiry, self._places_of(device, inquiry))
         self._of(device).places.add(inquiry.mark)
         return self._answers.answer(inquiry)
+
+    def reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
+        """What a probe reports of a device as a field."""
+        return self._answers.field(probe, self._places_of(device, probe), field)
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""
         return frozenset(self._of(device).places)
+
+    def _places_of(self, device: HostDevice, probe: Probe) -> tuple[str, ...]:
+        """The names by which a probe may speak of a device; its facts rest on what that says of these."""
+        names = names_of(device)
+        self._of(device).places.update(map(probe.about, names))
+        return names
 
     def _mountable(self, pattern: str) -> tuple[Fit, ...] | Absent:
         found: list[Fit] = []
@@ -317,6 +351,13 @@ class HostReader:
         while isinstance(real := self._root.real(directory), Absent):
             directory = directory.rpartition("/")[0]
         return real
+
+
+def names_of(device: HostDevice) -> tuple[str, ...]:
+    """The names of a device: as `scan` calls it, its node, its directory, its place, and its PCI function."""
+    function = _FUNCTION.findall(device.directory) or _FUNCTION.findall(device.name)
+    names = (device.name, device.node, device.directory, device.place, *function[-1:])
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def at_hand(device: HostDevice, word: str) -> bool:

@@ -96,10 +96,10 @@ def stuck(monkeypatch):
     release = threading.Event()
     read_anew = allocation.read_anew
 
-    def slow(root, asked, *more):
+    def slow(root, asked, *more, **named):
         if "foo0" in {one.device.id for one in asked}:
             release.wait(20)
-        return read_anew(root, asked, *more)
+        return read_anew(root, asked, *more, **named)
 
     monkeypatch.setattr(allocation, "read_anew", slow)
     monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
@@ -330,8 +330,8 @@ async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
     read_anew = allocation.read_anew
 
-    def unplugs(root, asked, *more):
-        chosen = read_anew(root, asked, *more)
+    def unplugs(root, asked, *more, **named):
+        chosen = read_anew(root, asked, *more, **named)
         node.unplug("foo0", "foo1", "foo2")
         return chosen
 

@@ -56,9 +56,8 @@ async def test_nothing_is_offered_before_it_has_answered(node):
     node.serve(run(node, every="1h"))
     say(node, "never")
     async with node.agent() as agent:
-        await node.allocatable(NPU, 1)
-        assert reasons(agent) == {ONE: "state: self-test: exit code 3: never", TWO: ""}
-        assert node.kubelet.unhealthy(NPU) == {ONE}
+        await node.until(lambda: reasons(agent) == {ONE: "state: self-test: exit code 3: never", TWO: ""})
+        await ill(node, ONE)
     assert sorted(asked(node)) == sorted(CARDS)
 
 

@@ -16,7 +16,14 @@ from agent.config.load import SHIPPED, load
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
 
-PAGES = ["README.md", "docs/quickstart.md", "docs/configuration.md", "docs/health.md", "docs/operations.md"]
+PAGES = [
+    "README.md",
+    "docs/quickstart.md",
+    "docs/configuration.md",
+    "docs/health.md",
+    "docs/operations.md",
+    "docs/probes.md",
+]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,7 +40,7 @@ def test_a_page_is_true(name, tmp_path):
     """Its TOML is written where it says, and then its commands are run."""
     (tmp_path / "resources.d").mkdir()
     found = blocks(name)
-    assert all(kind in {"toml", "console", "sh", "yaml", "ini"} for kind, _ in found)
+    assert all(kind in {"toml", "console", "sh", "yaml", "ini", "python"} for kind, _ in found)
     for kind, text in found:
         if kind == "toml":
             file = re.match(r"# /etc/device-agent/(\S+\.toml)\n", text)

@@ -3,10 +3,12 @@
 import pytest
 
 from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown
-from agent.core.entry.inquiry import Run
+from agent.core.entry.inquiry import Probe, Report, Run
+from agent.core.entry.let import OrElse, Reported
 from agent.core.entry.log import ONCE, Often, Spoken
 from agent.core.entry.rises import Rises
 from agent.core.language.text import parse
+from agent.core.language.value import Kind
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
@@ -109,6 +111,42 @@ def test_whom_to_ask(configure, said, made):
     assert (check.holds, check.every) == (made, None)
 
 
+def test_a_probe_is_of_the_entry_its_class_or_agent_toml(configure):
+    found = configure(
+        {
+            "agent.toml": '[probe.all]\nrun = ["/bin/all", "-x"]\n[probe.own]\nrun = ["/bin/other"]\n',
+            "classes/npu.toml": 'about = "x"\nname = "example.com/npu"\nid = "{path_id}"\n'
+            'probe.own.run = ["/bin/own", "{options.v}"]\n'
+            'source = { subsystem = "npu" }\noptions.v = { about = "v", type = "text", default = "1" }\n'
+            'let = { model = { probe = "own", field = "m", type = "int", else = 7 } }\n'
+            '[health]\na.probe = "own"\nb = { probe = "all", trip = "2 looks" }\n',
+            "resources.d/a.toml": '[[resource]]\nclass = "npu"\noptions.v = "2"\nprobe.own.timeout = "5s"\n',
+        }
+    )
+    assert found.findings == ()
+    (spec,) = found.resources
+    own, whole = Probe("own", ("/bin/own", "2"), 5), Probe("all", ("/bin/all", "-x"), 30)
+    assert [check.holds for check in spec.checks] == [Report(own), Report(whole)]
+    assert spec.own["model"] == OrElse(Reported(own, "m", Kind.INT), 7)
+
+
+@pytest.mark.parametrize(
+    ("said", "marked", "code"),
+    [
+        ("probe.a = 1", "1", "type"),
+        ("[probe.a]", "a", "missing"),
+        ("[probe.a]\nrun = 'x'", "'x'", "type"),
+        ("[probe.a]\nrun = []", "[]", "type"),
+        ("[probe.a]\nrun = ['x']", "x", "path"),
+        ("[probe.a]\nrun = ['/x']\ntimeout = '0s'", "'0s'", "type"),
+        ("[probe.a]\nrun = ['/x']\ntimeouts = '1s'", "timeouts", "unknown-key"),
+    ],
+)
+def test_one_mistake_in_agent_toml(configure, said, marked, code):
+    (finding,) = configure({"agent.toml": f"{said}\n"}).findings
+    assert (finding.file, finding.code, marked_by(finding)) == ("agent.toml", code, marked)
+
+
 MISTAKES = [
     ("health.a.holds = { drive = 'x' }", "drive", "unknown-word", "nearest: driver"),
     ("health.a.holds = { driver = 1 }", "1", "type", ""),
@@ -195,15 +233,27 @@ MISTAKES = [
         'write looks ("2 looks") or a time ("10s")',
     ),
     ("health.a = { socket = '/x' }", "socket", "not-supported-yet", ""),
-    ("health.a = { probe = 'x' }", "probe", "not-supported-yet", ""),
+    ("health.a = { probe = 'x' }", "x", "unknown-probe", 'write [probe.x] with run = ["/usr/bin/…"]'),
+    ("probe.ab.run = ['/x']\nhealth.a.probe = 'ac'", "ac", "unknown-probe", "nearest: ab"),
+    ("probe.p.run = ['/x']\nhealth.a = { probe = 'p', every = '5s' }", "every", "type", "take it out"),
+    ("probe.p.run = ['/x']\nhealth.a = { probe = 'p', timeout = '5s' }", "timeout", "type", "timeout goes with run"),
+    ("probe.p = {}", "p", "missing", 'write run = ["/usr/bin/…"]'),
+    ("probe.p.run = ['x']", "x", "path", 'write for example "/usr/bin/x"'),
+    ("probe.p.run = ['/x', '{driver}']", "{driver}", "unknown-word", "write options.NAME, or take it out"),
+    ("probe.p = { run = ['/x'], timeout = '0s' }", "'0s'", "type", 'write for example "30s"'),
+    ("probe.p = { run = ['/x'], every = '1s' }", "every", "unknown-key", ""),
+    ("let.a = { probe = 'p', field = 'f' }", "p", "unknown-probe", 'write [probe.p] with run = ["/usr/bin/…"]'),
+    ("probe.p.run = ['/x']\nlet.a.probe = 'p'", "a", "missing", 'write field = "…"'),
+    ("probe.p.run = ['/x']\nlet.a = { probe = 'p', field = 'f', of = 'x' }", "of", "type", "of goes with"),
 ]
 
 
 @pytest.mark.parametrize(("said", "marked", "code", "write"), MISTAKES, ids=[row[0] for row in MISTAKES])
 def test_one_mistake(configure, said, marked, code, write):
     (finding,) = configure({"resources.d/a.toml": f"{HEAD}{said}\n"}).findings
-    assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 5, code)
-    assert (finding.source_line, marked_by(finding)) == (said, marked)
+    *_, line = said.splitlines()
+    assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 4 + len(said.splitlines()), code)
+    assert (finding.source_line, marked_by(finding)) == (line, marked)
     assert finding.write.startswith(write)
     assert finding.message
 

@@ -253,7 +253,7 @@ WRONG = [
     ('a = { bits = ["3-1"], of = "numa" }', 5, '["3-1"]', "type", None),
     ('a = { bits = ["0-64"], of = "numa" }', 5, '["0-64"]', "type", None),
     ('a = { bits = ["1"], of = "driver" }', 5, "driver", "type", 'make it a word with type = "int"'),
-    ('a = { probe = "nvml", field = "f" }', 5, "probe", "not-supported-yet", ""),
+    ('a = { probe = "nvml", field = "f" }', 5, "nvml", "unknown-probe", 'write [probe.nvml] with run = ["/usr/bin/…"]'),
     ('a = "a"', 5, "a", "cycle", ""),
     ('a = "./{b}"\nb = { text = "{c}" }\nc = ["./x", "a"]', 5, "a", "cycle", ""),
 ]

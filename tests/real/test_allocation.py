@@ -154,8 +154,8 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
 
         asked = []
 
-        def unplugs(*what):
-            chosen = read_anew(*what)
+        def unplugs(*what, **named):
+            chosen = read_anew(*what, **named)
             agent_loop.call_soon_threadsafe(node.uncard, agent, *asked)
             return chosen
 

@@ -207,6 +207,6 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
         "links.cost": {**_values("text", "by"), **_values("int", "else"), "map": Form(Shape.OPEN)},
         "prepare": _PROGRAM,
         "prestart": _PROGRAM,
-        "probe": _values("argv", "run"),
+        "probe": {**_values("argv", "run"), **_values("duration", "timeout")},
     }
 )

@@ -213,6 +213,9 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = MappingProxyType(
         },
         "prepare": _PROGRAM,
         "prestart": _PROGRAM,
-        "probe": {"run": Meaning("the program and its arguments, never a shell")},
+        "probe": {
+            "run": Meaning("the program and its arguments, never a shell"),
+            "timeout": Meaning("how long it may be silent", '"30s"'),
+        },
     }
 )

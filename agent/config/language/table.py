@@ -21,8 +21,7 @@ def _keys(now: str, later: str = "") -> Mapping[str, bool]:
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod",
-    "probe",
+    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod probe",
 )
 _GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")
@@ -39,8 +38,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
             "a word of one's own",
             _keys(
                 "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url"
-                " of map type else if_absent",
-                "probe",
+                " probe of map type else if_absent",
             ),
         ),
         "join": ("a join", _keys("source dir class resource on match let optional")),
@@ -61,15 +59,15 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "holds log rises run only ignore when every timeout trip recover latch on_unknown reason",
-                "socket probe",
+                "holds log rises run probe only ignore when every timeout trip recover latch on_unknown reason",
+                "socket",
             ),
         ),
         "links": ("links", _keys("dir file let on cost")),
         "links.cost": ("a cost", _keys("by map else")),
         "prepare": ("a program", _PROGRAM),
         "prestart": ("a program", _PROGRAM),
-        "probe": ("a probe", _keys("", "run")),
+        "probe": ("a probe", _keys("run timeout")),
     }
 )
 

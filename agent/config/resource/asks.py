@@ -1,4 +1,4 @@
-"""The checks that ask somebody else than the kernel's files: `run`."""
+"""The checks that ask somebody else than the kernel's files: `run`, `probe`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent.config.language.durations import seconds
 from agent.config.leaves.argv import argv_phrases
 from agent.config.merge.tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.inquiry import Asks, Run
+from agent.core.entry.inquiry import Asks, Report, Run
 
 EVERY = 30.0  # seconds
 TIMEOUT = 2.0  # seconds
@@ -18,6 +18,13 @@ def _run(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     leaf = branch.leaf("run")
     argv = argv_phrases(leaf, scope) if leaf else None
     return None if argv is None else Run(tuple(one.text for one in argv), _timeout(branch, scope), every or EVERY)
+
+
+def _probe(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
+    del every
+    leaf = branch.leaf("probe")
+    probe = scope.probe(leaf.spot, leaf.value) if leaf else None
+    return None if probe is None else Report(probe)
 
 
 def _timeout(branch: Branch, scope: Scope) -> float:
@@ -31,10 +38,13 @@ def _timeout(branch: Branch, scope: Scope) -> float:
 
 def misplaced(name: str, branch: Branch, scope: Scope) -> None:
     """Report keys that go with another verb than the check has."""
-    leaf = branch.leaf("timeout")
-    if leaf is not None and branch.verbs and not set(branch.verbs) & _TIMED:
+    timeout, every = branch.leaf("timeout"), branch.leaf("every")
+    if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"
-        scope.error(leaf.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+        scope.error(timeout.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+    if every is not None and "probe" in branch.verbs:
+        message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
+        scope.error(every.spot.error("type", message, "take it out", mark="key"))
     if "log" in branch.verbs:
         return
     for key in ("only", "ignore", "latch"):
@@ -46,4 +56,4 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
 
 
 _TIMED = frozenset({"run"})
-ASKS: Mapping[str, Callable[[Branch, Scope, float | None], Asks | None]] = {"run": _run}
+ASKS: Mapping[str, Callable[[Branch, Scope, float | None], Asks | None]] = {"run": _run, "probe": _probe}

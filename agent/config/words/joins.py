@@ -8,6 +8,7 @@ from typing import Protocol
 
 from agent.config.clauses.clause import compile_clause
 from agent.config.language.table import hint
+from agent.config.leaves.probes import compile_probes
 from agent.config.merge.shelf import Sentence
 from agent.config.merge.tree import Branch, Leaf, over
 from agent.config.scope import ANYTHING, OwnWords, Scope
@@ -20,6 +21,7 @@ from agent.core.entry.own import Below, Join, Own, Pool, Theirs
 from agent.core.entry.resource import Source
 from agent.core.language.clause import Clause
 
+_OF_WORDS = frozenset({"source", "let", "join", "options", "probe"})
 _WRITE = 'write for example source = "pci"'
 
 
@@ -93,6 +95,7 @@ def compile_join(
         constants = compile_options(tree, inner, tree.spot, demanded=False)
         named = branch.leaf(verb)
         inner.joining = (*scope.joining, str(named.value) if named else "")
+    inner.probes = compile_probes(tree, inner, scope.probes)
     words = inner.own = words_of(tree, inner, constants)
     on = equal_words(branch.leaf("on"), scope, inner)
     match = branch.branch("match")
@@ -143,7 +146,7 @@ def _sentence(spot: Spot, name: str, sentence: Sentence, own: Branch, scope: Sco
         way = " → ".join((*scope.joining[scope.joining.index(name) :], name))
         scope.error(spot.error("cycle", f"{way}: each needs the other", mark="text"))
         return None
-    said = {key: node for key, node in sentence.tree.members.items() if key in {"source", "let", "join", "options"}}
+    said = {key: node for key, node in sentence.tree.members.items() if key in _OF_WORDS}
     return over(Branch(said, sentence.tree.spot, sentence.tree.place), own, scope.findings)
 
 

@@ -18,7 +18,7 @@ _BESIDE: Mapping[str, frozenset[str]] = {
     "take": frozenset({"of"}),
     "by": frozenset({"map", "type", "if_absent"}),
     "bits": frozenset({"of"}),
-    "probe": frozenset({"field", "type", "if_absent"}),
+    "probe": frozenset({"field", "type"}),
 }
 
 
@@ -40,8 +40,6 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> Made | None:
     if wrong:
         return None
     said = branch.members[verb]
-    if verb == "probe":
-        return None  # not there yet, which is said of all such keys at once
     made = VERBS[verb](name, said, branch, scope)
     if made is None or verb == "by":
         return made

@@ -12,7 +12,7 @@ from agent.config.scope import ANYTHING, Known, Made, Scope
 from agent.config.toml.spot import Piece
 from agent.config.words.maps import compile_by
 from agent.config.words.reading import compile_operand, compile_operands, compile_path, is_path, is_single
-from agent.core.entry.let import Base64Url, Bits, FirstOf, Holds, KfdAddress, Take, Written
+from agent.core.entry.let import Base64Url, Bits, FirstOf, Holds, KfdAddress, Reported, Take, Written
 from agent.core.entry.own import Own
 from agent.core.entry.reads import Field, NameOf, NamesOf, Path, ReadAll
 from agent.core.language import pattern
@@ -163,6 +163,18 @@ def _by(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:
     return compile_by(name, source, branch, kind_of(branch) or Kind.TEXT, scope)
 
 
+def _probe(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:
+    probe = scope.probe(said.spot, said.value)
+    field = branch.leaf("field")
+    if field is None:
+        message = f"let.{name} does not say which field of the probe"
+        scope.error(branch.spot.error("missing", message, 'write field = "…"', mark="key"))
+    if probe is None or field is None:
+        return None
+    kind = kind_of(branch) or Kind.TEXT
+    return Made(Known(kind, varies=not (scope.single or scope.lone)), Reported(probe, str(field.value), kind))
+
+
 def _of(name: str, branch: Branch, scope: Scope) -> Leaf | None:
     """Of what it is; none, with a finding, if it does not say."""
     of = branch.leaf("of")
@@ -194,4 +206,5 @@ VERBS: Mapping[str, Callable[..., Made | None]] = {
     "kfd_address": _kfd_address,
     "bits": _bits,
     "base64url": _base64url,
+    "probe": _probe,
 }

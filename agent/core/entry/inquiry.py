@@ -51,7 +51,26 @@ class Command:
         return f"run:{hash(self):x}"
 
 
-Inquiry: TypeAlias = Command
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """`[probe.NAME]`: a program that runs on and reports of places. It may be silent for so many seconds."""
+
+    name: str
+    argv: tuple[str, ...]
+    timeout: float
+
+    @property
+    def mark(self) -> str:
+        """As what the places of a look name it, with a slash and the place of a report behind it."""
+        return f"probe:{hash(self):x}"
+
+    def about(self, place: str) -> str:
+        """As what the places of a look name a report."""
+        return f"{self.mark}/{place.lstrip('/')}"
+
+
+Question: TypeAlias = Command  # what is asked over and over
+Inquiry: TypeAlias = Question | Probe
 
 
 class Heard(Knowledge, Protocol):
@@ -80,3 +99,15 @@ class Run:
         """See `Asks`."""
         argv = arguments(self.argv, facts)
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.every)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`probe = "NAME"`: what that says of the place where the device is."""
+
+    probe: Probe
+
+    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+        """See `Asks`."""
+        del facts
+        return self.probe

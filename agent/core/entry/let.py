@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from agent.core.entry.inquiry import Probe
 from agent.core.entry.own import Asked, Own
 from agent.core.entry.reads import each_parsed, parsed
 from agent.core.language.clause import Clause
@@ -226,6 +227,20 @@ class Base64Url:
             except ValueError:
                 return Absent(f"{text[:64]!r} is no row of bytes", unread=True)
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """`probe = "NAME", field = "FIELD"`: what that probe reports of the place where the device is."""
+
+    probe: Probe
+    field: str
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value = facts.reported(self.probe, self.field)
+        return value if isinstance(value, Absent) else parsed(self.kind, text_of(value))
 
 
 def missing(value: Value | Absent) -> bool:

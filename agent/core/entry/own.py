@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from agent.core.entry.inquiry import Probe
 from agent.core.entry.source import Source
 from agent.core.language.clause import Clause
 from agent.core.language.logic import Knowledge
 from agent.core.language.pattern import Pattern
-from agent.core.language.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Kind, Scalar, Value
 
 
 class Asked(Knowledge, Protocol):
@@ -33,6 +34,9 @@ class Asked(Knowledge, Protocol):
 
     def of(self, own: Mapping[str, Own]) -> Asked:
         """The same thing, with words of its own."""
+
+    def reported(self, probe: Probe, field: str) -> Scalar | Absent:
+        """What a probe reports as a field."""
 
 
 class Own(Protocol):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agent.core.entry.inquiry import Answer, Inquiry
+from agent.core.entry.inquiry import Answer, Inquiry, Probe
 from agent.core.entry.own import Join, Own, Pool
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.partner import Joined
 from agent.core.inventory.standing import Standing
 from agent.core.language.pattern import Pattern
-from agent.core.language.value import Absent, Value
+from agent.core.language.value import Absent, Scalar, Value
 
 _NOT_TAKEN = Absent("the pattern that it fits does not take it")
 
@@ -43,6 +43,9 @@ class Reader(Standing, Protocol):
 
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
+
+    def reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
+        """What a probe reports of a device as a field."""
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes whose content this device's facts came from, for `Touched`."""
@@ -142,6 +145,10 @@ class Facts:
     def answer(self, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about it."""
         return self.reader.answer(self.device, inquiry)
+
+    def reported(self, probe: Probe, field: str) -> Scalar | Absent:
+        """What a probe reports of it as a field."""
+        return self.reader.reported(self.device, probe, field)
 
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""

@@ -93,6 +93,12 @@ class Places:
         """The sightings that rest on a place, or did in an earlier look."""
         return frozenset(self._keys.get(place, ()))
 
+    def rest_below(self, place: str) -> bool:
+        """Whether a sighting rests on what is below a place."""
+        self._sorted = self._sorted or sorted(self._keys)
+        first, last = (bisect_left(self._sorted, place + end) for end in "/0")
+        return first < last
+
     def concerned(self, touched: Touched) -> set[str]:
         """The sightings that `touched` concerns (see `Touched.concerns`)."""
         self._sorted = self._sorted or sorted(self._keys)

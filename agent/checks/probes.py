@@ -1,0 +1,323 @@
+"""Probes: programs that run on and report, each watched over and started again; looks find what they reported.
+
+A probe runs while a look rests on it. Each fails alone: when it dies, hangs or talks nonsense, what it said stays true
+for as long as it may be silent, and then nothing is known of its places until it speaks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import count
+from typing import Protocol
+
+from agent.checks.report import LINE_LIMIT, Alive, Complete, Field, Gone, Line, Off, Verdict, read
+from agent.core.backoff import STEADY_SECONDS, Backoff
+from agent.core.entry.inquiry import Answer, Probe, Reply
+from agent.core.language.printable import cut, escape
+from agent.core.language.value import Absent, Scalar
+from agent.host.process import Child, Ran, started
+
+RESTART = Backoff(1.0, 60.0)
+OFF_SECONDS = 300.0  # until it is tried again whether there is something to report
+PLACES_LIMIT = 10_000  # of which one probe may speak
+FIELDS_LIMIT = 64  # of one place
+_CHUNK = 65536  # bytes that are read at once
+_BREATH = 0.02  # seconds between two of these: who floods is read slowly, and then has to wait
+_SHOWN = 200  # characters of what is no line of the protocol
+
+log = logging.getLogger(__name__)
+
+
+class Looks(Protocol):
+    """Who looks, and so wants reports."""
+
+    def rests_below(self, mark: str) -> bool:
+        """Whether anything rests on what a probe of that mark says."""
+
+    def told(self, mark: str, *, changed: bool) -> None:
+        """There is something new of a place. `changed`: it is another than before."""
+
+
+class _Life:
+    """What is known of one probe.
+
+    down: why nothing is known; empty while it is heard of. off: why there is nothing to report. life: its number, which
+    each report has: what an earlier one said and this one has not when it is complete, is so no more.
+    note: the last line that was none of the protocol. why: how the last life ended, until the next is heard of.
+    """
+
+    def __init__(self) -> None:
+        self.down = ""
+        self.off = ""
+        self.complete = False
+        self.life = 0
+        self.verdicts: dict[str, tuple[int, Answer]] = {}
+        self.fields: dict[str, dict[str, tuple[int, Scalar]]] = {}
+        self.note = ""
+        self.why = ""
+        self.said = ""
+        self.fall: asyncio.TimerHandle | None = None
+
+
+class Probes:
+    """Knows what probes report."""
+
+    def __init__(self) -> None:
+        self._lives: dict[Probe, _Life] = {}
+        self._tasks: dict[Probe, asyncio.Task[None]] = {}
+        self._ending: set[Probe] = set()
+        self._new: deque[Probe] = deque()
+        self._numbers = count(1)
+        self._stirred = asyncio.Event()
+
+    def verdict(self, probe: Probe, places: Iterable[str]) -> Answer:
+        """What it says of what has these names: the worst. One that was never heard of is started. Any thread."""
+        life = self._life(probe)
+        if life is None or life.off:
+            return Answer(Reply.OFF, f"{probe.name} is off: {life.off}") if life else _AWAITED
+        if life.down:
+            return Answer(Reply.UNKNOWN, f"the probe {probe.name}: {life.down}")
+        said = [found[1] for place in places if (found := life.verdicts.get(place)) is not None]
+        if not said:
+            nothing = Answer(Reply.UNKNOWN, f"the probe {probe.name} says nothing of it")
+            return nothing if life.complete else _AWAITED
+        worst = min(said, key=lambda answer: _WORST.index(answer.reply))
+        return replace(worst, number=max(answer.number for answer in said))
+
+    def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
+        """What it reports as a field."""
+        life = self._life(probe)
+        if life is None:
+            return Absent(_AWAITED.reason, pending=True)
+        if life.off:
+            return Absent(f"the probe {probe.name} is off: {life.off}")
+        if life.down:
+            return Absent(f"the probe {probe.name}: {life.down}", unread=True)
+        for place in places:
+            found = life.fields.get(place, {}).get(field)
+            if found is not None:
+                return found[1]
+        return Absent(f"the probe {probe.name} says no {field}", pending=not life.complete)
+
+    def looked(self, looks: Looks) -> None:
+        """A look is over: have what it asked for the first time started, and end what nothing rests on."""
+        for probe, task in self._tasks.items():
+            if probe not in self._ending and not looks.rests_below(probe.mark):
+                self._ending.add(probe)
+                task.cancel()
+        if self._new:
+            self._stirred.set()
+
+    async def run(self, looks: Looks) -> None:
+        """Watch over them, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._stirred.wait()
+                self._stirred.clear()
+                while self._new:
+                    probe = self._new.popleft()
+                    if probe not in self._lives:
+                        self._lives[probe] = _Life()
+                        self._tasks[probe] = tasks.create_task(self._watched(probe, looks))
+
+    def _life(self, probe: Probe) -> _Life | None:
+        life = self._lives.get(probe)
+        if life is None:
+            self._new.append(probe)
+        return life
+
+    async def _watched(self, probe: Probe, looks: Looks) -> None:
+        """Have it run, again and again."""
+        loop = asyncio.get_running_loop()
+        life = self._lives[probe]
+        backoff = RESTART
+        try:
+            while True:
+                began = loop.time()
+                life.life += 1
+                life.note = ""
+                why = await self._one(probe, life, looks)
+                if loop.time() - began >= STEADY_SECONDS:
+                    backoff = backoff.reset()
+                backoff = backoff.failed()
+                wait = OFF_SECONDS if life.off else backoff.seconds(random.random())  # noqa: S311  jitter
+                life.why = why
+                if not life.off:
+                    self._say(probe, life, logging.WARNING, f"{why}; starting it again")
+                    if life.fall is None:
+                        self._fallen(probe, life, looks)
+                await asyncio.sleep(wait)
+        finally:
+            if life.fall is not None:
+                life.fall.cancel()
+            del self._lives[probe], self._tasks[probe]
+            self._ending.discard(probe)
+            looks.told(probe.mark, changed=True)  # who wants it by now asks again
+
+    async def _one(self, probe: Probe, life: _Life, looks: Looks) -> str:
+        """Have it run once; why it runs no more."""
+        try:
+            async with started(probe.argv) as child:
+                why = await self._heard(probe, life, looks, child)
+        except FileNotFoundError:
+            self._off(probe, life, looks, f"{probe.argv[0]}: no such program")
+            return life.off
+        except OSError as error:
+            return f"{probe.argv[0]}: {os.strerror(error.errno or 0)}"
+        return f"{why}: {life.note}" if life.note else why
+
+    async def _heard(self, probe: Probe, life: _Life, looks: Looks, child: Child) -> str:
+        """Listen until it ends, is silent for too long, or closes its output; which of these."""
+        loop = asyncio.get_running_loop()
+        stirred = asyncio.Event()
+        child.stirs(stirred)
+        until = loop.time() + probe.timeout
+        complete_at: float | None = until
+        lines = _Lines()
+
+        def readable() -> None:
+            loop.remove_reader(child.stdout)
+            stirred.set()
+
+        while True:
+            loop.add_reader(child.stdout, readable)
+            try:
+                async with asyncio.timeout_at(until):
+                    await stirred.wait()
+            except TimeoutError:
+                return f"it was silent for {probe.timeout:g} s"
+            finally:
+                loop.remove_reader(child.stdout)
+            stirred.clear()
+            over = child.code is not None
+            try:
+                data = os.read(child.stdout, _CHUNK)
+            except BlockingIOError:
+                data = None
+            for line in lines.of(data or b""):
+                said = read(line)
+                if said is None:
+                    life.note = (
+                        cut(escape(" ".join(line[:_SHOWN].decode("utf-8", "replace").split())), _SHOWN) or life.note
+                    )
+                    continue
+                until = loop.time() + probe.timeout
+                self._take(probe, life, looks, said)
+                complete_at = None if isinstance(said, Complete) else complete_at
+            if complete_at is not None and loop.time() >= complete_at:
+                self._complete(probe, life, looks)
+                complete_at = None
+            if data:
+                await asyncio.sleep(_BREATH)
+                if over:
+                    stirred.set()
+            elif over:
+                return Ran(child.code).how
+            elif data is not None:
+                return "it closed its output"
+
+    def _take(self, probe: Probe, life: _Life, looks: Looks, line: Line) -> None:
+        """What a line changes."""
+        loop = asyncio.get_running_loop()
+        if life.fall is not None:
+            life.fall.cancel()
+        life.why = ""
+        life.fall = None if isinstance(line, Off) else loop.call_later(probe.timeout, self._fallen, probe, life, looks)
+        if (life.down or life.off) and not isinstance(line, Off):
+            life.down = life.off = ""
+            self._say(probe, life, logging.INFO, "reports")
+            looks.told(probe.mark, changed=True)
+        changed = True
+        match line:
+            case Off(reason):
+                self._off(probe, life, looks, reason)
+                return
+            case Complete():
+                self._complete(probe, life, looks)
+                return
+            case Alive():
+                return
+            case Gone(place):
+                changed = bool(life.verdicts.pop(place, None)) | bool(life.fields.pop(place, None))
+            case Verdict(place, reply, reason) if place in life.verdicts or len(life.verdicts) < PLACES_LIMIT:
+                before = life.verdicts.get(place)
+                changed = before is None or before[1].reply is not reply
+                life.verdicts[place] = life.life, Answer(reply, reason, next(self._numbers))
+            case Field(place, name, value) if place in life.fields or len(life.fields) < PLACES_LIMIT:
+                fields = life.fields.setdefault(place, {})
+                known = fields.get(name)
+                changed = (None if known is None else known[1]) != value
+                if value is None:
+                    fields.pop(name, None)
+                elif known is not None or len(fields) < FIELDS_LIMIT:
+                    fields[name] = life.life, value
+            case _:
+                life.note = f"it speaks of more than {PLACES_LIMIT} places"
+                return
+        looks.told(probe.about(place), changed=changed)
+
+    def _complete(self, probe: Probe, life: _Life, looks: Looks) -> None:
+        """Forget what an earlier life said and this one has not."""
+        first, life.complete = not life.complete, True
+        gone = [place for place, (number, _) in life.verdicts.items() if number < life.life]
+        for place in gone:
+            del life.verdicts[place]
+        for place, fields in life.fields.items():
+            old = [name for name, (number, _) in fields.items() if number < life.life]
+            for name in old:
+                del fields[name]
+            gone += [place] if old else []
+        if first:
+            looks.told(probe.mark, changed=True)
+        for place in gone:
+            looks.told(probe.about(place), changed=True)
+
+    def _off(self, probe: Probe, life: _Life, looks: Looks, reason: str) -> None:
+        """There is nothing to report on this host."""
+        if life.off != reason:
+            life.off, life.down = reason, ""
+            self._say(probe, life, logging.INFO, f"off: {reason}")
+            looks.told(probe.mark, changed=True)
+
+    def _fallen(self, probe: Probe, life: _Life, looks: Looks) -> None:
+        """Nothing was heard of it for as long as it may be silent."""
+        life.fall = None
+        down = life.why or f"it was silent for {probe.timeout:g} s"
+        if life.down != down and not life.off:
+            life.down = down
+            looks.told(probe.mark, changed=True)
+
+    @staticmethod
+    def _say(probe: Probe, life: _Life, level: int, what: str) -> None:
+        """Say it in the log, once."""
+        if what != life.said:
+            life.said = what
+            log.log(level, "probe %s: %s", escape(probe.name), what)
+
+
+class _Lines:
+    """Bytes as lines; what is longer than a line may be is dropped up to its end."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._dropping = False
+
+    def of(self, data: bytes) -> Iterable[bytes]:
+        """The lines that end in these bytes."""
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if not self._dropping and line.strip():
+                yield line
+            self._dropping = False
+        if len(self._begun) > LINE_LIMIT:
+            self._begun, self._dropping = b"", True
+
+
+_AWAITED = Answer(Reply.AWAITED, "no answer yet")
+_WORST = (Reply.ILL, Reply.UNKNOWN, Reply.WELL)

@@ -1,0 +1,100 @@
+"""The lines of a probe: what each says. The protocol is in docs/probes.md."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.core.entry.inquiry import Reply
+from agent.core.language.text import has_control
+from agent.core.language.value import Kind, Scalar, from_kernel
+
+LINE_LIMIT = 65536  # bytes of a line; a longer one is none
+_TEXT_LIMIT = 4096  # characters of a place, a name, a value, a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a place is, and why."""
+
+    place: str
+    reply: Reply
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What is so at a place; None: that is known no more."""
+
+    place: str
+    name: str
+    value: Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing is said of a place any more."""
+
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Off:
+    """There is nothing to report on this host, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """All that there is to say now was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Nothing, but that somebody is there to say it."""
+
+
+Line: TypeAlias = Verdict | Field | Gone | Off | Complete | Alive
+_HEALTH = {True: Reply.WELL, False: Reply.ILL, None: Reply.UNKNOWN}
+
+
+def read(line: bytes) -> Line | None:
+    """What a line says; None if that is nothing of the protocol."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or not all(map(_fits, said.values())):
+        return None
+    return _read(said)
+
+
+def _read(said: dict[str, object]) -> Line | None:
+    match said:
+        case {"place": str(place), "healthy": bool() | None as healthy, **rest} if not rest.keys() - {"reason"}:
+            reason = rest.get("reason") or ""
+            return Verdict(_place(place), _HEALTH[healthy], reason) if isinstance(reason, str) else None
+        case {"place": str(place), "field": str(name), "value": str() | int() | None as value, **rest} if not rest:
+            return Field(_place(place), name, value)
+        case {"place": str(place), "gone": True, **rest} if not rest:
+            return Gone(_place(place))
+        case {"off": str(reason), **rest} if not rest:
+            return Off(reason)
+        case {"complete": True, **rest} if not rest:
+            return Complete()
+    return None if said else Alive()
+
+
+def _fits(value: object) -> bool:
+    """Whether a value is none that breaks what it is put into: a name, a variable, a log."""
+    if isinstance(value, str):
+        return len(value) <= _TEXT_LIMIT and not has_control(value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
+
+
+def _place(text: str) -> str:
+    """A place in the form that ours have: a PCI address in any of its forms is one."""
+    address = from_kernel(Kind.PCI, text)
+    return address if isinstance(address, str) else text
