@@ -25,6 +25,7 @@ from agent.core.grants.stock import Stock, stock_of
 from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
 from agent.core.inventory.touched import Touched
 from agent.core.lists.coupled import held_as
+from agent.counts import Counts
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
@@ -73,11 +74,13 @@ class Allocation:
         held: Callable[[], frozenset[str]],
         programs: bool = True,
         answers: Answers = UNASKED,
+        counts: Counts | None = None,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` says which pods may have.
 
-        programs: whether those are run that entries name.
+        programs: whether those are run that entries name. counts: told what came of each request.
         """
+        self._counts = counts or Counts()
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
@@ -97,6 +100,19 @@ class Allocation:
         Raises:
             Refused: an id is not listed or not Healthy, the host is not as listed, or it did not answer in time.
         """
+        began, result = time.monotonic(), "defect"
+        try:
+            grant = await self._allocate(resource, ids)
+            result = "ok"
+        except Refused as refused:
+            result = refused.cause.value
+            raise
+        finally:
+            self._counts.allocations[resource, result] += 1
+            self._counts.calls["Allocate"].observe(time.monotonic() - began)
+        return grant
+
+    async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         snapshot = self._registry.current(resource)
         devices = requested(snapshot, ids)
         spec = self._truth.entry_of(resource)
@@ -149,9 +165,12 @@ class Allocation:
 
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
+        began = time.monotonic()
         spec = self._truth.entry_of(resource)
         limit = spec.limit if spec else NO_LIMIT
-        return prefer(available, must_include, size, limit, self._stock(resource, spec))
+        preferred = prefer(available, must_include, size, limit, self._stock(resource, spec))
+        self._counts.calls["GetPreferredAllocation"].observe(time.monotonic() - began)
+        return preferred
 
     def _stock(self, resource: str, spec: ResourceSpec | None) -> Stock:
         """What there is to choose from, worked out once for each list and look."""

@@ -10,6 +10,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
 
@@ -20,11 +21,13 @@ from agent.checks.command import ask
 from agent.checks.probes import Probes
 from agent.config.load import Configuration
 from agent.core.entry.resource import ResourceSpec
+from agent.core.health.drained import Drained
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Absent
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.expect import short
+from agent.counts import Counts
 from agent.devinfo import DevInfoFiles
 from agent.held import Held
 from agent.host import systemd
@@ -68,22 +71,26 @@ class Agent:
 
     Attributes:
         settings: those of the start, which stay in force.
-        registry, status, tracker, allocation: the parts, for those who show them (`lab`, tests).
+        root: the host.
+        started, configured_at: when it was made, and when the configuration in force was put there (monotonic).
+        registry, status, counts, held, tracker, allocation: the parts, for those who show them.
     """
 
     def __init__(self, configuration: Configuration, root: Root, state: str, *, programs: bool = True) -> None:
         self.configuration = configuration
-        self.registry = Registry()
-        self.status = Status()
+        self.started = self.configured_at = time.monotonic()
+        self.counts = Counts()
+        self.registry = Registry(self.counts)
+        self.status = Status(self.counts)
         settings = configuration.settings
         boot = root.read("/proc/sys/kernel/random/boot_id")
         self._boot = boot if isinstance(boot, str) else ""
         remembered = load_state(state, self._boot)
         self._state = state
-        self._root = root
+        self.root = root
         self.settings = settings
         self._file = StateFile(state)
-        self._held = Held(
+        self.held = Held(
             settings.kubelet.pod_resources,
             remembered.held,
             ours=lambda: self.tracker.assembly.snapshots.keys() | {spec.name for spec in self.tracker.specs},
@@ -101,27 +108,30 @@ class Agent:
             remembered.lists,
             fanned=remembered.fanned,
             memory=remembered.memory,
+            drained=remembered.drained,
             settle=settings.look.settle,
             every=settings.look.every,
             cdi=cdi,
             answers=answers,
             preparing=self._preparing,
-            held=lambda: self._held.ids,
-            known=lambda: self._held.known,
+            counts=self.counts,
+            held=lambda: self.held.ids,
+            known=lambda: self.held.known,
             published=self._published,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
-        self._devinfo = DevInfoFiles(directory, lambda: self._held.ids, self._want)
+        self._devinfo = DevInfoFiles(directory, lambda: self.held.ids, self._want)
         self.allocation = Allocation(
             root,
             self.registry,
             self.tracker,
-            self._held.granted,
+            self.held.granted,
             cdi=cdi,
             devinfo=self._devinfo,
-            held=lambda: self._held.known,
+            held=lambda: self.held.known,
             programs=programs,
             answers=answers,
+            counts=self.counts,
         )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
@@ -139,7 +149,7 @@ class Agent:
             watcher=watcher,
             claim=self._claim,
             unexpected=self._unexpected,
-            forget=self.tracker.drop,
+            forget=self._forget,
         )
         self._stopping = asyncio.Event()
         self._failure: asyncio.Future[None] | None = None
@@ -161,11 +171,16 @@ class Agent:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._sockets)
                 await stack.enter_async_context(self._nodes)
-                self._nodes.watch(where_to_look(self._root, self.tracker.specs))
+                self._nodes.watch(where_to_look(self.root, self.tracker.specs))
                 for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
                     _sweep(directory)
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
+
+    async def drain(self, drained: Drained) -> bool:
+        """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""
+        await self.tracker.drain(drained)
+        return await self._file.saved()
 
     def stop(self) -> None:
         """End in good order: streams first, then sockets, then everything else."""
@@ -180,7 +195,7 @@ class Agent:
         change = difference(self.configuration.resources, configuration.resources)
         if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
-        self.configuration = configuration
+        self.configuration, self.configured_at = configuration, time.monotonic()
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
         self._offering.keep({spec.name: _way(spec, specs) for spec in specs if not spec.adds})
@@ -199,7 +214,7 @@ class Agent:
                 self.tracker.run(),
                 *([self._preparing.run()] if self._preparing else []),
                 self._answers.run(self.tracker),
-                self._held.run(self._kubelet),
+                self.held.run(self._kubelet),
                 self._devinfo.run(),
                 self._file.run(),
                 self.status.tell_systemd(),
@@ -244,7 +259,7 @@ class Agent:
         ways = self._ways(written)
         self._offering.keep(ways)
         if self._offering.add(ways) and not self._first_lists:
-            self._held.doubt()
+            self.held.doubt()
 
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
@@ -257,7 +272,9 @@ class Agent:
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._want()
         fanned = {name: one.written for name, one in assembly.fanned.items()}
-        self._file.save(State(assembly.snapshots, self._held.known, fanned, self.tracker.memory, self._boot))
+        known = self.held.known
+        drained = self.tracker.drained
+        self._file.save(State(assembly.snapshots, known, fanned, self.tracker.memory, self._boot, drained))
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))
@@ -268,7 +285,11 @@ class Agent:
         """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
         lists = self.tracker.assembly.snapshots.values()
         unhealthy = any(list_.count(Health.UNHEALTHY) for list_ in lists)
-        self._held.want(unhealthy or bool(self.tracker.look.away) or self._devinfo.any)
+        self.held.want(unhealthy or bool(self.tracker.look.away) or self._devinfo.any)
+
+    def _forget(self, resource: str) -> None:
+        self.tracker.drop(resource)
+        self.counts.forget(resource)
 
     def _held_changed(self) -> None:
         self.tracker.reassemble()
@@ -279,10 +300,10 @@ class Agent:
 
     async def _listen(self, listening: asyncio.Event) -> None:
         """Hear the kernel's events, from udev where it runs; a tree in place of the host has none."""
-        if self._root.prefix:
+        if self.root.prefix:
             listening.set()
             return
-        async with link_events(self._root, self.tracker.nudge) as deaf:
+        async with link_events(self.root, self.tracker.nudge) as deaf:
             if deaf is not None:
                 log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
             await self._listen_to_udev(listening)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from agent.core.entry.log import Record
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Concluded, Memory, Spot, Ward, conclude, remembered
+from agent.core.health.conditions import Concluded, Conditions, Memory, Spot, Ward, conclude, remembered
+from agent.core.health.drained import Drained, Overlay, overlay
 from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
@@ -40,17 +41,25 @@ class Checking:
     Args:
         memory: what the last life knew.
         apart: seconds between looks that count as two.
+        drained: what a person has taken out of scheduling.
 
     Attributes:
         journal: what was heard in the kernel log.
     """
 
-    def __init__(self, memory: Memory, apart: float) -> None:
+    def __init__(self, memory: Memory, apart: float, drained: Drained) -> None:
         self.journal = Journal()
         self._stirred: set[Told] | None = set()
         self._concluded = Concluded(remembered(memory))
         self._clearing: list[_Clearing] = []
         self._apart = apart
+        self._overlay = Overlay()
+        self.drained = drained
+
+    @property
+    def conditions(self) -> Conditions:
+        """All conditions, after the look that was concluded last."""
+        return self._concluded.conditions
 
     @property
     def memory(self) -> Memory:
@@ -82,8 +91,8 @@ class Checking:
 
     @property
     def offers(self) -> Offers:
-        """The candidates of the look that was concluded last, what fails as their fault."""
-        return self._concluded.offers
+        """The candidates of the look that was concluded last, what fails and what is drained as their fault."""
+        return self._overlay.offers
 
     def conclude(self, look: Look, specs: Sequence[ResourceSpec], now: float) -> None:
         """Have the checks say what a look says. The same look again is no other look."""
@@ -92,6 +101,7 @@ class Checking:
         self._concluded = conclude(
             self._concluded, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
         )
+        self._overlay = overlay(self._overlay, self._concluded.offers, self.drained)
 
     def restless(self, candidates: Iterable[Candidate]) -> bool:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
+from agent import drains
 from agent.app import Agent
+from agent.capture import capture, measured
 from agent.config.toml.finding import as_json, render
 from agent.configured import Configured, Outcome
 from agent.control import Answer, Answering
 from agent.core.inventory.device import Device, Snapshot
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.printable import escape
+from agent.core.lists.called import called
+from agent.core.lists.transition import transitions
+from agent.core.report.devices import Said, device_of
+from agent.core.report.explained import explained
+from agent.core.report.status import status as status_of
+from agent.drains import meant
 
 
 def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
@@ -23,19 +35,69 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
-        lists = agent.tracker.assembly.snapshots.values()
-        found = [(list_.resource, device) for list_ in lists for device in _called(list_, name)]
+        found = called(name, agent.tracker.assembly.snapshots.values(), agent.tracker.offers)
         cleared = [await agent.tracker.clear(resource, device, check) for resource, device in found]
         return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
 
-    return {"reload": reload, "clear": clear}
+    async def status(request: Mapping[str, Any]) -> Answer:
+        moment = await capture(agent)
+        said = await asyncio.to_thread(status_of, moment, _text(request.get("resource")))
+        return said or {"error": f"no such resource; there are {', '.join(moment.assembly.snapshots) or 'none'}"}
+
+    async def explain(request: Mapping[str, Any]) -> Answer:
+        moment = await capture(agent)
+        said = await asyncio.to_thread(explained, moment, _text(request.get("name")) or "")
+        return {**said, "root": agent.root.prefix or "/"}
+
+    async def drain(request: Mapping[str, Any]) -> Answer:
+        name = _text(request.get("name")) or ""
+        there = bool(meant(agent, name)) or name in agent.tracker.assembly.snapshots
+        remembered = await drains.drain(agent, name, _text(request.get("reason")) or "") if there else False
+        return {"found": there, "remembered": remembered, "devices": await _devices(name)}
+
+    async def undrain(request: Mapping[str, Any]) -> Answer:
+        name = _text(request.get("name")) or ""
+        before = agent.tracker.drained
+        remembered = await drains.undrain(agent, name)
+        found = bool(meant(agent, name)) or agent.tracker.drained != before
+        return {"found": found, "remembered": remembered, "devices": await _devices(name)}
+
+    async def held(request: Mapping[str, Any]) -> Answer:
+        return {"devices": await _devices(_text(request.get("name")) or "")}
+
+    async def _devices(name: str) -> list[Said]:
+        moment = await capture(agent)
+        return [device_of(moment, resource, device) for resource, device in meant(agent, name)]
+
+    async def metrics(request: Mapping[str, Any]) -> Answer:
+        del request
+        return {"text": await measured(agent)}
+
+    async def rescan(request: Mapping[str, Any]) -> Answer:
+        named = _text(request.get("source"))
+        sources = {source for spec in agent.tracker.specs for source in spec.sources}
+        chosen = {source for source in sources if named in {None, source.kind, str(source)}}
+        if not chosen:
+            there = ", ".join(sorted(map(str, sources))) or "none"
+            return {"error": f"no entry has a source {escape(named or '')}; there are {there}"}
+        began, before = time.monotonic(), agent.tracker.assembly.snapshots
+        agent.tracker.nudge(EVERYTHING if named is None else Touched(sources=frozenset(chosen)))
+        await agent.tracker.looked()
+        after = agent.tracker.assembly.snapshots
+        changes = [one for name in after for one in transitions(before.get(name, Snapshot(name)), after[name])]
+        return {
+            "sources": sorted(map(str, chosen)),
+            "host_devices": sum(len(agent.tracker.look.listing.found.get(source, ())) for source in chosen),
+            "changes": [escape(str(change)) for change in changes],
+            "seconds": round(time.monotonic() - began, 3),
+        }
+
+    answers = (reload, clear, status, explain, drain, undrain, held, metrics, rescan)
+    return {answer.__name__: answer for answer in answers}
 
 
-def _called(snapshot: Snapshot, name: str) -> list[Device]:
-    """The devices of a list that a person means: by id, that of one share, or their place."""
-    found = snapshot.find(name)
-    by_name = [device for device in snapshot.devices if name in {device.id, *device.places}]
-    return [found[0]] if found else by_name
+def _text(said: object) -> str | None:
+    return said if isinstance(said, str) else None
 
 
 def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> Answer:

@@ -125,7 +125,7 @@ class _Client:
                 line = await reader.readline()
             self.silent = False
             answer = await _answered(line, commands)
-            self.writer.write(json.dumps(answer).encode() + b"\n")
+            self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self.writer.drain()
         except (OSError, TimeoutError, ValueError):
@@ -157,6 +157,10 @@ def _user(writer: asyncio.StreamWriter) -> int | None:
     except OSError:
         return None
     return int(struct.unpack("3i", said)[1])
+
+
+def _line(answer: Answer) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
 
 
 async def _answered(line: bytes, commands: Mapping[str, Answering]) -> Answer:

@@ -12,9 +12,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from math import inf
 
 from agent.core.backoff import Backoff
-from agent.core.grants.holding import remembered
+from agent.core.grants.holding import Holder, remembered
 from agent.core.inventory.device import Snapshot
 from agent.host.presence import Presence
 from agent.kubelet.pod_resources import Unavailable, holders
@@ -27,7 +29,12 @@ log = logging.getLogger(__name__)
 
 
 class Held:
-    """Which ids pods may hold. PodResources is asked once, and then only while somebody wants to know."""
+    """Which ids pods may hold. PodResources is asked once, and then only while somebody wants to know.
+
+    Attributes:
+        holders: the containers that hold each of our devices, by resource and id, as PodResources said last.
+        answered_at: when that was, in monotonic seconds; None if it never answered. answering: it did last time.
+    """
 
     def __init__(
         self,
@@ -55,6 +62,11 @@ class Held:
         self._due = True
         self._doubts = 1  # how often there was a reason to doubt; none since the last answer if 0
         self._ids: dict[str, tuple[Snapshot, frozenset[str]]] = {}
+        self._asking = asyncio.Lock()
+        self.holders: Mapping[tuple[str, str], tuple[Holder, ...]] = {}
+        self.answered_at: float | None = None
+        self.answering = False
+        self._granted_at = -inf
         self._stirred = asyncio.Event()  # there is something to ask
         self._again = asyncio.Event()  # and not only after a pause
 
@@ -74,7 +86,8 @@ class Held:
     def granted(self, ids: Iterable[str]) -> None:
         """Remember a grant."""
         before = self.known
-        self._holding = self._holding.granted(ids, time.monotonic())
+        self._granted_at = time.monotonic()
+        self._holding = self._holding.granted(ids, self._granted_at)
         if self.known != before:
             self._changed()
 
@@ -123,18 +136,33 @@ class Held:
             except TimeoutError:
                 continue
 
+    async def refresh(self, age: float, within: float) -> None:
+        """Have `holders` no older than so many seconds and than the last grant, if PodResources answers in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                answered = self.answered_at
+                if answered is None or answered <= self._granted_at or time.monotonic() > answered + age:
+                    await self._ask()
+
     async def _ask(self) -> bool:
         """Ask once; whether there was an answer."""
+        async with self._asking:
+            return await self._asked()
+
+    async def _asked(self) -> bool:
         doubts, self._due = self._doubts, False
+        asked_at = time.monotonic()
         try:
             answer = await holders(self._socket, DEADLINE_SECONDS)
         except Unavailable as unavailable:
             log.debug("pod resources: %s", unavailable)
-            self._due = True
+            self._due, self.answering = True, False
             return False
         before = self.ids
         ours = self._ours()
-        named = frozenset(name for resource, name in answer if resource in ours)
+        self.answered_at, self.answering = asked_at, True
+        self.holders = {name: holders for name, holders in answer.items() if name[0] in ours}
+        named = frozenset(name for _, name in self.holders)
         self._holding = self._holding.answered(named, time.monotonic())
         self._doubts -= doubts
         if self.ids != before:

@@ -14,7 +14,7 @@ import asyncio
 import random
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
-from agent.core.phase import Phase, Report
+from agent.core.phase import REFUSED, Phase, Report
 from agent.first import first
 from agent.host.presence import Identity, Presence
 from agent.kubelet.endpoint import Endpoint, Serve
@@ -129,7 +129,7 @@ async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubel
                 if loop.time() - since >= DOWN_SECONDS:
                     report(Phase.WAITING, f"kubelet: {kubelet.path} {error}")
             except RefusedByKubelet as error:
-                return f"the kubelet refused: {error}"
+                return f"{REFUSED}: {error}"
             except TimeoutError as error:
                 return f"the kubelet: {error}"
             else:

@@ -7,10 +7,12 @@ dead one costs nobody anything. Everything here happens in one event loop; no ca
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from agent.core.inventory.device import Snapshot
+from agent.counts import Counts
 
 
 class Follower:
@@ -26,10 +28,10 @@ class Follower:
             await self._board.changed.wait()
         return self._board.snapshot
 
-    def sent(self, snapshot: Snapshot) -> None:
-        """Mark a snapshot as sent."""
+    def sent(self, snapshot: Snapshot, size: int | None = None) -> None:
+        """Mark a snapshot as sent, in so many bytes; None if the kubelet knew already what it says."""
         self._sent = snapshot
-        self._board.progress.set()
+        self._board.sent(size)
 
     @property
     def up_to_date(self) -> bool:
@@ -44,29 +46,49 @@ class _Board:
     changed: set, and replaced by another, at each new snapshot: whoever waits wakes once.
     progress: set when a stream has sent something or ended; cleared by whoever waits for that, before it waits.
     forgotten: dropped as soon as nobody follows.
+    since: when what the newest snapshot says began to be, if some stream is still to send it.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, counts: Counts) -> None:
         self.snapshot = snapshot
+        self.since: float | None = None
+        self._counts = counts
         self.followers: set[Follower] = set()
         self.forgotten = False
         self.changed = asyncio.Event()
         self.progress = asyncio.Event()
 
+    def sent(self, size: int | None) -> None:
+        """A stream has the newest snapshot."""
+        self.progress.set()
+        if size is not None:
+            self._counts.sent(self.snapshot.resource, size)
+        if self.since is not None and all(follower.up_to_date for follower in self.followers):
+            self._counts.changes.observe(time.monotonic() - self.since)
+            self.since = None
+
 
 class Registry:
-    """The newest snapshots by resource name."""
+    """The newest snapshots by resource name.
 
-    def __init__(self) -> None:
+    counts: told what was sent, and how long that took.
+    """
+
+    def __init__(self, counts: Counts | None = None) -> None:
+        self._counts = counts or Counts()
         self._boards: dict[str, _Board] = {}
 
-    def publish(self, snapshot: Snapshot) -> bool:
-        """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one."""
+    def publish(self, snapshot: Snapshot, since: float | None = None) -> bool:
+        """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one.
+
+        since: when (monotonic) what it says began to be, as far as is known.
+        """
         board = self._board(snapshot.resource)
         board.forgotten = False
         if board.snapshot == snapshot:
             return False
         board.snapshot = snapshot
+        board.since = board.since or since if board.followers else None
         board.changed.set()
         board.changed = asyncio.Event()
         return True
@@ -94,6 +116,11 @@ class Registry:
         board = self._boards.get(resource)
         return len(board.followers) if board else 0
 
+    def told(self, resource: str) -> bool:
+        """Whether there is a stream of the resource, and each has sent the newest snapshot."""
+        board = self._boards.get(resource)
+        return board is not None and bool(board.followers) and all(one.up_to_date for one in board.followers)
+
     async def delivered(self, resources: Iterable[str]) -> None:
         """Return when every open stream of these resources has sent its newest snapshot, or ended."""
         for board in [self._boards[name] for name in resources if name in self._boards]:
@@ -116,5 +143,5 @@ class Registry:
     def _board(self, resource: str) -> _Board:
         board = self._boards.get(resource)
         if board is None:
-            board = self._boards[resource] = _Board(Snapshot(resource))
+            board = self._boards[resource] = _Board(Snapshot(resource), self._counts)
         return board

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from agent.core.entry.resource import SHARE_MARK
 from agent.core.health.conditions import By, Memory
+from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.language.text import ID_LIMIT
 
@@ -42,6 +43,7 @@ class State:
 
     fanned: those lists whose name came out of words, with the name as its entry writes it.
     memory: what is known of checks. boot: the boot that this was in.
+    drained: what a person has taken out of scheduling.
     """
 
     lists: Mapping[str, Snapshot] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class State:
     fanned: Mapping[str, str] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     boot: str = ""
+    drained: Drained = field(default_factory=Drained)
 
 
 def load(directory: str, boot: str = "") -> State:
@@ -86,11 +89,19 @@ class StateFile:
         self._writer = _Writer()
         self._changed = asyncio.Event()
         self._failing = False
+        self._tried: State | None = None  # what was written last, or could not be
+        self._progress = asyncio.Event()
 
     def save(self, state: State) -> None:
         """Have a state written soon."""
         self._wanted = state
         self._changed.set()
+
+    async def saved(self) -> bool:
+        """Return when what was saved last is written, or cannot be; whether it is."""
+        while self._tried is not self._wanted:
+            await self._progress.wait()
+        return not self._failing
 
     async def run(self) -> None:
         """Write whatever is saved, until cancelled; what was saved last is written even then."""
@@ -115,11 +126,17 @@ class StateFile:
             log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
-        import aiofiles  # the first lists need not wait for it
-
         state = self._wanted
         if state is None:
             return
+        await self._put(state)
+        self._tried = state
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def _put(self, state: State) -> None:
+        import aiofiles  # the first lists need not wait for it
+
         path = os.path.join(self._directory, FILE)
         text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
@@ -153,6 +170,7 @@ class _Writer:
         memory = state.memory
         said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
         said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
+        said |= {"drained": {"places": state.drained.places, "resources": state.drained.resources}}
         others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
 
@@ -219,7 +237,8 @@ def _from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     failing, latched = _by(content.get("failing", {}), str), _by(content.get("latched", {}), bool)
     counted, cleared = _by(content.get("counted", {}), int), _by(content.get("cleared", {}), int)
     boot = _typed(content.get("boot", ""), str)
-    return State(lists, held, fanned, Memory(failing, latched, counted, cleared), boot)
+    drained = _drained(content.get("drained", {}))
+    return State(lists, held, fanned, Memory(failing, latched, counted, cleared), boot, drained)
 
 
 def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
@@ -230,6 +249,20 @@ def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
         }
         for entry, places in _typed(entries, dict).items()
     }
+
+
+def _drained(content: Any) -> Drained:  # noqa: ANN401  JSON is anything
+    said = _typed(content, dict)
+    places, resources = (_typed(said.get(part, {}), dict) for part in ("places", "resources"))
+    return Drained(
+        {name: _drain(drain) for name, drain in places.items()},
+        {name: _drain(drain) for name, drain in resources.items()},
+    )
+
+
+def _drain(entry: Any) -> Drain:  # noqa: ANN401  JSON is anything
+    reason, since = _typed(entry, list)
+    return Drain(_typed(reason, str), float(_typed(since, float)))
 
 
 def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything

@@ -8,44 +8,52 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.transition import STORM, Transition, transitions
-from agent.core.phase import Phase
+from agent.core.phase import REFUSED, Phase
+from agent.core.report.moment import Kubelet, ResourceState
+from agent.counts import Counts
+from agent.history import History
 from agent.host import systemd
 
 log = logging.getLogger("agent")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceState:
-    """Where a resource's registration stands, and why it is not further."""
-
-    phase: Phase
-    reason: str = ""
-
-
 class Status:
-    """Collects what the parts report and says it once."""
+    """Collects what the parts report and says it once.
 
-    def __init__(self) -> None:
+    Attributes:
+        resources: where each resource's registration stands.
+        lists: as last told.
+        notice: why the last reload was refused; empty if it was not.
+        missing: what there is of entries that expect more.
+        kubelet: as the resources together see it.
+        history: the last changes of devices.
+        told_ready: systemd has READY.
+    """
+
+    def __init__(self, counts: Counts | None = None) -> None:
+        self._counts = counts or Counts()
         self.resources: dict[str, ResourceState] = {}
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = ""
         self._ready = False
         self._complaints: dict[str, str] = {}
-        self._missing: dict[str, str] = {}
-        self._kubelet_up: bool | None = None
+        self.missing: Mapping[str, str] = {}
+        self.kubelet = Kubelet()
+        self.history = History()
         self._changed = asyncio.Event()
-        self.told_ready = asyncio.Event()  # systemd has READY
+        self.told_ready = asyncio.Event()
 
     def add(self, resource: str) -> None:
         """A resource begins to be served."""
-        self.resources[resource] = ResourceState(Phase.WAITING, "starting")
+        self.resources[resource] = ResourceState(Phase.WAITING, "starting", time.monotonic())
         self._stir()
 
     def remove(self, resource: str) -> None:
@@ -57,10 +65,14 @@ class Status:
     def phase(self, resource: str, phase: Phase, reason: str) -> None:
         """A registration went on, or fell back."""
         old = self.resources.get(resource)
-        new = ResourceState(phase, reason)
+        new = ResourceState(phase, reason, time.monotonic())
         if old is None or old == new:
             return
+        if old.phase is phase:
+            new = replace(new, since=old.since)
         self.resources[resource] = new
+        if old.phase is Phase.REGISTERING is not phase:
+            self._counts.registrations[resource, _result(phase, reason)] += 1
         if phase is Phase.STREAMING:
             count = self.lists.get(resource, Snapshot(resource)).offered
             log.info("%s: %s → streaming: %d devices", resource, old.phase.value, count)
@@ -77,17 +89,22 @@ class Status:
         if not first:
             for name, after in assembly.snapshots.items():
                 if (old := before.get(name, Snapshot(name))) is not after:
-                    _say(list(transitions(old, after)))
+                    changes = list(transitions(old, after))
+                    self.history.record(changes, time.monotonic())
+                    for one in changes:
+                        if one.new is not None and one.new is not one.old:
+                            self._counts.transitions[name, one.new.value] += 1
+                    _say(changes)
         self._stir()
 
     def expected(self, missing: Mapping[str, str]) -> None:
         """Which resources have fewer devices than expected, with what there is; each is said once."""
         for name, said in missing.items():
-            if self._missing.get(name) != said:
+            if self.missing.get(name) != said:
                 log.warning("%s: %s there", name, said)
-        for name in self._missing.keys() - missing.keys():
+        for name in self.missing.keys() - missing.keys():
             log.info("%s: as many devices there as expected", name)
-        self._missing = dict(missing)
+        self.missing = dict(missing)
 
     def ready(self) -> None:
         """Everything that should listen does."""
@@ -145,18 +162,20 @@ class Status:
             return
         streaming = [state.phase is Phase.STREAMING for state in self.resources.values()]
         lost = [state for state in self.resources.values() if state.reason.startswith("kubelet")]
-        if all(streaming) and self._kubelet_up is not True:
-            if self._kubelet_up is False:
+        before, now = self.kubelet, time.monotonic()
+        if all(streaming) and before.up is not True:
+            if before.up is False:
                 log.info("kubelet: down → up: all %d resources listed again", len(streaming))
-            self._kubelet_up = True
-        elif lost and len(lost) == len(streaming) and self._kubelet_up is not False:
+            self.kubelet = Kubelet(up=True, since=now, restarts=before.restarts + (before.up is False))
+        elif lost and len(lost) == len(streaming) and before.up is not False:
+            reason = lost[0].reason.removeprefix("kubelet: ")
             log.warning(
                 "kubelet: %s → down: %s (%d resources wait)",
-                "starting" if self._kubelet_up is None else "up",
-                escape(lost[0].reason.removeprefix("kubelet: ")),
+                "starting" if before.up is None else "up",
+                escape(reason),
                 len(lost),
             )
-            self._kubelet_up = False
+            self.kubelet = Kubelet(up=False, since=now, reason=reason, restarts=before.restarts)
 
 
 async def heartbeat() -> None:
@@ -165,6 +184,13 @@ async def heartbeat() -> None:
     while every:
         systemd.notify(WATCHDOG=1)
         await asyncio.sleep(every / 2)
+
+
+def _result(phase: Phase, reason: str) -> str:
+    """What came of a registration."""
+    if phase is Phase.STREAMING:
+        return "ok"
+    return "refused" if reason.startswith(REFUSED) else "failed"
 
 
 def _say(changes: list[Transition]) -> None:

@@ -17,7 +17,8 @@ from functools import partial
 from agent.checking import Checking
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Memory
+from agent.core.health.conditions import Conditions, Memory
+from agent.core.health.drained import Drained
 from agent.core.inventory.away import Mover, moved, movers
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.look import NOTHING_MOVES, Listing, Look, look
@@ -28,6 +29,7 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.draft import Held
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
+from agent.counts import Counts
 from agent.hearing import Hearing
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
@@ -50,6 +52,7 @@ class Tracker:
         specs: the entries, in file order.
         told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
         memory: what is remembered of checks.
+        drained: what a person had taken out of scheduling.
         settle: seconds within which nudges become one look.
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
@@ -57,6 +60,7 @@ class Tracker:
         preparing: who runs what entries want to have been run; None if nobody does, and it counts as run.
         held: the ids that pods may hold, asked at each assembly.
         known: those of them that somebody said so of; the same if it is not said.
+        counts: told how long looks take.
         published: called after each assembly, with the old lists and the new.
 
     Attributes:
@@ -74,11 +78,13 @@ class Tracker:
         *,
         fanned: Mapping[str, str] | None = None,
         memory: Memory | None = None,
+        drained: Drained | None = None,
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
         answers: Answers = UNASKED,
         preparing: Preparing | None = None,
+        counts: Counts | None = None,
         held: Callable[[], frozenset[str]],
         known: Callable[[], frozenset[str]] | None = None,
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
@@ -101,10 +107,12 @@ class Tracker:
         self._published = published
         self._wanted = self.specs
         self._rounds = Rounds()
-        self._checking = Checking(memory or Memory(), settle)
+        self._checking = Checking(memory or Memory(), settle, drained or Drained())
         self._hearing = Hearing(self._root, self._checking, self.reassemble)
         self._touched = EVERYTHING
         self._reassemble = False
+        self._counts = counts or Counts()
+        self._begun: float | None = None  # when what was not looked at yet began to be
         self._nudged = asyncio.Event()
         self._nudged.set()
         self._looked = asyncio.Event()
@@ -112,7 +120,9 @@ class Tracker:
     def nudge(self, touched: Touched = EVERYTHING) -> None:
         """Say that something may have changed on the host."""
         self._touched |= touched
-        self.events += 1
+        self.events += bool(touched)
+        if touched and self._begun is None:
+            self._begun = time.monotonic()
         self._nudged.set()
 
     def rests_on(self, mark: str) -> bool:
@@ -151,6 +161,22 @@ class Tracker:
     def offers(self) -> Offers:
         """The candidates of the look, what fails as their fault."""
         return self._checking.offers
+
+    @property
+    def conditions(self) -> Conditions:
+        """All conditions of checks, after the last look."""
+        return self._checking.conditions
+
+    @property
+    def drained(self) -> Drained:
+        """What a person has taken out of scheduling."""
+        return self._checking.drained
+
+    async def drain(self, drained: Drained) -> None:
+        """Have all that taken out of scheduling, and nothing else; returns when the lists say so."""
+        self._checking.drained = drained
+        self.reassemble()
+        await self.looked()
 
     @property
     def memory(self) -> Memory:
@@ -213,6 +239,7 @@ class Tracker:
             due = self._rounds.due(self._wanted, loop.time())
             self._touched |= Touched(sources=due, keys=self._checking.due(time.monotonic()))
             touched, self._touched = self._touched, Touched()
+            begun, self._begun = self._begun, None
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
             before, specs = self.look, self.specs
@@ -225,7 +252,7 @@ class Tracker:
             forget = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
-                await self._publish()
+                await self._publish(begun)
             done.set()
 
     def _next(self, swept_at: float) -> float:
@@ -250,6 +277,7 @@ class Tracker:
         touched = touched if wanted is self.specs else EVERYTHING
         await self._hearing.follow(wanted, anew=touched.everything)
         asked: set[str] = set()
+        began = time.monotonic()
         outcomes = self._preparing.outcomes if self._preparing else None
         looking = self._begin_look(wanted, touched, outcomes)
         try:
@@ -261,6 +289,7 @@ class Tracker:
                     looking = self._begin_look(wanted, EVERYTHING, outcomes)
                 asked = now - silent
             self.look, self.directories = looking.result()
+            self._counts.looks.observe(time.monotonic() - began)
         finally:
             looking.cancel()
         self.specs = wanted
@@ -283,8 +312,11 @@ class Tracker:
             log.error("%s: does not answer; it is passed over until it does", escape(path))
         self._root.silent |= silent
 
-    async def _publish(self) -> None:
-        """Tell the registry what there is now; a device that moves leaves its old list before it joins the new."""
+    async def _publish(self, begun: float | None) -> None:
+        """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
+
+        begun: when the change began that this tells.
+        """
         self._checking.conclude(self.look, self.specs, time.monotonic())
         while True:
             told = self.assembly.snapshots
@@ -299,7 +331,9 @@ class Tracker:
                 candidates=self.offers,
             )
             changed = [
-                snapshot.resource for snapshot in self.assembly.snapshots.values() if self._registry.publish(snapshot)
+                snapshot.resource
+                for snapshot in self.assembly.snapshots.values()
+                if self._registry.publish(snapshot, begun)
             ]
             await asyncio.sleep(0)  # the streams go first
             self._published(told, self.assembly)

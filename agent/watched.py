@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
-from agent.core.phase import Phase, Report
+from agent.core.phase import REFUSED, Phase, Report
 from agent.first import first
 from agent.kubelet.endpoint import Endpoint, Serve
 
@@ -71,7 +71,7 @@ async def _one_offer(endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, An
         outcome = await first(_opened(endpoint), _refusal(endpoint), gone(), seconds=STREAM_SECONDS)
         if outcome is not True and not endpoint.streams:
             if isinstance(outcome, str):
-                report(Phase.WAITING, f"the kubelet refused: {outcome}")
+                report(Phase.WAITING, f"{REFUSED}: {outcome}")
             elif endpoint.present:
                 report(Phase.WAITING, f"kubelet: nobody came for {endpoint.path}")
             return lived

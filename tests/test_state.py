@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import state
+from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.device import Health, Member, Snapshot
 from agent.state import NOT_SEEN, State, StateFile, load
 from tests.core.building import listed, node, snapshot
@@ -31,6 +32,7 @@ FULL = State(
     },
     frozenset({"x9", "y::7"}),
     {"example.com/empty": "example.com/{model}"},
+    drained=Drained({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
 )
 
 
@@ -53,7 +55,7 @@ def as_remembered(device):
 async def test_what_is_written_is_read_back(tmp_path, caplog):
     await write(tmp_path / "new", FULL)
     read = load(str(tmp_path / "new"))
-    assert (read.held, read.fanned) == (FULL.held, FULL.fanned)
+    assert (read.held, read.fanned, read.drained) == (FULL.held, FULL.fanned, FULL.drained)
     assert set(read.lists) == set(FULL.lists)
     for name, list_ in FULL.lists.items():
         assert read.lists[name] == Snapshot(name, tuple(map(as_remembered, list_.devices)))
@@ -66,7 +68,7 @@ async def test_a_file_of_before_there_were_names_with_words_is_read(tmp_path, ca
     await write(tmp_path, State(FULL.lists, FULL.held))
     path = tmp_path / "state.json"
     content = json.loads(path.read_text())
-    del content["fanned"]
+    del content["fanned"], content["drained"]
     path.write_text(json.dumps(content))
     assert set(load(str(tmp_path)).lists) == set(FULL.lists)
     assert not caplog.records
@@ -137,6 +139,19 @@ async def test_every_change_is_written(tmp_path, change):
             pytest.fail(f"{device} is not on disk")
     run.cancel()
     await asyncio.wait([run])
+
+
+async def test_saved_returns_when_it_is_on_disk_or_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    for directory, written in ((tmp_path, True), (tmp_path / "file", False)):
+        file = StateFile(str(directory))
+        run = asyncio.create_task(file.run())
+        file.save(State())
+        file.save(FULL)
+        assert await file.saved() is written
+        assert load(str(tmp_path)).held == FULL.held
+        run.cancel()
+        await asyncio.wait([run])
 
 
 async def test_what_cannot_be_written_is_said_once_and_tried_again(tmp_path, caplog):
@@ -238,6 +253,11 @@ def test_devices_in_another_order_are_put_in_list_order(tmp_path):
                 entries({"lost": [["p", "k", "s", "n", 3]]}),
                 entries({"lead": None}),
                 entries({"grouping": 5}),
+                content(drained=[]),
+                content(drained={"places": {"p": "why"}}),
+                content(drained={"places": {"p": ["why"]}}),
+                content(drained={"places": {"p": [None, 1.0]}}),
+                content(drained={"resources": {"r": ["why", "1"]}}),
                 entries({}, {}),
                 entries({"shares": 2}, {"shares": 4, "first_share": 1}),
                 content(lists={"r": [GOOD], "q": [GOOD]}),

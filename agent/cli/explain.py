@@ -1,8 +1,9 @@
 """Why a device is taken, turned down or Unhealthy, and why a resource has the devices it has; without a name, all that
 is off.
 
-NAME is a resource, or any name of a device that scan takes. A fresh look: needs no agent, no kubelet, no root. What
-pods hold and what happened before is the running agent's to say: journalctl -u device-agent.
+NAME is a resource, or any name of a device that scan takes. The running agent is asked what it knows (root): since
+when, what its checks say, which pods hold it, what happened before (--history). The first line says whether it
+answered; without it this is a fresh look, which needs no agent, no kubelet, no root.
 Exit code 0: answered. 4: no such device or resource, or several.
 """
 
@@ -18,6 +19,8 @@ from agent.cli.inventory.detail import title, verdict
 from agent.cli.inventory.fall import explanation, steps
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
+from agent.cli.inventory.running import View, view_of
+from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import Inventory, Item, take
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
@@ -32,6 +35,7 @@ _TEXT = re.compile(r'"[a-z0-9_-]+"')
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `explain`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a resource, or a device by any name")
+    parser.add_argument("--history", action="store_true", help="the last changes of the device, as the agent saw them")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,34 +46,45 @@ def run(arguments: argparse.Namespace) -> int:
     inventory = take(Root(arguments.root), specs, shipped(), cdi=configuration.settings.paths.cdi)
     terminal = Terminal.of(sys.stdout, colour=arguments.color)
     as_json = arguments.output == "json"
+    view = view_of(arguments, configuration, inventory.root)
     if arguments.name is None:
+        if not as_json:
+            print("\n".join([view.head(terminal), *view.problems(terminal)]))
         return _all(inventory, configuration, terminal, as_json=as_json)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
     if spec is not None:
         if as_json:
-            print(json.dumps(_as_json(inventory, spec), indent=1))
+            print(json.dumps({**_as_json(inventory, spec), "agent": view.resource}, indent=1))
         else:
-            print("\n".join(_resource(inventory, spec, terminal)))
+            print(
+                "\n".join([view.head(terminal), *_resource(inventory, spec, terminal), *view.resource_lines(terminal)])
+            )
         return 0
-    return _device(inventory, configuration, arguments.name, terminal, as_json=as_json)
+    return _device(inventory, configuration, arguments.name, terminal, view, as_json=as_json)
 
 
-def _device(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
+def _device(
+    inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, view: View, *, as_json: bool
+) -> int:
+    if view.devices and isinstance(find(inventory, name), NotFound):  # it is not there, and the agent remembers it
+        said = json.dumps([*view.devices], indent=1) if as_json else "\n".join(view.absent_lines(terminal))
+        print(said)
+        return 0
     resources = [spec.name for spec in configuration.resources]
     found = one("explain", name, inventory, configuration, as_json=as_json, resources=resources)
     if isinstance(found, int):
         return found
     inventory, item = found
     if as_json:
-        print(json.dumps(record(inventory, item), indent=1))
+        print(json.dumps({**record(inventory, item), "agent": view.device(item)}, indent=1))
     else:
-        print("\n".join(_lines(inventory, item, terminal)))
+        print("\n".join(_lines(inventory, item, terminal, view)))
     return 0
 
 
-def _lines(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
+def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> list[str]:
     """A device, and the verdict on it."""
-    lines = [title(inventory, item, terminal), *verdict(item, terminal)]
+    lines = [view.head(terminal), title(inventory, item, terminal), *verdict(item, terminal, view.device_lines(item))]
     for turned in item.turned_down if item.taken_by is None else ():
         refusal = turned.refusal
         if turned.nearly:

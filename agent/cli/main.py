@@ -23,6 +23,10 @@ from agent.core.language.printable import escape
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
     "explain": ("Look", "why a device or a resource is as it is; without a name, all that is off"),
+    "status": ("Look", "is everything served, and what needs a person (asks the running agent)"),
+    "top": ("Look", "the same, live (asks the running agent)"),
+    "doctor": ("Look", "host, kubelet, runtime, rights: what is wrong, and the fix"),
+    "metrics": ("Look", "what Prometheus reads (asks the running agent)"),
     "allocate": ("Look", "what a container would get, and how to try it with docker, podman, ctr or CDI"),
     "check": ("Configure", "judge the configuration exactly as run would"),
     "class": ("Configure", "what can be served, with documentation and an example: list, show NAME"),
@@ -30,9 +34,13 @@ COMMANDS = {
     "schema": ("Configure", "the language as a JSON Schema, for editors"),
     "run": ("Operate", "the agent itself (systemd starts this)"),
     "reload": ("Operate", "apply the configuration by difference (asks the running agent)"),
+    "rescan": ("Operate", "look at the host again, now (asks the running agent)"),
+    "drain": ("Operate", "take a device or a resource out of scheduling (asks the running agent)"),
+    "undrain": ("Operate", "give it back (asks the running agent)"),
     "clear": ("Operate", "have a check that fails for good begin anew (asks the running agent)"),
     "record": ("Try", "this host as one file, for --root and for bug reports"),
     "lab": ("Try", "a simulated kubelet with this host's devices"),
+    "completion": ("Try", "the completion of a shell, to be sourced: bash, zsh, fish"),
     "version": ("Try", "which device-agent this is"),
 }
 MODULES = {"import": "importing", "class": "device_class"}  # where a command's name cannot be a module's
@@ -41,7 +49,7 @@ CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: 
        2  wrong command line      3  no agent is running       4  no such device or name, or several
        5  no permission
       70  defect in device-agent  78  run: agent.toml unusable       130  Ctrl-C
-device-agent COMMAND --help says what a command takes. None but run needs root; what could not be read is said."""
+device-agent COMMAND --help says what a command takes. Only run, and what asks the running agent, need root."""
 
 CONFIG = "/etc/device-agent"
 WRONG_COMMAND_LINE = 2
@@ -71,15 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    module = importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
-    parser = argparse.ArgumentParser(
-        prog=f"device-agent {name}",
-        description=module.__doc__,
-        parents=[_common()],
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    module.add(parser)
+    module, parser = _module(name), parser_of(name)
     rest = ["--help"] if arguments.help else arguments.rest
     defaults = {"config": CONFIG, "output": "table", "color": "auto"}
     chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
@@ -104,6 +104,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         return DEFECT
     return code
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """What a command takes."""
+    module = _module(name)
+    parser = argparse.ArgumentParser(
+        prog=f"device-agent {name}",
+        description=module.__doc__,
+        parents=[_common()],
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add(parser)
+    return parser
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
 
 
 def _run(command: ModuleType, chosen: argparse.Namespace) -> int:

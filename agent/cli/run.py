@@ -15,8 +15,9 @@ import sys
 
 import uvloop
 
-from agent import control
+from agent import control, scrape
 from agent.app import Agent, AlreadyRunning
+from agent.capture import measured
 from agent.commands import commands
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
@@ -72,6 +73,7 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
         works = (
             tasks.create_task(configured.run()),
             tasks.create_task(control.serve(agent.settings.paths.control, commands(configured, agent))),
+            tasks.create_task(scrape.serve(agent.settings.metrics.listen, lambda: measured(agent))),
         )
         await agent.run()
         for work in works:

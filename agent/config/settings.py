@@ -161,8 +161,6 @@ def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[
         value = reader(here, written)
         if isinstance(value, Finding):
             findings.append(value)
-        elif (name, key) in _LATER and value != getattr(make(), key):
-            findings.append(here.error("not-supported-yet", f"[{name}] {key}: only its default is supported yet"))
         else:
             values[key] = value
     return make(**values)
@@ -259,7 +257,8 @@ def _count(spot: Spot, written: object) -> int | Finding:
 def _listen(spot: Spot, written: object) -> str | Finding:
     """Empty, an address with a port, or a socket's path."""
     if isinstance(written, str):
-        if not written or _ADDRESS.fullmatch(written):
+        address = _ADDRESS.fullmatch(written)
+        if not written or (address and 0 < int(address[1]) < 65536):
             return written
         if written.startswith("unix:"):
             path = written.removeprefix("unix:")
@@ -274,15 +273,7 @@ def _as_list(written: object) -> str:
     return f'write ["{written}"]' if isinstance(written, str) else ""
 
 
-_ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
-
-# What the agent does not do yet: another value than the default is refused, never ignored.
-_LATER = frozenset(
-    {
-        ("metrics", "listen"),
-        ("metrics", "max_devices"),
-    }
-)
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
 
 _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
     "kubelet": (

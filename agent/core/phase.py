@@ -15,4 +15,6 @@ class Phase(Enum):
     STREAMING = "streaming"
 
 
+REFUSED = "the kubelet refused"  # how the reason of a resource begins that the kubelet does not want
+
 Report: TypeAlias = Callable[[Phase, str], None]  # told each change of phase, with its reason

@@ -97,6 +97,7 @@ class Plugin(DevicePluginBase):
             while True:
                 snapshot = await follower.next()
                 ready = self._encoder.encode(snapshot)
+                size = None
                 if sent is None or ready.wire != sent.wire:
                     seconds = pace.wait(self._clock())
                     if seconds:
@@ -105,7 +106,8 @@ class Plugin(DevicePluginBase):
                     pace = pace.sent(self._clock())
                     yield ready
                     sent = ready
-                follower.sent(snapshot)
+                    size = len(ready.wire)
+                follower.sent(snapshot, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
         """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet (§3.2)."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
+from agent.core.grants.holding import Holder
 from agent.kubelet.channel import dial
 from agent.kubelet.wire import one_line
 
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 _PASSING = frozenset(
     {Status.RESOURCE_EXHAUSTED, Status.UNAVAILABLE, Status.ABORTED, Status.DEADLINE_EXCEEDED, Status.UNKNOWN}
 )
-
-
-class Holder(NamedTuple):
-    """A container that holds a device."""
-
-    namespace: str
-    pod: str
-    container: str
 
 
 class Unavailable(Exception):  # noqa: N818  the field's word for it

@@ -184,7 +184,7 @@ async def test_pod_resources_is_found_again(rig, released):  # 95, 96
         rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=5.0, pod_resources_burst=1))
         await rig.kubelet.start()  # it knows no pod: what is held there is free
         await rig.streaming(FOO)
-        await rig.until(lambda: not agent._held.ids)
+        await rig.until(lambda: not agent.held.ids)
 
 
 async def test_state_that_is_damaged(rig, caplog):
@@ -371,7 +371,7 @@ async def test_what_a_pod_holds_is_asked_when_nothing_is_remembered(rig):
     (rig.state / "state.json").unlink()
     async with rig.agent() as agent:
         await rig.streaming(FOO, BAR)
-        await rig.until(lambda: agent._held.ids == {"foo0"})
+        await rig.until(lambda: agent.held.ids == {"foo0"})
         rig.serve(BAR)
         await rig.reload(agent)
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
@@ -397,7 +397,7 @@ async def test_without_an_answer_everything_listed_may_be_held(rig, at_once):
         rig.new_kubelet()  # this one answers, and no pod has anything
         await rig.kubelet.start()
         await rig.until(lambda: phases(agent) == {BAR: Phase.STREAMING})
-        assert not agent._held.ids
+        assert not agent.held.ids
 
 
 async def test_a_new_resource_may_be_held_already(rig):
@@ -412,7 +412,7 @@ async def test_a_new_resource_may_be_held_already(rig):
     rig.serve(BAR)
     async with rig.agent() as agent:
         await rig.streaming(BAR)
-        await rig.until(lambda: not agent._held._doubts)
+        await rig.until(lambda: not agent.held._doubts)
         rig.serve(FOO, BAR)
         await rig.reload(agent)
         await rig.streaming(FOO)

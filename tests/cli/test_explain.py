@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.conftest import device_agent
 
+FRESH = "a fresh look: no agent is running\n"
+
 NICS = """
 [[resource]]
 name = "a.example/held-back"
@@ -62,7 +64,7 @@ def table(text):
 def test_a_resource_says_where_its_candidates_fell(asked):
     code, out, err = asked("a.example/nic")
     assert (code, err) == (0, "")
-    assert out.startswith("a.example/nic      resources.d/a.toml:7\n")
+    assert out.startswith(f"{FRESH}a.example/nic      resources.d/a.toml:7\n")
     assert table(out) == [
         "source pci resources.d/a.toml:7 4",
         "taken by an earlier entry 3",
@@ -137,7 +139,7 @@ def test_what_is_listed_is_counted_as_the_kubelet_is_told_of_it(asked):
     assert "1 listed, 1 Healthy" in pair  # of three host devices
     assert "3 listed, 3 Healthy" in slots  # of no host device in particular
     assert len(json.loads(asked("a.example/pair", "-o", "json", text=TOGETHER)[1])["devices"]) == 1
-    assert asked(text=TOGETHER)[1] == "2 resources have all devices Healthy, 0 not.\n"
+    assert asked(text=TOGETHER)[1] == f"{FRESH}2 resources have all devices Healthy, 0 not.\n"
 
 
 def test_what_errors_leave_out_is_said(asked):
@@ -207,12 +209,12 @@ def test_specs_are_looked_for_where_the_agent_looks(asked, tree, config):
         '{"cdiVersion": "0.5.0", "kind": "a.b/c", "devices": [{"name": "d", "containerEdits": {"env": ["A=1"]}}]}',
     )
     given = '[[resource]]\nname = "a.example/c"\nsource = { fixed = "x" }\ngive = { cdi = { it = "a.b/c=d" } }\n'
-    assert asked(text=given)[1] == "1 resource has all devices Healthy, 0 not.\n"
+    assert asked(text=given)[1] == f"{FRESH}1 resource has all devices Healthy, 0 not.\n"
     assert "Healthy" in asked("x", text=given)[1]
     done = device_agent("--root", str(tree.top), "--config", str(config(given)), "record", str(tree.top / "a.rec"))
     assert done.returncode == 0, done.stderr
     again = device_agent("--root", str(tree.top / "a.rec"), "--config", str(config(given)), "explain")
-    assert again.stdout == "1 resource has all devices Healthy, 0 not.\n"
+    assert again.stdout == f"{FRESH}1 resource has all devices Healthy, 0 not.\n"
 
 
 VFIO = """

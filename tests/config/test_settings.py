@@ -41,7 +41,7 @@ def test_every_kind_of_value():
         kubelet = { dir = "/d", registration = "watcher" }
         look = { every = "2m", settle = "1.5s" }
         reload.watch = false
-        metrics = { listen = "", max_devices = 512 }
+        metrics = { listen = "127.0.0.1:9460", max_devices = 5 }
         paths.classes = ["/a", "/b"]
         log.level = "debug"
         """
@@ -51,6 +51,7 @@ def test_every_kind_of_value():
     assert (settings.look.every, settings.look.settle) == (120.0, 1.5)
     assert (settings.paths.classes, settings.log.level) == (("/a", "/b"), "debug")
     assert settings.paths.state == Settings().paths.state
+    assert (settings.metrics.listen, settings.metrics.max_devices) == ("127.0.0.1:9460", 5)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +84,13 @@ def test_every_kind_of_value():
         ("metrics.listen = '9460'", 18, "'9460'", "type", 'write "127.0.0.1:9460" or "unix:/run/…"'),
         ("metrics.listen = 'unix:run/x'", 24, "run/x", "path", 'write "/run/x"'),
         ("metrics.max_devices = -1", 23, "-1", "type", ""),
-        ("metrics.listen = '127.0.0.1:9460'", 18, "'127.0.0.1:9460'", "not-supported-yet", ""),
-        ("metrics.max_devices = 0", 23, "0", "not-supported-yet", ""),
+        (
+            "metrics.listen = '127.0.0.1:99999'",
+            18,
+            "'127.0.0.1:99999'",
+            "type",
+            'write "127.0.0.1:9460" or "unix:/run/…"',
+        ),
         ("paths.cdi = '/etc/cdi'", 13, "'/etc/cdi'", "type", 'write ["/etc/cdi"]'),
         ("paths.cdi = ['etc/cdi']", 15, "etc/cdi", "path", 'write "/etc/cdi"'),
         ("log.level = 'warn'", 13, "'warn'", "type", 'write "debug"'),

@@ -276,9 +276,9 @@ async def test_96_98_pod_resources_says_what_is_held(node, released):
             await node.kubelet.again(kill=kill)
             assert await node.kubelet.pods_again() == {}
             await node.kubelet.sees(FOO, (), {held})
-        before = agent._held._holding
-        await node.until(lambda: agent._held._holding is not before)
-        assert agent._held.ids == {held}
+        before = agent.held._holding
+        await node.until(lambda: agent.held._holding is not before)
+        assert agent.held.ids == {held}
         await node.kubelet.over("p")
-        await node.until(lambda: not agent._held.ids)
+        await node.until(lambda: not agent.held.ids)
         await node.kubelet.seen(lambda view: held not in view.get(FOO, NOTHING).unhealthy)

@@ -55,9 +55,12 @@ def title(inventory: Inventory, item: Item, terminal: Terminal) -> str:
     return f"{name}   {said}" if said else name
 
 
-def verdict(item: Item, terminal: Terminal) -> list[str]:
-    """Who takes a device, and the first clause of each entry that does not."""
-    lines = [*_taker(item)]
+def verdict(item: Item, terminal: Terminal, agent: Sequence[str] = ()) -> list[str]:
+    """Who takes a device, and the first clause of each entry that does not.
+
+    agent: what an agent that runs says of it, in place of what this look says of its health.
+    """
+    lines = [*_taker(item), *(agent or _health(item))]
     if item.turned_down:
         lines.append("  turned down")
         lines += [f"{INDENT}{line}" for line in _refusals(item.turned_down, terminal)]
@@ -149,6 +152,12 @@ def _taker(item: Item) -> Iterator[str]:
         along = any(turned.refusal.resource == spec.name for turned in item.turned_down)
         said = "comes along  with" if along else "together     with"
         yield f"  {said} {', '.join(printable(name, None) for name in item.others)}"
+
+
+def _health(item: Item) -> Iterator[str]:
+    device = item.device
+    if item.taken_by is None:
+        return
     if device is None:
         yield f"  health       not listed: {escape(item.waits) or 'each slot gives it with the others'}"
     else:

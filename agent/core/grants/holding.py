@@ -10,8 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 SURE_SECONDS = 60.0
+
+
+class Holder(NamedTuple):
+    """A container that holds a device."""
+
+    namespace: str
+    pod: str
+    container: str
 
 
 @dataclass(frozen=True, slots=True)

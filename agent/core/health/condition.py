@@ -6,7 +6,7 @@ apart count as several. A row that began at one look is one look long, whenever 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from agent.core.entry.check import ONE, SHOWN, After, Check, Looks, Outcome, Says, spoken
@@ -27,6 +27,7 @@ class Condition:
     count, grown: what a counter said last, and when it grew by how much, as far as that may still matter.
     blind: what is counted or listened to cannot be told, and that alone is why it fails.
     latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
+    turned: when it began to fail, or to be healthy again; None if it has always been so.
     """
 
     failing: bool = False
@@ -40,6 +41,7 @@ class Condition:
     blind: bool = False
     latched: bool = False
     cleared: int = -1
+    turned: float | None = field(default=None, compare=False)
 
 
 HEALTHY = Condition()
@@ -97,6 +99,12 @@ def listened(
     same = condition.failing and not condition.blind and over is not None
     said = condition.reason if same else _said(outcome.ear.phrase, line)
     return replace(well, failing=True, reason=said, latched=over is None), over
+
+
+def dated(condition: Condition, before: Condition, now: float) -> Condition:
+    """The condition with when it turned, which those that step it leave out."""
+    turned = before.turned if condition.failing is before.failing else now
+    return condition if condition.turned == turned else replace(condition, turned=turned)
 
 
 def _said(phrase: tuple[str | Slot, ...], line: Line) -> str:

@@ -13,7 +13,7 @@ from operator import is_
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from agent.core.entry.check import Checked, Says
-from agent.core.health.condition import HEALTHY, Condition, listened, step
+from agent.core.health.condition import HEALTHY, Condition, dated, listened, step
 from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
@@ -300,7 +300,7 @@ class _Round:
                 continue
             before = known or HEALTHY
             condition, again = self._stepped(one, before, looked=looked)
-            after[spot][1][one.check.name] = condition
+            after[spot][1][one.check.name] = dated(condition, before, self._now)
             if again is not None:
                 self._due[spot] = min(again, self._due.get(spot, again))
             if condition.failing and not reason:
@@ -329,7 +329,7 @@ class _Round:
         """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
         ward = self._there.pop(spot)
         failing = {
-            name: Condition(one.failing, one.reason, latched=one.latched, cleared=one.cleared)
+            name: Condition(one.failing, one.reason, latched=one.latched, cleared=one.cleared, turned=one.turned)
             for name, one in ward.conditions.items()
             if one.failing or one.cleared >= 0
         }

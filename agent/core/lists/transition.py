@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from agent.core.inventory.device import Device, Health, Snapshot
 
@@ -25,6 +26,15 @@ class Transition:
         old = self.old.value if self.old else "new"
         new = self.new.value if self.new else "gone"
         return f"{self.resource} {self.id}: {old} → {new}" + (f": {self.reason}" if self.reason else "")
+
+
+class Change(NamedTuple):
+    """A transition as it is remembered: when (monotonic seconds), from what to what, and why."""
+
+    at: float
+    old: Health | None
+    new: Health | None
+    reason: str
 
 
 def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:

@@ -1,0 +1,187 @@
+"""Print the completion of a shell: bash, zsh or fish.
+
+bash: source <(device-agent completion bash). zsh: device-agent completion zsh > a directory of fpath, as _device-agent.
+fish: device-agent completion fish > ~/.config/fish/completions/device-agent.fish
+Commands and flags are those of this program; names of resources and classes are read from the configuration's files,
+those of devices from /dev and sysfs, by the shell itself, without root and without an agent.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from agent.cli import main
+
+_BASH = r"""# bash completion of device-agent
+_device_agent_names() {
+    case $1 in
+        resources) sed -n 's/^ *name *= *"\([^"{]*\)".*/\1/p' "$2"/resources.d/*.toml ;;
+        devices) command ls -1 /sys/bus/pci/devices /sys/class/net /sys/class/infiniband; compgen -f -- "$3" ;;
+    esac 2>/dev/null
+}
+_device_agent() {
+    local cur prev words cword command= config=@CONFIG@ i
+    if declare -F _init_completion >/dev/null; then
+        _init_completion -n : || return
+    else
+        words=("${COMP_WORDS[@]}") cword=$COMP_CWORD cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    fi
+    for ((i = 1; i < cword; i++)); do
+        case ${words[i]} in
+            --config) config=${words[i+1]} ;;
+            --root|-o|--output|--color) ((i++)) ;;
+            -*) ;;
+            *) if [[ -z $command && ${words[i-1]} != --config ]]; then command=${words[i]}; fi ;;
+        esac
+    done
+    case $prev in
+        --config|--root|--textfile|--state|--write) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        -o|--output) COMPREPLY=($(compgen -W "table json" -- "$cur")); return ;;
+        --color) COMPREPLY=($(compgen -W "auto always never" -- "$cur")); return ;;
+    esac
+    local flags= names=
+    case $command in
+        "") flags="@COMMON@"; names="@COMMANDS@" ;;
+@CASES@
+    esac
+    if [[ $cur == -* ]]; then names=$flags; fi
+    COMPREPLY=($(compgen -W "$names" -- "$cur"))
+    if declare -F __ltrim_colon_completions >/dev/null; then __ltrim_colon_completions "$cur"; fi
+}
+complete -o default -F _device_agent device-agent
+"""
+
+_ZSH = r"""#compdef device-agent
+_device_agent_resources() {
+    local -a names
+    names=(${(f)"$(sed -n 's/^ *name *= *"\([^"{]*\)".*/\1/p' @CONFIG@/resources.d/*.toml 2>/dev/null)"})
+    compadd -a names
+}
+_device_agent_devices() {
+    local -a names
+    names=(/sys/bus/pci/devices/*(N:t) /sys/class/net/*(N:t) /sys/class/infiniband/*(N:t))
+    compadd -a names
+    _files
+}
+_device_agent() {
+    local -a commands
+    commands=(
+@DESCRIBED@
+    )
+    if (( CURRENT == 2 )); then
+        _describe command commands
+        return
+    fi
+    case $words[2] in
+@CASES@
+    esac
+}
+_device_agent "$@"
+"""
+
+_FISH = r"""# fish completion of device-agent
+function __device_agent_resources
+    sed -n 's/^ *name *= *"\([^"{]*\)".*/\1/p' @CONFIG@/resources.d/*.toml 2>/dev/null
+end
+function __device_agent_devices
+    command ls -1 /sys/bus/pci/devices /sys/class/net /sys/class/infiniband 2>/dev/null | string match -v '*:'
+end
+@LINES@
+"""
+
+# What the argument of a command is a name of, where that can be completed.
+_NAMES = {
+    "scan": ("devices",),
+    "explain": ("devices", "resources"),
+    "status": ("resources",),
+    "drain": ("devices", "resources"),
+    "undrain": ("devices", "resources"),
+    "clear": ("devices",),
+}
+
+
+class _Command(NamedTuple):
+    """A command: what it is for, its flags with theirs, and the words that it takes first."""
+
+    about: str
+    flags: Mapping[str, str]
+    words: Sequence[str]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The shell."""
+    parser.add_argument("shell", choices=sorted(SHELLS), metavar="SHELL", help="bash, zsh or fish")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print it."""
+    print(SHELLS[arguments.shell](), end="")
+    return 0
+
+
+def _commands() -> Mapping[str, _Command]:
+    found = {}
+    for name, (_, about) in main.COMMANDS.items():
+        parser = main.parser_of(name)
+        flags: dict[str, str] = {}
+        words: list[str] = []
+        for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask what a parser takes
+            if not action.option_strings:
+                words += [str(choice) for choice in action.choices or ()]
+            for flag in action.option_strings:
+                flags[flag] = action.help or ""
+        found[name] = _Command(about, flags, words)
+    return found
+
+
+def _bash() -> str:
+    cases = []
+    for name, command in _commands().items():
+        named = "".join(f'$(_device_agent_names {kind} "$config" "$cur") ' for kind in _NAMES.get(name, ()))
+        words = " ".join((*command.words, named)).strip()
+        cases.append(f'        {name}) flags="{" ".join(command.flags)}"; names="{words}" ;;')
+    filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
+    return filled.replace("@COMMON@", " ".join(main.parser_of("version")._option_string_actions)).replace(  # noqa: SLF001
+        "@CONFIG@", main.CONFIG
+    )
+
+
+def _zsh() -> str:
+    described, cases = [], []
+    for name, command in _commands().items():
+        described.append(f"        {_quoted(f'{name}:{command.about}')}")
+        flags = " ".join(_quoted(f"{flag}[{_plain(about)}]") for flag, about in command.flags.items())
+        kinds = " ".join(f"_device_agent_{kind};" for kind in _NAMES.get(name, ()))
+        rest = f"'*:word:({' '.join(command.words)})'" if command.words else "'*:file:_files'"
+        rest = f"'*:name:{{{kinds}}}'" if kinds else rest
+        cases.append(f"        {name}) shift words; (( CURRENT-- )); _arguments {flags} {rest} ;;")
+    filled = _ZSH.replace("@DESCRIBED@", "\n".join(described)).replace("@CASES@", "\n".join(cases))
+    return filled.replace("@CONFIG@", main.CONFIG)
+
+
+def _fish() -> str:
+    lines = []
+    for name, command in _commands().items():
+        lines.append(f"complete -c device-agent -n __fish_use_subcommand -f -a {name} -d {_quoted(command.about)}")
+        seen = f"-n '__fish_seen_subcommand_from {name}'"
+        for flag, about in command.flags.items():
+            how = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+            lines.append(f"complete -c device-agent {seen} {how} -d {_quoted(_plain(about))}")
+        if command.words:
+            lines.append(f"complete -c device-agent {seen} -f -a {_quoted(' '.join(command.words))}")
+        lines += [f"complete -c device-agent {seen} -a '(__device_agent_{kind})'" for kind in _NAMES.get(name, ())]
+    return _FISH.replace("@LINES@", "\n".join(lines)).replace("@CONFIG@", main.CONFIG)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _plain(text: str) -> str:
+    """Help without what a zsh description would end at, and without argparse's own marks."""
+    return text.replace("[", "(").replace("]", ")").replace(":", ",").replace("%%", "%")
+
+
+SHELLS: Mapping[str, Callable[[], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

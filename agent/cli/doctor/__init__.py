@@ -1,0 +1,48 @@
+"""What is wrong with the host, the kubelet, the container runtime and the rights of the agent, and how to mend it.
+
+Looks only: nothing is changed. Needs no agent and no root, and says what it could not look at. With --root, only what a
+tree or a recording can tell.
+Exit code 0: all is well, as far as could be seen. 1: something is to be mended (FAIL), or looked at (WARN).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from agent.cli.doctor.examining import examine
+from agent.cli.doctor.findings import GRAVE, Finding, findings
+from agent.cli.terminal import Terminal
+from agent.core.language.printable import escape
+from agent.host.root import Root
+
+_STYLES = {"FAIL": "red", "WARN": "yellow", "NOTE": "", "ok": "dim"}
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The flags of `doctor`."""
+    parser.add_argument("-v", "--verbose", action="store_true", help="also what is well")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, and say what is wrong."""
+    found = findings(examine(arguments.config, Root(arguments.root)))
+    if arguments.output == "json":
+        print(json.dumps([one._asdict() for one in found], indent=1))
+    else:
+        terminal = Terminal.of(sys.stdout, colour=arguments.color)
+        shown = [one for one in found if one.severity != "ok" or arguments.verbose]
+        for one in shown:
+            print("\n".join(_lines(one, terminal)))
+        counts = {severity: sum(one.severity == severity for one in found) for severity in _STYLES}
+        print(", ".join(f"{count} {severity}" for severity, count in counts.items()) + ". Nothing was changed.")
+    return 1 if any(one.severity in GRAVE for one in found) else 0
+
+
+def _lines(one: Finding, terminal: Terminal) -> list[str]:
+    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:16} {escape(one.what)}"]
+    lines += [
+        f"      {name:16} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text
+    ]
+    return [terminal.text(line) for line in lines]

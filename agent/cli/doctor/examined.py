@@ -1,0 +1,79 @@
+"""What was seen of a node, as values; what is wrong with it is decided from these alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Socket(Enum):
+    """What became of an attempt to connect."""
+
+    ANSWERS = "answers"
+    REFUSES = "refuses connections"
+    MISSING = "is not there"
+    UNKNOWN = "may not be asked"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenNode:
+    """A device node that a resource gives: where, and who may open it."""
+
+    resource: str
+    path: str
+    mode: int
+    owner: str
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A configuration of a container runtime, and what it says of device_ownership_from_security_context.
+
+    fault: why it could not be read; empty if it could.
+    """
+
+    path: str
+    service: str
+    ownership: bool | None = None
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """All that was seen.
+
+    live: it is this very host, and not a tree in its place; only then sockets and rights mean something.
+    errors: in the configuration. config: its directory.
+    agent: whether it answers, and why not. state: why the state directory cannot be written; empty if it can.
+    listed: the ids that the agent lists, shares left out, by resource; empty if it does not answer.
+    registered: the healthy ids by resource that the kubelet has written down.
+    foreign: sockets in the kubelet's directory that are not ours and answer.
+    watcher: the plugin watcher's directory, if a resource is offered there; and whether it is there.
+    faults: how many devices are not to be given out, by resource and reason.
+    majors: the names of /proc/devices, with their number.
+    """
+
+    live: bool
+    root: bool
+    config: str
+    errors: int
+    agent: Socket
+    kubelet_dir: str
+    kubelet_dir_there: bool
+    kubelet: Socket
+    pod_resources: str
+    pod_resources_there: bool
+    state_dir: str
+    state: str = ""
+    listed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    registered: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
+    watcher: tuple[str, bool] | None = None
+    udev: bool = True
+    udev_data: bool = True
+    nodes: tuple[GivenNode, ...] = ()
+    runtimes: tuple[Runtime, ...] = ()
+    faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    majors: Mapping[str, int] = field(default_factory=dict)

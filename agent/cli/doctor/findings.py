@@ -1,0 +1,177 @@
+"""What is wrong with a node that was examined: what, by which evidence, and what to do. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
+
+GRAVE = frozenset({"FAIL", "WARN"})
+_ORDER = ("FAIL", "WARN", "NOTE", "ok")
+_NODE = re.compile(r"/dev/[^\s:,]+")
+_KEY = "device_ownership_from_security_context"
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at. severity: FAIL, WARN, NOTE or ok. code: a word for it, the same for good."""
+
+    severity: str
+    code: str
+    what: str
+    evidence: str = ""
+    fix: str = ""
+
+
+def findings(seen: Examined) -> tuple[Finding, ...]:
+    """Everything, the worst first."""
+    found = [*_configuration(seen), *_agent(seen), *_kubelet(seen), *_foreign(seen), *_devices(seen), *_host(seen)]
+    found += [*_owners(seen)]
+    return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
+
+
+def _configuration(seen: Examined) -> Iterator[Finding]:
+    if seen.errors:
+        errors = f"{seen.errors} error{'s' * (seen.errors != 1)}"
+        yield Finding("FAIL", "configuration", f"{errors} in {seen.config}", "", "device-agent check")
+    else:
+        yield Finding("ok", "configuration", "has no error")
+
+
+def _agent(seen: Examined) -> Iterator[Finding]:
+    if not seen.live:
+        return
+    match seen.agent:
+        case Socket.ANSWERS:
+            yield Finding("ok", "agent", "answers")
+        case Socket.UNKNOWN:
+            yield Finding("NOTE", "agent", "whether it runs cannot be said", "only root asks it", "run this as root")
+        case missing:
+            evidence = f"its control socket {missing.value}"
+            yield Finding("FAIL", "agent", "device-agent is not running", evidence, "systemctl status device-agent")
+    if not seen.root:
+        what = "not everything could be looked at: this is not root"
+        yield Finding("NOTE", "rights", what, "", "run this as root")
+    elif seen.state:
+        what = f"{seen.state_dir} cannot be used: nothing is remembered over a restart"
+        fix = "findmnt -T " + seen.state_dir + "; the unit allows what StateDirectory and ReadWritePaths say"
+        yield Finding("FAIL", "state", what, seen.state, fix)
+    else:
+        yield Finding("ok", "state", f"{seen.state_dir} can be written")
+
+
+def _kubelet(seen: Examined) -> Iterator[Finding]:
+    if not seen.live:
+        return
+    if not seen.kubelet_dir_there:
+        fix = (
+            "start the kubelet; if plugins register elsewhere on this node: kubelet.dir in agent.toml, and in the unit"
+        )
+        yield Finding("FAIL", "kubelet-directory", f"{seen.kubelet_dir} is not there", "", fix)
+    elif seen.kubelet is Socket.ANSWERS:
+        yield Finding("ok", "kubelet", "answers")
+    elif seen.kubelet is not Socket.UNKNOWN:
+        evidence = f"{seen.kubelet_dir}/kubelet.sock {seen.kubelet.value}"
+        what = "the kubelet is down: no new pod gets a device"
+        yield Finding("FAIL", "kubelet", what, evidence, "journalctl -u kubelet -n 50")
+    if seen.kubelet is Socket.ANSWERS and not seen.pod_resources_there:
+        what = "which pods hold a device cannot be known: ids that are gone stay listed"
+        evidence = f"{seen.pod_resources} is not there"
+        yield Finding("WARN", "pod-resources", what, evidence, "kubelet.pod_resources in agent.toml is its path")
+    if seen.watcher is not None and not seen.watcher[1]:
+        what = f"{seen.watcher[0]} is not there, and resources are offered in it"
+        yield Finding("FAIL", "plugin-watcher", what, "", 'kubelet.registration = "socket", or kubelet.watcher_dir')
+
+
+def _foreign(seen: Examined) -> Iterator[Finding]:
+    """A second plugin for a resource: the kubelet takes the one that registered last."""
+    for resource, ids in seen.registered.items():
+        listed = seen.listed.get(resource)
+        if listed is None:
+            continue
+        others = sorted(id for id in ids if id not in listed and id.rpartition("::")[0] not in listed)  # noqa: A001
+        if others:
+            what = f"{resource} has devices that device-agent does not list: another plugin serves it too"
+            evidence = f"the kubelet has {', '.join(others[:3])}{' …' * (len(others) > 3)}"
+            if seen.foreign:
+                evidence += f"; {', '.join(seen.foreign)} in {seen.kubelet_dir} answer, and are not ours"
+            fix = "keep one: kubectl get daemonset -A, or name the resource otherwise"
+            yield Finding("FAIL", "foreign-plugin", what, evidence, fix)
+    if seen.registered and seen.listed and not seen.foreign:
+        yield Finding("ok", "foreign-plugin", "no other plugin is on this node")
+
+
+def _devices(seen: Examined) -> Iterator[Finding]:
+    for (resource, reason), count in seen.faults.items():
+        devices = f"{count} device{'s' * (count != 1)} of {resource}"
+        missing = _NODE.search(reason)
+        module = _major_of(missing[0], seen) if missing else None
+        if module is not None:
+            evidence = f"{reason}; /proc/devices has {seen.majors[module]} {module}, so its module is loaded"
+            fix = f"udev or the driver's own tool makes it: udevadm trigger, device-agent explain {resource}"
+            yield Finding(
+                "FAIL",
+                "node",
+                f"{devices} cannot be given out: {missing[0] if missing else ''} is missing",
+                evidence,
+                fix,
+            )
+        else:
+            yield Finding(
+                "FAIL", "devices", f"{devices} cannot be given out", reason, f"device-agent explain {resource}"
+            )
+    if not seen.faults:
+        yield Finding("ok", "devices", "all that is there can be given out")
+
+
+def _major_of(path: str, seen: Examined) -> str | None:
+    """The driver in /proc/devices that a node belongs to by its name."""
+    name = path.rpartition("/")[2]
+    return next((major for major in seen.majors if name in {major, major.replace("_", "-")}), None)
+
+
+def _host(seen: Examined) -> Iterator[Finding]:
+    if not seen.udev:
+        what = "udev does not run: changes below /dev are seen at once, others at each sweep"
+        yield Finding("WARN", "udev", what, "/run/udev/control is not there", "systemctl status systemd-udevd")
+    else:
+        yield Finding("ok", "udev", "runs")
+    if not seen.udev_data:
+        what = "udev's database is not there: words such as udev.ID_SERIAL say nothing"
+        fix = "systemctl restart systemd-udevd systemd-udev-trigger"
+        yield Finding("WARN", "udev-database", what, "/run/udev/data is not there", fix)
+
+
+def _owners(seen: Examined) -> Iterator[Finding]:
+    closed = [node for node in seen.nodes if node.mode & 0o006 != 0o006]
+    if not closed:
+        yield Finding("ok", "node-owner", "every node that is given is open to all, or none is given")
+        return
+    resources = sorted({node.resource for node in closed})
+    what = f"{', '.join(resources)}: a container that does not run as root may not open {_who(closed)}"
+    for runtime in seen.runtimes:
+        if runtime.fault:
+            yield Finding("NOTE", "node-owner", what, f"{runtime.path}: {runtime.fault}", "run this as root")
+        elif runtime.ownership is True:
+            yield Finding("ok", "node-owner", f"{runtime.path}: nodes are given to the container's user")
+        else:
+            yield Finding("WARN", "node-owner", what, _evidence(runtime), _fix(runtime))
+    if not seen.runtimes:
+        evidence = "no configuration of containerd or CRI-O was found: where it is, is to be looked at by hand"
+        yield Finding("NOTE", "node-owner", what, evidence, f"{_KEY} = true in the runtime's configuration")
+
+
+def _who(nodes: list[GivenNode]) -> str:
+    first = nodes[0]
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return f"{first.path} ({first.mode & 0o777:04o} {first.owner}:{first.group}){more}"
+
+
+def _evidence(runtime: Runtime) -> str:
+    said = f"{_KEY} = false" if runtime.ownership is False else f"{_KEY} is not said, and false is its default"
+    return f"{runtime.path}: {said}"
+
+
+def _fix(runtime: Runtime) -> str:
+    return f"set it to true, then systemctl restart {runtime.service} (running pods stay)"

@@ -1,0 +1,34 @@
+"""Take a device, or all of a resource, out of scheduling: no new pod gets it, until it is given back with `undrain`.
+
+Pods that hold it keep it. It lasts over restarts and reboots; of a device it is of its place, so what is put there in
+its stead is drained too. DEVICE is any name: an id, an address, a node, a place. Asks the running agent, as root.
+Exit code 0: done; with --wait: and no pod holds it. 3: no agent is running. 4: no such device. 5: no permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from agent.cli.draining import WAIT_SECONDS, asked_about, printed
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `drain`."""
+    parser.add_argument("device", metavar="DEVICE|RESOURCE", help="what to take out of scheduling")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="why; it is shown wherever the device is")
+    parser.add_argument("--wait", action="store_true", help="return when no pod holds it any more")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, print what it is like now, and wait."""
+    answer = asked_about("drain", arguments, reason=arguments.reason)
+    if isinstance(answer, int):
+        return answer
+    while arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
+        time.sleep(WAIT_SECONDS)
+        now = asked_about("held", arguments)
+        if isinstance(now, int):
+            return now
+        answer = {**answer, **now}
+    return printed(answer, arguments)

@@ -1,0 +1,55 @@
+"""The metrics of the running agent, as Prometheus reads them; --textfile is for the collector of node_exporter.
+
+Asks the running agent, as root. The file is put in place whole.
+Exit code 0: done. 1: the file cannot be written. 3: no agent is running. 5: no permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+
+from agent.cli.asking import asked
+from agent.core.language.printable import escape
+
+CANNOT = 1
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `metrics`."""
+    parser.add_argument(
+        "--textfile", metavar="FILE", help="write them there, for node_exporter (its name ends in .prom)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print or write."""
+    answer = asked("metrics", arguments.config, {"do": "metrics"})
+    if isinstance(answer, int):
+        return answer
+    if arguments.textfile is None:
+        print(answer["text"], end="")
+        return 0
+    try:
+        _put(arguments.textfile, answer["text"])
+    except OSError as error:
+        said = f"{escape(arguments.textfile)}: {error.strerror or error}"
+        print(f"device-agent metrics: {said}", file=sys.stderr)
+        return CANNOT
+    return 0
+
+
+def _put(path: str, text: str) -> None:
+    """Put a file in place: whoever reads it meanwhile reads the old one. Everybody may read it."""
+    directory = os.path.dirname(os.path.abspath(path))
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=directory, delete=False) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise

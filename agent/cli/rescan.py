@@ -1,0 +1,36 @@
+"""Have the running agent look at the host again, now: at everything, or at what one source shows.
+
+It looks by itself at every event, and at everything each half minute; this is for whoever does not want to wait. Asks
+the running agent, as root. SOURCE is one that an entry has: pci, or as `explain RESOURCE` says it.
+Exit code 0: done. 3: no agent is running. 4: no entry has such a source. 5: no permission.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from agent.cli.asking import asked
+
+NO_SUCH_SOURCE = 4
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `rescan`."""
+    parser.add_argument("source", nargs="?", metavar="SOURCE", help="at what this shows alone")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask, and print what changed by it."""
+    answer = asked("rescan", arguments.config, {"do": "rescan", "source": arguments.source})
+    if isinstance(answer, int):
+        return NO_SUCH_SOURCE if answer == 1 else answer
+    if arguments.output == "json":
+        print(json.dumps(answer, indent=1))
+        return 0
+    for change in answer["changes"]:
+        print(change)
+    changed = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
+    milliseconds = answer["seconds"] * 1000
+    print(f"{answer['host_devices']:,} host devices looked at in {milliseconds:.0f} ms: {changed}")
+    return 0

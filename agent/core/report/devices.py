@@ -1,0 +1,109 @@
+"""One device of a list at a moment, and one resource with all of them, for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from agent.core.grants.holding import Holder
+from agent.core.health.drained import Drain
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.lists.draft import SLOT_KEY
+from agent.core.phase import Phase
+from agent.core.report.checks import checks_of
+from agent.core.report.moment import Moment, ResourceState, stamp
+
+Said: TypeAlias = Mapping[str, object]
+
+_KUBELET = "kubelet"
+
+
+def device_of(moment: Moment, resource: str, device: Device) -> Said:
+    """A device, with its shares as one."""
+    found = moment.candidate(resource, device)
+    return {
+        "resource": resource,
+        "id": device.id,
+        "address": found.device.name if found else device.place,
+        "place": device.place,
+        "health": device.health.value,
+        "reason": device.reason or None,
+        "since": moment.at(since(moment, resource, device)),
+        "drained": drain_said(moment.drained.of(resource, device.places)),
+        "leaving": leaving(moment, resource, device),
+        "numa": list(device.numa),
+        "shares": None if device.shares is None else len(device),
+        "told_kubelet": moment.streams[resource].told if resource in moment.streams else False,
+        "held_by": [held_by(holder, ids) for holder, ids in holders(moment, resource, [device]).items()],
+        "may_be_held": not moment.held.isdisjoint(device.ids()),
+        "checks": checks_of(moment, resource, device),
+    }
+
+
+def resource_of(moment: Moment, snapshot: Snapshot) -> Said:
+    """A resource, with its devices in list order."""
+    name = snapshot.resource
+    spec = moment.entry(name)
+    state = moment.states.get(name, ResourceState(Phase.WAITING, "starting", moment.started))
+    waiting = state.phase is not Phase.STREAMING and state.reason
+    expect = spec.expect if spec and name == spec.name else None
+    return {
+        "name": name,
+        "state": "retired" if spec is None else state.phase.value,
+        "waiting_for": _KUBELET if waiting and waits_for_kubelet(state) else waiting or None,
+        "reason": state.reason or None,
+        "since": moment.at(state.since),
+        "origin": str(spec.origin) if spec else None,
+        "class": (spec.class_name or None) if spec else None,
+        "healthy": snapshot.count(Health.HEALTHY),
+        "unhealthy": snapshot.count(Health.UNHEALTHY),
+        "in_use": None if moment.holders_at is None else sum(resource == name for resource, _ in moment.holders),
+        "in_use_as_of": moment.at(moment.holders_at),
+        "expected": expect,
+        "drained": drain_said(moment.drained.resources.get(name)),
+        "streams": moment.streams[name].open if name in moment.streams else 0,
+        "not_listed": [
+            {"place": one.place, "reason": one.reason} for one in moment.assembly.unlisted if one.resource == name
+        ],
+        "devices": [device_of(moment, name, device) for device in snapshot.devices],
+    }
+
+
+def since(moment: Moment, resource: str, device: Device) -> float:
+    """Since when a device has the health it has; at the earliest since the agent started."""
+    for change in reversed(moment.changes.get((resource, device.id), ())):
+        if change.new is device.health and change.old is not change.new:
+            return change.at
+    return moment.started
+
+
+def leaving(moment: Moment, resource: str, device: Device) -> bool:
+    """Whether a device is there and offered no more: it is listed only until no pod holds it."""
+    if device.gone_since is not None or device.key.startswith(SLOT_KEY):
+        return False
+    return device.first_share > 0 or moment.candidate(resource, device) is None
+
+
+def holders(moment: Moment, resource: str, devices: Iterable[Device]) -> Mapping[Holder, Sequence[str]]:
+    """The containers that hold any of these devices, and the ids that they hold of them."""
+    found: dict[Holder, list[str]] = {}
+    for device in devices if moment.holders else ():
+        for id in device.ids():  # noqa: A001  the API's own word
+            for holder in moment.holders.get((resource, id), ()):
+                found.setdefault(holder, []).append(id)
+    return found
+
+
+def held_by(holder: Holder, ids: Sequence[str]) -> Said:
+    """A container that holds something, for programs."""
+    return {"namespace": holder.namespace, "pod": holder.pod, "container": holder.container, "ids": list(ids)}
+
+
+def drain_said(drain: Drain | None) -> Said | None:
+    """What a person has taken out of scheduling, for programs."""
+    return None if drain is None else {"reason": drain.reason or None, "since": stamp(drain.since)}
+
+
+def waits_for_kubelet(state: ResourceState) -> bool:
+    """Whether it is the kubelet that a resource waits for."""
+    return state.reason.startswith(f"{_KUBELET}:")

@@ -1,0 +1,77 @@
+"""Metrics as text: Prometheus' exposition format, version 0.0.4. Values of labels are escaped, whatever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agent.core.report.tally import Distribution
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PREFIX = "device_agent_"
+
+Labels: TypeAlias = Mapping[str, str]
+Sample: TypeAlias = tuple[Labels, float]
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with all its series. type: gauge or counter."""
+
+    name: str
+    type: str
+    help: str
+    samples: Sequence[Sample]
+
+    def lines(self) -> Iterator[str]:
+        """As text."""
+        yield from _head(self.name, self.type, self.help)
+        for labels, value in self.samples:
+            yield _line(self.name, labels, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """One metric of measurements, a series for each set of labels."""
+
+    name: str
+    help: str
+    samples: Sequence[tuple[Labels, Distribution]]
+
+    def lines(self) -> Iterator[str]:
+        """As text; buckets are added up, as the format wants."""
+        yield from _head(self.name, "histogram", self.help)
+        for labels, measured in self.samples:
+            count = 0
+            for bound, number in zip((*map(_number, measured.bounds), "+Inf"), measured.counts, strict=True):
+                count += number
+                yield _line(f"{self.name}_bucket", {**labels, "le": bound}, count)
+            yield _line(f"{self.name}_sum", labels, measured.sum)
+            yield _line(f"{self.name}_count", labels, count)
+
+
+def text(families: Iterable[Family | Histogram]) -> str:
+    """All of it, as a scraper reads it."""
+    return "".join(f"{line}\n" for family in families for line in family.lines())
+
+
+def _head(name: str, kind: str, about: str) -> Iterator[str]:
+    yield f"# HELP {PREFIX}{name} {about}"
+    yield f"# TYPE {PREFIX}{name} {kind}"
+
+
+def _line(name: str, labels: Labels, value: float) -> str:
+    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{PREFIX}{name}{{{said}}} {_number(value)}" if said else f"{PREFIX}{name} {_number(value)}"
+
+
+def _escaped(value: str) -> str:
+    """The format is UTF-8: bytes that are none, as surrogateescape keeps them, cannot be in it."""
+    return value.encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))

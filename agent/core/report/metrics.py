@@ -1,0 +1,169 @@
+"""The metrics of an agent at a moment. Values of labels are closed sets, or come from the configuration and the lists;
+never a reason, a path or what hardware says of itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from agent.core.grants.grant import Cause
+from agent.core.health.conditions import Spot
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.phase import Phase
+from agent.core.report.exposition import Family, Histogram, Labels, Sample, text
+from agent.core.report.moment import Moment
+from agent.core.report.tally import Tally
+
+STATES = (*(phase.value for phase in Phase), "retired")
+REGISTRATIONS = ("ok", "refused", "failed")
+ALLOCATIONS = ("ok", *(cause.value for cause in Cause))
+
+
+def metrics(moment: Moment, tally: Tally, python: str, max_devices: int) -> str:
+    """All metrics as text. max_devices: of one resource that many have series of their own, the first in list order."""
+    return text(
+        (*_agent(moment, python), *_resources(moment), *_devices(moment, max_devices), *_counted(moment, tally))
+    )
+
+
+def _agent(moment: Moment, python: str) -> Iterator[Family]:
+    said = moment.configuration
+    loaded = moment.time - (moment.now - said.loaded)
+    versions = {"version": moment.version, "python": python}
+    yield _gauge("build_info", "Which device-agent this is; always 1.", [(versions, 1)])
+    yield _gauge("config_info", "The configuration in force; always 1.", [({"digest": said.digest}, 1)])
+    yield _gauge("config_last_reload_successful", "Whether the last reload was done.", [({}, not said.refused)])
+    yield _gauge("config_last_reload_success_timestamp_seconds", "When that was.", [({}, round(loaded, 3))])
+    yield _gauge("config_errors", "Errors in files that are left out.", [({}, said.errors)])
+    yield _gauge("kubelet_up", "Whether the kubelet has streams of resources.", [({}, moment.kubelet.up is True)])
+    yield _gauge("pod_resources_up", "Whether PodResources answered last time.", [({}, moment.pod_resources_up)])
+    yield _counter("kubelet_restarts_total", "How often the kubelet came back.", [({}, moment.kubelet.restarts)])
+
+
+def _resources(moment: Moment) -> Iterator[Family]:
+    lists = moment.assembly.snapshots
+    states = {name: _state(moment, name) for name in lists}
+    yield _gauge(
+        "resource_state",
+        "1 for the state that a resource is in.",
+        [({"resource": name, "state": state}, states[name] == state) for name in lists for state in STATES],
+    )
+    yield _gauge("resource_streams", "Open streams.", [(_of(name), _streams(moment, name)) for name in lists])
+    yield _gauge(
+        "resource_devices",
+        "Devices as the kubelet counts them.",
+        [
+            ({**_of(name), "health": health.value}, list_.count(health))
+            for name, list_ in lists.items()
+            for health in Health
+        ],
+    )
+    in_use = Counter(resource for resource, _ in moment.holders)
+    yield _gauge("resource_devices_in_use", "Those that pods hold.", [(_of(name), in_use[name]) for name in lists])
+    expected = {spec.name: spec.expect for spec in moment.specs if spec.expect is not None and spec.name in lists}
+    yield _gauge(
+        "resource_devices_expected", "Host devices expected.", [(_of(name), n) for name, n in expected.items()]
+    )
+    yield _gauge(
+        "resource_devices_short",
+        "Whether there are fewer than expected.",
+        [(_of(name), name in moment.missing) for name in expected],
+    )
+
+
+def _devices(moment: Moment, most: int) -> Iterator[Family]:
+    lists = moment.assembly.snapshots.values()
+    shown = [(list_.resource, device) for list_ in lists for device in list_.devices[:most]]
+    yield _gauge(
+        "device_healthy",
+        "Whether a device is Healthy.",
+        _once(((_series(name, device), device.health is Health.HEALTHY) for name, device in shown), min),
+    )
+    yield _gauge(
+        "device_drained",
+        "Whether a person has taken it out of scheduling.",
+        _once(((_series(name, one), moment.drained.of(name, one.places) is not None) for name, one in shown), max),
+    )
+    checks = [one for name, device in shown for one in _checks(moment, name, device)]
+    yield _gauge("device_check_failing", "Whether a check of a device fails.", _once(checks, max))
+    omitted = [(_of(list_.resource), max(0, len(list_.devices) - most)) for list_ in lists]
+    yield _gauge("devices_omitted", "Devices that have no series of their own.", omitted)
+
+
+def _checks(moment: Moment, name: str, device: Device) -> Iterator[Sample]:
+    found = moment.candidate(name, device)
+    for one in found.checked if found else ():
+        ward = moment.conditions.there.get(Spot(one.entry, one.key))
+        condition = ward.conditions.get(one.check.name) if ward else None
+        yield {**_series(name, device), "check": one.check.name}, condition is not None and condition.failing
+
+
+def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
+    lists = moment.assembly.snapshots
+    healths = [health.value for health in Health]
+    yield _tallied("health_transitions_total", "Devices that changed.", lists, ("to", healths), tally.transitions)
+    yield _tallied("registrations_total", "Registrations.", lists, ("result", REGISTRATIONS), tally.registrations)
+    yield _tallied("allocations_total", "Containers asked for.", lists, ("result", ALLOCATIONS), tally.allocations)
+    yield _counter("lists_sent_total", "Lists sent.", [(_of(name), tally.lists.get(name, 0)) for name in lists])
+    sizes = [(_of(name), tally.list_bytes.get(name, 0)) for name in lists]
+    yield _gauge("list_size_bytes", "Size of the list sent last.", sizes)
+    sources = moment.look.listing.found.items()
+    found = [({"source": str(source)}, len(devices)) for source, devices in sources]
+    yield _gauge("host_devices", "Host devices that a source shows.", found)
+    yield _counter("events_total", "Events that were looked into.", [({}, tally.events)])
+    if tally.changes is not None:
+        yield Histogram(
+            "change_to_list_seconds", "From an event to the list on the last stream.", [({}, tally.changes)]
+        )
+    if tally.looks is not None:
+        yield Histogram("scan_duration_seconds", "How long looks at the host take.", [({}, tally.looks)])
+    by_method = [({"method": method}, measured) for method, measured in tally.calls.items()]
+    yield Histogram("rpc_duration_seconds", "How long the kubelet waits for an answer.", by_method)
+
+
+def _tallied(
+    name: str,
+    about: str,
+    lists: Mapping[str, Snapshot],
+    values: tuple[str, Iterable[str]],
+    counted: Mapping[tuple[str, str], int],
+) -> Family:
+    label, closed = values[0], tuple(values[1])
+    return _counter(
+        name, about, [({**_of(one), label: value}, counted.get((one, value), 0)) for one in lists for value in closed]
+    )
+
+
+def _state(moment: Moment, name: str) -> str:
+    state = moment.states.get(name)
+    return "retired" if moment.entry(name) is None else state.phase.value if state else Phase.WAITING.value
+
+
+def _streams(moment: Moment, name: str) -> int:
+    return moment.streams[name].open if name in moment.streams else 0
+
+
+def _once(samples: Iterable[Sample], choose: Callable[[float, float], float]) -> list[Sample]:
+    """One sample for each series, the worst: an id can be listed twice, while shares of it leave."""
+    found: dict[tuple[tuple[str, str], ...], float] = {}
+    for labels, value in samples:
+        key = tuple(labels.items())
+        found[key] = choose(found.get(key, value), value)
+    return [(dict(key), value) for key, value in found.items()]
+
+
+def _series(resource: str, device: Device) -> Labels:
+    return {"resource": resource, "device": device.id}
+
+
+def _of(resource: str) -> Labels:
+    return {"resource": resource}
+
+
+def _gauge(name: str, about: str, samples: Iterable[Sample]) -> Family:
+    return Family(name, "gauge", about, list(samples))
+
+
+def _counter(name: str, about: str, samples: Iterable[Sample]) -> Family:
+    return Family(name, "counter", about, list(samples))

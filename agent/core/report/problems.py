@@ -1,0 +1,105 @@
+"""What needs a person at a moment: what is wrong, since when, who has it, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from agent.core.grants.holding import Holder
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.phase import Phase
+from agent.core.report.devices import holders, leaving, since, waits_for_kubelet
+from agent.core.report.moment import Moment
+
+_FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
+_CHECK = "device-agent check"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that needs a person.
+
+    subject: whose it is. devices: which, of a resource. next: commands that do no harm.
+    since: monotonic seconds; None if that is not known.
+    """
+
+    subject: str
+    what: str
+    reason: str
+    next: tuple[str, ...]
+    since: float | None = None
+    devices: tuple[str, ...] = ()
+    held_by: tuple[Holder, ...] = ()
+
+
+def problems(moment: Moment) -> tuple[Problem, ...]:
+    """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
+    a person wanted it so.
+    """
+    return (*_kubelet(moment), *_configuration(moment), *_resources(moment))
+
+
+def _kubelet(moment: Moment) -> Iterator[Problem]:
+    kubelet = moment.kubelet
+    if kubelet.up is False:
+        listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
+        reason = f"{kubelet.reason}; {listed} of {len(moment.states)} resources streaming"
+        yield Problem("kubelet", "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since)
+
+
+def _configuration(moment: Moment) -> Iterator[Problem]:
+    said = moment.configuration
+    if said.refused:
+        yield Problem("configuration", "refused", said.refused, (_CHECK,))
+    elif said.errors:
+        errors = f"{said.errors} error{'s' * (said.errors != 1)}"
+        yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
+
+
+def _resources(moment: Moment) -> Iterator[Problem]:
+    for name, snapshot in moment.assembly.snapshots.items():
+        explain = f"device-agent explain {name}"
+        state = moment.states.get(name)
+        off = state is not None and state.phase is Phase.WAITING and state.reason != "starting"
+        if state is not None and off and not (waits_for_kubelet(state) and moment.kubelet.up is False):
+            yield Problem(name, "waiting", state.reason, (explain,), state.since)
+        yield from _devices(moment, snapshot)
+        yield from _unlisted(moment, name)
+    for name, missing in moment.missing.items():
+        yield Problem(name, "short", f"{missing} there", (f"device-agent explain {name}",))
+
+
+def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
+    name = snapshot.resource
+    alike: dict[str, list[Device]] = {}
+    for device in snapshot.devices:
+        wanted = moment.drained.of(name, device.places) is not None or leaving(moment, name, device)
+        if device.health is Health.UNHEALTHY and not wanted:
+            alike.setdefault(device.reason, []).append(device)
+    for reason, devices in alike.items():
+        for fold in [devices] if len(devices) > _FOLDED else [[device] for device in devices]:
+            first = fold[0]
+            yield Problem(
+                name,
+                "Unhealthy",
+                reason,
+                (f"device-agent explain {first.id}",),
+                min(since(moment, name, device) for device in fold),
+                tuple(device.id for device in fold),
+                tuple(holders(moment, name, fold)),
+            )
+
+
+def _unlisted(moment: Moment, resource: str) -> Iterator[Problem]:
+    """What has no place in the list. What only waits, as its entry says it should, is nobody's problem."""
+    alike: dict[str, list[str]] = {}
+    for one in moment.assembly.unlisted:
+        if one.resource == resource and not _waits(moment, resource, one.key):
+            alike.setdefault(one.reason, []).append(one.place)
+    for reason, places in alike.items():
+        yield Problem(resource, "not listed", reason, (f"device-agent explain {resource}",), None, tuple(places))
+
+
+def _waits(moment: Moment, resource: str, key: str) -> bool:
+    candidate = moment.offers.get((resource, moment.assembly.written.get(resource, "")), {}).get(key)
+    return candidate is not None and bool(candidate.waits)

@@ -1,0 +1,34 @@
+"""What was counted since the agent started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Distribution(NamedTuple):
+    """How many measurements were at most each bound, in order and not added up, with those above all at the end."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """All counts. Keys: the resource, and to what or with which result.
+
+    list_bytes: the size of the list sent last.
+    changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
+    """
+
+    transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    registrations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    allocations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    lists: Mapping[str, int] = field(default_factory=dict)
+    list_bytes: Mapping[str, int] = field(default_factory=dict)
+    events: int = 0
+    changes: Distribution | None = None
+    looks: Distribution | None = None
+    calls: Mapping[str, Distribution] = field(default_factory=dict)

@@ -1,0 +1,38 @@
+"""Draining and giving back, as a person asks a running agent for it."""
+
+from __future__ import annotations
+
+import time
+
+from agent.app import Agent
+from agent.core.health.drained import Drain
+from agent.core.language.printable import cut, escape
+from agent.core.lists.called import Named, called
+
+REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
+
+
+async def drain(agent: Agent, name: str, reason: str) -> bool:
+    """Take a resource, or what a name means, out of scheduling; whether that outlasts a restart."""
+    how = Drain(cut(escape(reason), REASON_LIMIT), round(time.time(), 3))
+    before = agent.tracker.drained
+    if name in agent.tracker.assembly.snapshots:
+        return await agent.drain(before.with_resource(name, how))
+    return await agent.drain(before.with_places({device.places[0] for _, device in meant(agent, name)}, how))
+
+
+async def undrain(agent: Agent, name: str) -> bool:
+    """Give back a resource, or what a name means, or a place where nothing is now; whether that outlasts a restart."""
+    before = agent.tracker.drained
+    if name in before.resources:
+        return await agent.drain(before.without_resource(name))
+    places = {place for _, device in meant(agent, name) for place in device.places}
+    return await agent.drain(before.without_places({name, *places}))
+
+
+def meant(agent: Agent, name: str) -> list[Named]:
+    """The devices that a name means; of a resource, all that it has."""
+    lists = agent.tracker.assembly.snapshots
+    if name in lists:
+        return [Named(name, device) for device in lists[name].devices]
+    return called(name, lists.values(), agent.tracker.offers)

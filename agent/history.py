@@ -1,0 +1,34 @@
+"""History: the last changes of each device, while the agent runs. Bounded, whatever flaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from agent.core.lists.transition import Change, Transition
+
+CHANGES = 50  # of one device
+DEVICES = 10_000
+
+Changes: TypeAlias = Mapping[tuple[str, str], tuple[Change, ...]]  # by resource and id, oldest first
+
+
+class History:
+    """Remembers the last changes of each device, and of those devices that changed last."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
+
+    def record(self, transitions: Iterable[Transition], now: float) -> None:
+        """Remember what changed at that monotonic time."""
+        for one in transitions:
+            name = one.resource, one.id
+            before = self._changes.pop(name, ())
+            self._changes[name] = (*before[1 - CHANGES :], Change(now, one.old, one.new, one.reason))
+        for name in list(self._changes)[: max(0, len(self._changes) - DEVICES)]:
+            del self._changes[name]
+
+    @property
+    def changes(self) -> Changes:
+        """All that is remembered now."""
+        return dict(self._changes)

@@ -1,0 +1,350 @@
+"""What a person asks a running agent: status, explain, drain; and what it says."""
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from tests.agent.process import running
+from tests.agent.rig import BAR, FOO, entry
+from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
+from tests.cli.conftest import device_agent
+from tests.core.test_metrics import of, read
+
+
+@pytest.fixture
+async def node(rig):
+    for address in CARDS:
+        rig.tree.pci(address, state="ready")
+    rig.plug("foo0", "foo1", "bar0")
+    rig.serve(
+        FOO, card('holds = { "./state" = "ready" }\nlatch = true\nevery = "100ms"\nreason = "it is {state}"', STATE)
+    )
+    await rig.kubelet.start()
+    return rig
+
+
+STATE = 'let.state = "./state"'
+
+
+async def ask(node, *words):
+    done = await asyncio.to_thread(
+        device_agent, *words, "--config", str(node.etc), "--root", str(node.tree.top), TZ="UTC"
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+async def ready(node, process):
+    await node.until(lambda: process.said("READY"))
+    await node.until(node.control.exists)
+
+
+async def end(process):
+    process.send(signal.SIGTERM)
+    assert await process.ended() == 0
+
+
+async def status(node, *words):
+    code, out, err = await ask(node, "status", "-o", "json", *words)
+    assert out, err
+    return code, json.loads(out)
+
+
+async def test_a_quiet_day_is_short(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        code, out, err = await ask(node, "status")
+        assert (code, err) == (0, "")
+        lines = [line.split() for line in out.splitlines()]
+        assert lines[0][:2] == ["●", "device-agent"]
+        assert "2 of 2 streaming" in out
+        assert "4 of 4 devices Healthy" in out
+        assert lines[2] == ["RESOURCE", "STATE", "HEALTHY", "IN", "USE", "SINCE"]
+        assert lines[3][:4] == [FOO, "streaming", "2/2", "1"]
+        assert lines[4][:4] == [NPU, "streaming", "2/2", "0"]
+        assert out.endswith("Nothing needs a person.\n")
+        code, out, _ = await ask(node, "status", FOO)
+        assert code == 0
+        assert NPU not in out
+        held = next(line for line in out.splitlines() if "default/pod" in line)
+        assert held.startswith("foo")
+        assert (await ask(node, "status", "a.example/none"))[0] == 4
+        await end(process)
+    code, out, err = await ask(node, "status")
+    assert (code, out) == (3, "")
+    assert "no agent is running" in err
+    assert "systemctl status device-agent" in err
+
+
+async def test_problems_come_first_with_the_next_step(node):
+    say(node, "broken")
+    async with running(node) as process:
+        await ready(node, process)
+        await ill(node, ONE)
+        code, out, _ = await ask(node, "status")
+        assert code == 1
+        assert "1 thing needs a person" in out
+        line = next(line for line in out.splitlines() if line.startswith(f"  1 {NPU}"))
+        assert line.startswith(f"  1 {NPU}  {ONE} Unhealthy since ")
+        assert line.endswith("state: it is broken")
+        assert f"next: device-agent explain {ONE}" in out
+        code, said = await status(node)
+        assert (code, said["verdict"]) == (1, "attention")
+        (problem,) = said["attention"]
+        assert (problem["subject"], problem["what"], problem["devices"]) == (NPU, "Unhealthy", [ONE])
+        assert problem["next"] == [f"device-agent explain {ONE}"]
+        await end(process)
+
+
+async def test_a_kubelet_that_is_down_is_one_problem(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await node.kubelet.stop()
+        await node.until(lambda: "down" in process.log)
+        code, said = await status(node)
+        assert code == 1
+        assert [one["subject"] for one in said["attention"]] == ["kubelet"]
+        assert said["attention"][0]["next"] == ["journalctl -u kubelet -n 50"]
+        assert said["kubelet"]["state"] == "down"
+        assert {one["waiting_for"] for one in said["resources"]} == {"kubelet"}
+        await node.kubelet.start()
+        await node.streaming(FOO, NPU)
+        code, said = await status(node)
+        assert (code, said["kubelet"]["state"], said["kubelet"]["restarts"]) == (0, "up", 1)
+        await end(process)
+
+
+async def test_drain_lasts_over_restarts_and_is_nobody_s_problem(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        code, out, err = await ask(node, "drain", "02:00.0", "--reason", "RMA \x1b[31m2231", "--wait")
+        assert (code, err) == (0, "")
+        assert out.startswith(f"{NPU} {TWO} at {TWO}: drained (RMA \\x1b[31m2231); no new pod gets it.")
+        await ill(node, TWO)
+        assert f"{NPU} {TWO}: Healthy → Unhealthy: drained: RMA" in process.log
+        code, said = await status(node)
+        assert (code, said["attention"]) == (0, [])
+        code, out, _ = await ask(node, "status")
+        assert f"drained: {TWO} (RMA \\x1b[31m2231)" in out
+        process.child.kill()
+        await process.child.wait()
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await ill(node, TWO)
+        code, said = await status(node)
+        assert code == 0
+        devices = {one["id"]: one for resource in said["resources"] for one in resource["devices"]}
+        assert devices[TWO]["drained"]["reason"] == "RMA \\x1b[31m2231"
+        assert devices[ONE]["drained"] is None
+        code, out, _ = await ask(node, "undrain", TWO)
+        assert (code, out) == (0, f"{NPU} {TWO} at {TWO}: not drained; Healthy\n")
+        await ill(node)
+        assert (await status(node))[1]["drained"] == []
+        assert (await ask(node, "drain", "nothing"))[0] == 4
+        assert (await ask(node, "undrain", "nothing"))[0] == 4
+        await end(process)
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await ill(node)
+        await end(process)
+
+
+async def test_a_resource_is_drained_with_all_that_comes_to_it(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        assert (await ask(node, "drain", FOO))[0] == 0
+        await node.allocatable(FOO, 0)
+        assert node.kubelet.unhealthy(FOO) == {"foo0", "foo1"}
+        code, _, err = await ask(node, "undrain", "/dev/foo0")
+        assert code == 0
+        assert f"still drained with all of the resource: device-agent undrain {FOO}" in err
+        assert (await ask(node, "undrain", FOO))[0] == 0
+        await node.allocatable(FOO, 2)
+        await end(process)
+
+
+async def test_what_a_pod_holds_it_keeps(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await node.kubelet.allocate("pod", "c", {NPU: 2})
+        code, out, _ = await ask(node, "drain", ONE, "-o", "json")
+        assert code == 0
+        (device,) = json.loads(out)["devices"]
+        assert [one["pod"] for one in device["held_by"]] == ["pod"]
+        assert device["may_be_held"]
+        assert (await ask(node, "undrain", ONE))[0] == 0
+        await end(process)
+
+
+async def test_metrics_are_what_prometheus_reads(node, tmp_path):
+    node.settings(f'[metrics]\nlisten = "unix:{node.top}/metrics"\nmax_devices = 1\n')
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        say(node, "broken")
+        await ill(node, ONE)
+        await ask(node, "drain", TWO)
+        node.plug("foo2")
+        await node.until(lambda: node.kubelet.allocatable(FOO) == 3)
+        code, out, err = await ask(node, "metrics")
+        assert (code, err) == (0, "")
+        series = read(out)
+        assert of(series, "kubelet_up") == 1
+        assert of(series, "resource_streams", resource=FOO) == 1
+        assert of(series, "resource_devices_in_use", resource=FOO) == 1
+        assert of(series, "allocations_total", resource=FOO, result="ok") == 1
+        assert of(series, "registrations_total", resource=FOO, result="ok") == 1
+        assert of(series, "health_transitions_total", resource=NPU, to="Unhealthy") == 2
+        assert of(series, "device_check_failing", resource=NPU, device=ONE, check="state") == 1
+        assert of(series, "devices_omitted", resource=NPU) == 1
+        assert of(series, "lists_sent_total", resource=NPU) >= 2
+        assert of(series, "list_size_bytes", resource=NPU) > 0
+        assert of(series, "change_to_list_seconds_count") >= 1
+        assert of(series, "rpc_duration_seconds_count", method="Allocate") == 1
+        assert of(series, "host_devices", source="pci") == 2
+        file = tmp_path / "device-agent.prom"
+        assert (await ask(node, "metrics", "--textfile", str(file)))[0] == 0
+        assert set(read(file.read_text())) == set(series)
+        assert [one.name for one in tmp_path.iterdir()] == [file.name]
+        assert file.stat().st_mode & 0o777 == 0o644
+        code, _, err = await ask(node, "metrics", "--textfile", str(tmp_path / "none/x.prom"))
+        assert (code, "No such file or directory" in err) == (1, True)
+        reader, writer = await asyncio.open_unix_connection(f"{node.top}/metrics")
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        body = (await reader.read()).decode().partition("\r\n\r\n")[2]
+        writer.close()
+        assert set(read(body)) == set(series)
+        await end(process)
+
+
+async def test_explain_is_the_view_of_the_agent_if_there_is_one(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        say(node, "broken")
+        await ill(node, ONE)
+        code, out, err = await ask(node, "explain", ONE)
+        assert (code, err) == (0, "")
+        assert out.startswith("view of the running agent, configuration ")
+        check = next(line for line in out.splitlines() if line.startswith("  checks"))
+        assert check.split()[:5] == ["checks", "state", "failing", "it", "is"]
+        assert check.endswith(", latched")
+        assert "recovers after repair, by device-agent clear" in out
+        assert "history      1 to Unhealthy, 0 to Healthy" in out
+        _, out, _ = await ask(node, "explain", ONE, "--history")
+        assert "Healthy → Unhealthy: state: it is broken" in out
+        _, out, _ = await ask(node, "explain", ONE, "-o", "json")
+        said = json.loads(out)["agent"]
+        assert [one["to"] for one in said["history"]] == ["Unhealthy"]
+        assert said["checks"][0]["verdict"] == "failing"
+        _, out, _ = await ask(node, "explain", NPU)
+        assert "  state        streaming since" in out
+        _, out, _ = await ask(node, "explain")
+        assert "1 thing needs a person" in out
+        node.tree.at(f"/sys/bus/pci/devices/{TWO}").unlink()
+        process.send(signal.SIGHUP)
+        await ill(node, ONE, TWO)
+        code, out, _ = await ask(node, "explain", TWO)
+        assert code == 0
+        assert "health       Unhealthy since" in out
+        assert ": absent" in out
+        await end(process)
+    code, out, _ = await ask(node, "explain", ONE)
+    assert code == 0
+    assert out.startswith("a fresh look: no agent is running")
+
+
+async def test_an_agent_of_another_machine_is_not_believed(node, tmp_path):
+    async with running(node) as process:
+        await ready(node, process)
+        done = await asyncio.to_thread(device_agent, "explain", FOO, "--config", str(node.etc), "--root", str(tmp_path))
+        assert done.stdout.startswith("a fresh look: no agent that looks at this machine is running")
+        await end(process)
+
+
+async def test_what_is_taken_out_by_configuration_needs_nobody(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        node.serve(entry(BAR))
+        assert (await ask(node, "reload"))[0] == 0
+        code, said = await status(node)
+        assert code == 0, said["attention"]
+        states = {one["name"]: one["state"] for one in said["resources"]}
+        assert states[FOO] == "retired"
+        await end(process)
+
+
+KEYS = {
+    "": {
+        "schema", "time", "node", "version", "up_seconds", "verdict", "attention", "config", "kubelet", "streaming",
+        "drained", "resources",
+    },
+    "config": {"digest", "loaded", "files", "errors", "refused"},
+    "kubelet": {"state", "since", "reason", "restarts"},
+    "attention": {"subject", "what", "devices", "since", "reason", "held_by", "next"},
+    "drained": {"resource", "place", "devices", "drained"},
+    "resources": {
+        "name", "state", "waiting_for", "reason", "since", "origin", "class", "healthy", "unhealthy", "in_use",
+        "in_use_as_of", "expected", "drained", "streams", "not_listed", "devices",
+    },
+    "devices": {
+        "resource", "id", "address", "place", "health", "reason", "since", "drained", "leaving", "numa", "shares",
+        "told_kubelet", "held_by", "may_be_held", "checks",
+    },
+    "checks": {"check", "member", "verdict", "latched", "since", "reason", "evidence", "recovers"},
+}  # fmt: skip
+
+
+async def test_the_keys_of_the_status_are_there_for_good(node):
+    """Of version 1 none of these may go; a new one is added here."""
+    say(node, "broken")
+    async with running(node) as process:
+        await ready(node, process)
+        await ill(node, ONE)
+        await ask(node, "drain", TWO)
+        _, said = await status(node)
+        assert said["schema"] == "device-agent/status/1"
+        devices = [device for resource in said["resources"] for device in resource["devices"]]
+        checks = [check for device in devices for check in device["checks"]]
+        parts = {**said, "": said, "devices": devices, "checks": checks}
+        for part, keys in KEYS.items():
+            found = parts[part] if isinstance(parts[part], list) else [parts[part]]
+            assert found
+            assert all(set(one) == keys for one in found), part
+        await end(process)
+
+
+async def test_rescan_looks_now_and_says_what_changed(node):
+    node.settings(look='settle = "5ms"\nevery = "1h"')
+    node.serve(FOO, card('holds = { "./state" = "ready" }'))
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        say(node, "broken")
+        code, out, _ = await ask(node, "rescan", "pci")
+        assert code == 0
+        change, last = out.splitlines()
+        assert change.startswith(f"{NPU} {ONE}: Healthy → Unhealthy: state:")
+        assert last.startswith("2 host devices looked at in ")
+        assert last.endswith(": 1 changed")
+        await ill(node, ONE)
+        code, out, _ = await ask(node, "rescan", "-o", "json")
+        said = json.loads(out)
+        assert (code, said["changes"], said["host_devices"]) == (0, [], 4)
+        code, out, err = await ask(node, "rescan", "usb")
+        assert (code, out) == (4, "")
+        assert "no entry has a source usb; there are node /dev/foo[0-9]*, pci" in err
+        await end(process)

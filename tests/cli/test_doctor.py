@@ -1,0 +1,201 @@
+"""doctor: what is wrong with a node, by which evidence, and what mends it."""
+
+import json
+import os
+import socket
+from dataclasses import replace
+
+import pytest
+
+from agent.cli.doctor import examining as looking
+from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
+from agent.cli.doctor.findings import findings
+from agent.kubelet.simulated.checkpoint import Checkpoint
+
+A = "example.com/a"
+WELL = Examined(
+    live=True,
+    root=True,
+    config="/etc/device-agent",
+    errors=0,
+    agent=Socket.ANSWERS,
+    kubelet_dir="/var/lib/kubelet/device-plugins",
+    kubelet_dir_there=True,
+    kubelet=Socket.ANSWERS,
+    pod_resources="/var/lib/kubelet/pod-resources/kubelet.sock",
+    pod_resources_there=True,
+    state_dir="/var/lib/device-agent",
+    listed={A: frozenset({"x", "y"})},
+    registered={A: frozenset({"x", "y::0", "y::1"})},
+)
+CLOSED = GivenNode(A, "/dev/dri/renderD128", 0o020660, "root", "render")
+OPEN = GivenNode(A, "/dev/null", 0o020666, "root", "root")
+CONTAINERD = Runtime("/etc/containerd/config.toml", "containerd")
+
+
+def test_a_node_that_is_well_has_nothing_but_ok():
+    assert {one.severity for one in findings(WELL)} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("change", "severity", "code", "words"),
+    [
+        ({"errors": 2}, "FAIL", "configuration", "2 errors in /etc/device-agent device-agent check"),
+        ({"agent": Socket.MISSING}, "FAIL", "agent", "is not there systemctl status device-agent"),
+        ({"agent": Socket.UNKNOWN}, "NOTE", "agent", "only root asks it"),
+        ({"root": False}, "NOTE", "rights", "this is not root"),
+        ({"state": "Read-only file system"}, "FAIL", "state", "nothing is remembered over a restart Read-only"),
+        ({"kubelet_dir_there": False}, "FAIL", "kubelet-directory", "device-plugins is not there kubelet.dir"),
+        ({"kubelet": Socket.REFUSES}, "FAIL", "kubelet", "kubelet.sock refuses connections journalctl -u kubelet"),
+        ({"kubelet": Socket.MISSING}, "FAIL", "kubelet", "kubelet.sock is not there"),
+        ({"pod_resources_there": False}, "WARN", "pod-resources", "pod-resources/kubelet.sock is not there"),
+        ({"watcher": ("/reg", False)}, "FAIL", "plugin-watcher", "/reg is not there"),
+        (
+            {"registered": {A: frozenset({"x", "GPU-1"})}, "foreign": ("nvidia-gpu.sock",)},
+            "FAIL",
+            "foreign-plugin",
+            "another plugin serves it too the kubelet has GPU-1; nvidia-gpu.sock in",
+        ),
+        (
+            {"faults": {(A, "/dev/nvidia-uvm: no such file"): 8}, "majors": {"nvidia-uvm": 511}},
+            "FAIL",
+            "node",
+            "8 devices of example.com/a /dev/nvidia-uvm is missing /proc/devices has 511 nvidia-uvm udevadm",
+        ),
+        (
+            {"faults": {(A, "/dev/x: no such file"): 1}},
+            "FAIL",
+            "devices",
+            "1 device of example.com/a explain example.com/a",
+        ),
+        ({"udev": False}, "WARN", "udev", "changes below /dev are seen at once"),
+        ({"udev_data": False}, "WARN", "udev-database", "udev.ID_SERIAL say nothing"),
+        (
+            {"nodes": (CLOSED,), "runtimes": (CONTAINERD,)},
+            "WARN",
+            "node-owner",
+            "/dev/dri/renderD128 (0660 root:render) is not said systemctl restart containerd",
+        ),
+        (
+            {"nodes": (CLOSED, CLOSED), "runtimes": (replace(CONTAINERD, ownership=False),)},
+            "WARN",
+            "node-owner",
+            "and 1 more device_ownership_from_security_context = false",
+        ),
+        ({"nodes": (CLOSED,), "runtimes": (replace(CONTAINERD, fault="x"),)}, "NOTE", "node-owner", "toml: x"),
+        ({"nodes": (CLOSED,)}, "NOTE", "node-owner", "no configuration of containerd or CRI-O was found"),
+    ],
+)
+def test_one_thing_is_wrong(change, severity, code, words):
+    grave = [one for one in findings(replace(WELL, **change)) if one.severity != "ok"]
+    (found,) = grave
+    assert (found.severity, found.code) == (severity, code)
+    said = " ".join(found[2:])
+    for word in words.split():
+        assert word in said, said
+    assert found.fix or found.severity == "NOTE"
+
+
+def test_what_is_as_it_should_be_is_no_finding():
+    ownership = replace(CONTAINERD, ownership=True)
+    assert {one.severity for one in findings(replace(WELL, nodes=(CLOSED,), runtimes=(ownership,)))} == {"ok"}
+    assert {one.severity for one in findings(replace(WELL, nodes=(OPEN,), runtimes=(CONTAINERD,)))} == {"ok"}
+    assert {one.severity for one in findings(replace(WELL, foreign=("other.sock",)))} == {"ok"}
+    unknown = replace(WELL, listed={}, registered={A: frozenset({"z"})})
+    assert {one.severity for one in findings(unknown)} == {"ok"}
+
+
+def test_of_a_recording_only_what_it_can_tell():
+    dead = replace(WELL, live=False, agent=Socket.UNKNOWN, kubelet=Socket.MISSING, kubelet_dir_there=False, root=False)
+    assert {one.severity for one in findings(dead)} == {"ok"}
+
+
+def test_the_worst_comes_first():
+    seen = replace(WELL, udev=False, errors=1, root=False)
+    assert [one.severity for one in findings(seen)][:4] == ["FAIL", "WARN", "NOTE", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "ownership", "service"),
+    [
+        ("containerd/config.toml", "version = 2\n", None, "containerd"),
+        (
+            "containerd/config.toml",
+            '[plugins."io.containerd.grpc.v1.cri"]\ndevice_ownership_from_security_context = true\n',
+            True,
+            "containerd",
+        ),
+        (
+            "containerd/config.toml",
+            '[plugins."io.containerd.cri.v1.runtime"]\ndevice_ownership_from_security_context = false\n',
+            False,
+            "containerd",
+        ),
+        ("crio/crio.conf.d/10.conf", "[crio.runtime]\ndevice_ownership_from_security_context = true\n", True, "crio"),
+    ],
+)
+def test_what_a_runtime_is_told(tree, path, text, ownership, service):
+    if service == "crio":
+        tree.file("/etc/crio/crio.conf", "[crio.runtime]\ndevice_ownership_from_security_context = false\n")
+    tree.file(f"/etc/{path}", text)
+    (runtime,) = looking._runtimes(tree.root)
+    assert (runtime.ownership, runtime.service, runtime.fault) == (ownership, service, "")
+
+
+def test_a_runtime_s_file_that_is_no_toml_is_said(tree):
+    tree.file("/etc/containerd/config.toml", "= [")
+    (runtime,) = looking._runtimes(tree.root)
+    assert "cannot be read" in runtime.fault
+
+
+def test_what_the_kubelet_wrote_and_who_else_answers_there(tmp_path):
+    assert looking._registered(str(tmp_path)) == {}
+    Checkpoint.write(str(tmp_path), [], {A: ["x"]})
+    assert looking._registered(str(tmp_path)) == {A: frozenset({"x"})}
+    with (
+        socket.socket(socket.AF_UNIX) as live,
+        socket.socket(socket.AF_UNIX) as dead,
+        socket.socket(socket.AF_UNIX) as ours,
+    ):
+        for one, name in ((live, "nvidia-gpu.sock"), (dead, "dead.sock"), (ours, "device-agent-0123456789-1.sock")):
+            one.bind(str(tmp_path / name))
+        live.listen()
+        ours.listen()
+        assert list(looking._foreign(str(tmp_path))) == ["nvidia-gpu.sock"]
+        assert looking.asked(str(tmp_path / "dead.sock")) is Socket.REFUSES
+    assert looking.asked(str(tmp_path / "none")) is Socket.MISSING
+    for junk in ("", "[]", "{}", '{"Data": 5}', '{"Data": {"RegisteredDevices": [1]}}'):
+        (tmp_path / "kubelet_internal_checkpoint").write_text(junk)
+        assert looking._registered(str(tmp_path)) == {}
+
+
+def test_of_a_tree(cli, tree, config):
+    tree.file("/proc/devices", "Character devices:\n  1 mem\n240 foo\n\nBlock devices:\n  8 sd\n")
+    tree.pci("0000:3b:00.0")
+    text = f'[[resource]]\nname = "{A}"\nsource = "pci"\nid = "{{address}}"\ngive.nodes.foo = "/dev/foo"\n'
+    code, out, err = cli("doctor", "--root", tree.top, "--config", config(text), "-o", "json")
+    assert (code, err) == (1, "")
+    found = {one["code"]: one for one in json.loads(out)}
+    assert found["node"]["severity"] == "FAIL"
+    assert "/dev/foo is missing" in found["node"]["what"]
+    assert "/proc/devices has 240 foo" in found["node"]["evidence"]
+    assert found["udev"]["severity"] == "WARN"
+    assert "kubelet" not in found
+    code, out, _ = cli("doctor", "--root", tree.top, "--config", config(text))
+    assert out.startswith("FAIL  node ")
+    assert out.endswith(" Nothing was changed.\n")
+    assert "\nok " not in out
+    assert "\nok " in cli("doctor", "-v", "--root", tree.top, "--config", config(text))[1]
+    tree.node("/dev/foo", "c 240:0")
+    for path in ("/run/udev/control", "/run/udev/data/x"):
+        tree.file(path, "")
+    assert cli("doctor", "--root", tree.top, "--config", config(text))[0] == 0
+
+
+def test_the_state_directory(tmp_path):
+    settings = looking.Settings()
+    here = replace(settings, paths=replace(settings.paths, state=str(tmp_path)))
+    assert looking._state(here) == ""
+    (tmp_path / "file").write_text("")
+    below = replace(settings, paths=replace(settings.paths, state=str(tmp_path / "file/x")))
+    assert looking._state(below) == os.strerror(20)

@@ -1,0 +1,171 @@
+"""Metrics as text, and the alerts that are made of them."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.cli.main import COMMANDS
+from agent.core.entry.check import Check, Checked, Outcome, Says
+from agent.core.health.drained import Drain, Drained
+from agent.core.report.exposition import Family, Histogram, text
+from agent.core.report.metrics import metrics
+from agent.core.report.tally import Distribution, Tally
+from agent.counts import Counts
+from tests.core.building import candidate, clause, host, spec
+from tests.core.test_report import A, bad, good, moment
+
+RULES = Path(__file__).parents[2] / "config/prometheus-rules.yml"
+LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (-?[0-9.e+-]+|[+]Inf)')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')
+
+
+def read(said):
+    """The series of a text, by name and labels; what is no exposition is an error."""
+    series, kinds = {}, {}
+    for line in said.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name not in kinds
+            kinds[name] = kind
+        elif not line.startswith("# HELP "):
+            match = LINE.fullmatch(line)
+            assert match, line
+            labels = tuple(sorted(LABEL.findall(match[2] or "")))
+            assert (match[1], labels) not in series, line
+            series[match[1], labels] = float(match[3])
+            family = re.sub(r"_(bucket|sum|count)$", "", match[1])
+            assert match[1] in kinds or kinds[family] == "histogram"
+    return series
+
+
+def of(series, name, **labels):
+    return series[f"device_agent_{name}", tuple(sorted(labels.items()))]
+
+
+def measured(made, tally=None, most=512):
+    return read(metrics(made, tally or Counts().tally(0), "3.12", most))
+
+
+def test_every_series_is_there_from_the_start():
+    series = measured(moment(good("a")))
+    assert of(series, "build_info", version="1", python="3.12") == 1
+    for state, value in {"waiting": 0, "registering": 0, "streaming": 1, "retired": 0}.items():
+        assert of(series, "resource_state", resource=A, state=state) == value
+    assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 0
+    assert of(series, "allocations_total", resource=A, result="node_missing") == 0
+    assert of(series, "registrations_total", resource=A, result="ok") == 0
+    assert of(series, "change_to_list_seconds_count") == 0
+    assert of(series, "rpc_duration_seconds_bucket", method="Allocate", le="+Inf") == 0
+
+
+def test_devices_are_told_with_their_checks_and_drains():
+    one = bad("a")
+    one = replace(one, checked=(Checked(A, Check("link", clause()), one.device.key, "a", Outcome(Says.BAD, "down")),))
+    series = measured(moment(one, good("b"), drained=Drained({"b": Drain("RMA", 1.0)})))
+    assert of(series, "device_healthy", resource=A, device="a") == 0
+    assert of(series, "device_drained", resource=A, device="a") == 0
+    assert of(series, "device_drained", resource=A, device="b") == 1
+    assert of(series, "device_check_failing", resource=A, device="a", check="link") == 1
+    assert of(series, "resource_devices", resource=A, health="Unhealthy") == 2
+    assert of(series, "devices_omitted", resource=A) == 0
+
+
+def test_devices_are_so_many_at_most_and_shares_are_one():
+    series = measured(moment(*(good(f"d{n}", shares=100) for n in range(10))), most=3)
+    assert sum(name == "device_agent_device_healthy" for name, _ in series) == 3
+    assert of(series, "devices_omitted", resource=A) == 7
+    assert of(series, "resource_devices", resource=A, health="Healthy") == 1000
+
+
+def test_an_id_that_is_listed_twice_has_one_series():
+    before = moment(replace(good("a"), shares=4))
+    held = frozenset({"a::3"})
+    made = moment(replace(good("a"), shares=2), previous=before.assembly.snapshots, held=held)
+    assert len(made.assembly.snapshots[A].devices) == 2
+    assert of(measured(made), "device_healthy", resource=A, device="a") == 0
+
+
+def test_what_was_counted():
+    counts = Counts()
+    counts.transitions[A, "Unhealthy"] += 3
+    counts.allocations[A, "ok"] += 2
+    counts.sent(A, 100)
+    counts.sent(A, 120)
+    for seconds in (0.0005, 0.003, 0.003, 60.0):
+        counts.changes.observe(seconds)
+    series = measured(moment(good("a")), counts.tally(7))
+    assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 3
+    assert of(series, "allocations_total", resource=A, result="ok") == 2
+    assert (of(series, "lists_sent_total", resource=A), of(series, "list_size_bytes", resource=A)) == (2, 120)
+    assert of(series, "events_total") == 7
+    buckets = {
+        le: of(series, "change_to_list_seconds_bucket", le=le) for le in ("0.001", "0.0025", "0.005", "5", "+Inf")
+    }
+    assert buckets == {"0.001": 1, "0.0025": 1, "0.005": 3, "5": 3, "+Inf": 4}
+    assert of(series, "change_to_list_seconds_count") == 4
+    assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
+    counts.forget(A)
+    assert counts.tally(0) == replace(counts.tally(0), transitions={}, allocations={}, lists={}, list_bytes={})
+
+
+def test_what_is_expected():
+    entry = spec(expect=2)
+    series = measured(moment(good("a"), specs=(entry,), missing={A: "1 of 2 expected devices"}))
+    assert of(series, "resource_devices_expected", resource=A) == 2
+    assert of(series, "resource_devices_short", resource=A) == 1
+
+
+@given(st.text(st.characters(codec=None)), st.floats(allow_nan=False, allow_infinity=False))
+def test_no_text_breaks_out_of_a_label(said, value):
+    family = Family("x", "gauge", "about", [({"device": said}, value), ({}, 1)])
+    lines = text([family]).split("\n")
+    assert len(lines) == 5
+    match = LINE.fullmatch(lines[2])
+    assert match
+    assert float(match[3]) == value
+    (((_, shown),),) = [LABEL.findall(match[2])]
+    clean = said.encode("utf-8", "backslashreplace").decode()
+    assert re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), shown) == clean
+
+
+def test_a_histogram_adds_up():
+    made = Histogram("x", "about", [({}, Distribution((1.0, 2.0), (1, 0, 2), 9.5))])
+    assert text([made]).splitlines()[2:] == [
+        'device_agent_x_bucket{le="1"} 1',
+        'device_agent_x_bucket{le="2"} 1',
+        'device_agent_x_bucket{le="+Inf"} 3',
+        "device_agent_x_sum 9.5",
+        "device_agent_x_count 3",
+    ]
+
+
+ALERTS = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
+def test_an_alert_is_made_of_metrics_that_are_there_and_ends_in_a_command(rule):
+    assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
+    series = measured(moment(good("a"), specs=(spec(expect=1),)), Tally(changes=Distribution((), (0,), 0.0)))
+    names = {name for name, _ in series}
+    asked = re.findall(r"device_agent_[a-z_]+", rule["expr"])
+    assert asked or "up{" in rule["expr"]
+    assert set(asked) <= names
+    labels = {name for _, labels in series for name, _ in labels} | {"instance"}
+    used = re.findall(r"\$labels\.([a-z]+)", str(rule["annotations"]))
+    assert set(used) <= labels
+    last = rule["annotations"]["description"].rpartition("On the node: ")[2].split()
+    assert last[0] == "systemctl" or (last[0] == "device-agent" and last[1] in COMMANDS)
+    assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert re.fullmatch(r"[0-9]+m", rule["for"])
+
+
+def test_names_and_labels_have_the_form_that_they_must_have():
+    one = candidate(host("a"), "a")
+    for name, labels in measured(moment(one)):
+        assert re.fullmatch(r"device_agent_[a-z_]+", name)
+        assert all(re.fullmatch(r"[a-z]+", label) for label, _ in labels)

@@ -1,0 +1,225 @@
+"""What is said of an agent at a moment: what needs a person and what does not."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.core.entry.check import Check, Checked, Lasting, Looks, Outcome, Says
+from agent.core.grants.holding import Holder
+from agent.core.health.conditions import Concluded, conclude
+from agent.core.health.drained import Drain, Drained, Overlay, overlay
+from agent.core.inventory.device import Health
+from agent.core.lists.assemble import assemble
+from agent.core.lists.transition import Change
+from agent.core.phase import Phase
+from agent.core.report.explained import explained
+from agent.core.report.moment import InForce, Kubelet, Moment, ResourceState, Stream
+from agent.core.report.problems import problems
+from agent.core.report.status import status
+from tests.core.building import candidate, clause, host, look_at, spec
+
+A = "example.com/a"
+STREAMING = ResourceState(Phase.STREAMING, "", 10.0)
+NOW = 1000.0
+
+
+def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NOW, **more):
+    """An agent that saw these, as it would be."""
+    entries = specs or (spec(),)
+    seen = look_at(*candidates)
+    concluded = conclude(Concluded(), seen.candidates(), [entry.name for entry in entries], 5.0, 0.05)
+    how = drained or Drained()
+    offers = overlay(Overlay(), concluded.offers, how).offers
+    assembly = assemble(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
+    fields = {
+        "node": "n",
+        "version": "1",
+        "time": 1_000_000.0,
+        "now": now,
+        "started": 1.0,
+        "configuration": InForce("abcdef", 2.0, 3),
+        "specs": entries,
+        "look": seen,
+        "offers": offers,
+        "conditions": concluded.conditions,
+        "assembly": assembly,
+        "states": dict.fromkeys(assembly.snapshots, STREAMING),
+        "streams": dict.fromkeys(assembly.snapshots, Stream(1, told=True)),
+        "kubelet": Kubelet(up=True, since=3.0),
+        "drained": how,
+        "held": frozenset(held),
+    }
+    return Moment(**fields | more)
+
+
+def bad(name, fault="heat", **more):
+    return candidate(host(name), name, fault=fault, **more)
+
+
+def good(name, **more):
+    return candidate(host(name), name, **more)
+
+
+def told(made):
+    return [(one.subject, one.what, one.reason, one.devices) for one in problems(made)]
+
+
+def test_all_is_well():
+    made = moment(good("a"), good("b"))
+    assert problems(made) == ()
+    assert status(made)["verdict"] == "well"
+
+
+def test_each_unhealthy_device_is_a_problem_until_they_are_many():
+    few = moment(good("x"), *(bad(f"d{n}") for n in range(3)))
+    assert told(few) == [(A, "Unhealthy", "heat", (f"d{n}",)) for n in range(3)]
+    many = moment(good("x"), *(bad(f"d{n}") for n in range(4)), bad("other", "cold"))
+    assert told(many) == [
+        (A, "Unhealthy", "heat", ("d0", "d1", "d2", "d3")),
+        (A, "Unhealthy", "cold", ("other",)),
+    ]
+    assert problems(many)[0].next == ("device-agent explain d0",)
+
+
+def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
+    drained = Drained({"d0": Drain("RMA", 5.0)})
+    assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
+    before = moment(good("d0"), good("d1"))
+    gone = moment(good("d1"), previous=before.assembly.snapshots, held=("d0",), drained=drained)
+    assert [device.reason for device in gone.assembly.snapshots[A].devices] == ["absent", ""]
+    assert problems(gone) == ()
+    assert told(moment(good("d1"), previous=before.assembly.snapshots)) == [(A, "Unhealthy", "absent", ("d0",))]
+
+
+def test_what_the_configuration_gives_up_is_nobody_s_problem():
+    before = moment(good("d0"))
+    entries = (spec("example.com/other"),)
+    made = moment(specs=entries, previous=before.assembly.snapshots, held=("d0",))
+    assert made.assembly.snapshots[A].count(Health.UNHEALTHY) == 1
+    assert problems(made) == ()
+    said = {one["name"]: one for one in status(made)["resources"]}
+    assert said[A]["state"] == "retired"
+    assert said[A]["devices"][0]["leaving"]
+
+
+def test_what_waits_as_its_entry_says_is_no_problem_and_what_has_no_id_is_one():
+    waits = moment(good("a"), replace(good("b"), waits="driver = x, here y"))
+    assert problems(waits) == ()
+    assert status(waits)["resources"][0]["not_listed"] == [{"place": "b", "reason": "driver = x, here y"}]
+    twice = moment(good("a"), candidate(host("b"), "a"))
+    assert {one.what for one in problems(twice)} == {"not listed"}
+
+
+def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
+    made = moment(good("a"))
+    down = replace(
+        made,
+        kubelet=Kubelet(up=False, since=990.0, reason="refused"),
+        states={A: ResourceState(Phase.WAITING, "kubelet: refused", 990.0)},
+    )
+    assert told(down) == [("kubelet", "down", "refused; 0 of 1 resources streaming", ())]
+    resource = status(down)["resources"][0]
+    assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
+    alone = replace(down, kubelet=Kubelet(up=True, since=3.0))
+    assert [one[:2] for one in told(alone)] == [(A, "waiting")]
+    starting = replace(made, kubelet=Kubelet(), states={A: ResourceState(Phase.WAITING, "starting")})
+    assert problems(starting) == ()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"errors": 1}, ("configuration", "incomplete", "1 error; files with errors are left out", ())),
+        ({"errors": 1, "refused": "2 errors"}, ("configuration", "refused", "2 errors", ())),
+    ],
+)
+def test_the_configuration_can_be_a_problem(how, said):
+    assert told(moment(good("a"), configuration=InForce("abcdef", 2.0, 3, **how))) == [said]
+
+
+def test_too_few_devices_are_a_problem():
+    assert told(moment(good("a"), missing={A: "1 of 2 expected devices"})) == [
+        (A, "short", "1 of 2 expected devices there", ())
+    ]
+
+
+def test_times_are_those_of_the_clock_now_however_it_jumped():
+    changes = {
+        (A, "a"): [
+            Change(900.0, Health.HEALTHY, Health.UNHEALTHY, "x"),
+            Change(910.0, Health.UNHEALTHY, Health.UNHEALTHY, "y"),
+        ]
+    }
+    made = moment(bad("a"), changes=changes)
+    (problem,) = status(made)["attention"]
+    assert problem["since"] == "1970-01-12T13:45:00.000Z"  # 100 s before this moment
+    assert status(moment(bad("a")))["attention"][0]["since"] == made.at(1.0)
+
+
+def test_who_holds_it_is_said_once_with_all_its_shares():
+    holder = Holder("ml", "train", "worker")
+    shared = replace(bad("a"), shares=3)
+    made = moment(shared, holders={(A, "a::0"): (holder,), (A, "a::2"): (holder,)}, holders_at=999.0)
+    (problem,) = status(made)["attention"]
+    assert problem["held_by"] == [{"namespace": "ml", "pod": "train", "container": "worker", "ids": []}]
+    resource = status(made)["resources"][0]
+    assert resource["in_use"] == 2
+    assert resource["devices"][0]["held_by"][0]["ids"] == ["a::0", "a::2"]
+    assert status(moment(shared))["resources"][0]["in_use"] is None
+
+
+CHECKS = [
+    (Check("ok", clause()), Outcome(Says.GOOD), ("ok", None, None)),
+    (Check("bad", clause()), Outcome(Says.BAD, "hot"), ("failing", "hot", "by itself, after 1 good look")),
+    (
+        Check("latch", clause(), recover=None),
+        Outcome(Says.BAD, "hot"),
+        ("failing", "hot", "after repair, by device-agent clear"),
+    ),
+    (
+        Check("slow", clause(), recover=Lasting(30)),
+        Outcome(Says.BAD, "hot"),
+        ("failing", "hot", "by itself, after 30 s of good looks"),
+    ),
+    (
+        Check("not-yet", clause(), trip=Looks(3)),
+        Outcome(Says.BAD, "hot"),
+        ("ok", "hot; it fails after 3 such looks", None),
+    ),
+    (Check("unknown", clause()), Outcome(Says.NOTHING), ("unknown", None, None)),
+    (Check("awaited", clause()), Outcome(Says.AWAITED, "not asked yet"), ("unknown", "not asked yet", None)),
+    (Check("beside", clause()), Outcome(Says.BESIDE), ("not asked", None, None)),
+]
+
+
+@pytest.mark.parametrize(("check", "outcome", "said"), CHECKS, ids=[check.name for check, *_ in CHECKS])
+def test_what_a_check_says(check, outcome, said):
+    one = good("a")
+    one = replace(one, checked=(Checked(A, check, one.device.key, one.device.place, outcome),))
+    (device,) = explained(moment(one), "a")["devices"]
+    (row,) = device["checks"]
+    assert (row["verdict"], row["reason"], row["recovers"]) == said
+    assert row["latched"] == (check.name == "latch")
+    assert (row["since"] is not None) == (row["verdict"] == "failing")
+
+
+def test_what_fails_comes_first_and_outlasts_the_device():
+    one = good("a")
+    said = [(Check("ok", clause()), Outcome(Says.GOOD)), (Check("link", clause()), Outcome(Says.BAD, "down"))]
+    one = replace(one, checked=tuple(Checked(A, check, one.device.key, "a", outcome) for check, outcome in said))
+    here = moment(one)
+    assert [row["check"] for row in explained(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
+    left = conclude(Concluded(here.conditions, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
+    gone = replace(moment(previous=here.assembly.snapshots, held=("a",)), conditions=left)
+    (row,) = explained(gone, "a")["devices"][0]["checks"]
+    assert (row["check"], row["verdict"], row["recovers"]) == ("link", "failing", "when it is back")
+
+
+def test_of_one_resource_only_that():
+    entries = (spec(), spec("example.com/b"))
+    made = moment(bad("a"), candidate(host("b"), "b", resource="example.com/b", fault="x", entry=1), specs=entries)
+    assert [one["name"] for one in status(made, "example.com/b")["resources"]] == ["example.com/b"]
+    assert [one["subject"] for one in status(made, "example.com/b")["attention"]] == ["example.com/b"]
+    assert status(made, "example.com/c") is None
+    assert explained(made, A)["resource"]["name"] == A
+    assert explained(made, "none")["devices"] == []

@@ -1,0 +1,48 @@
+"""The last changes of devices: the right ones, and not too many."""
+
+from agent.core.inventory.device import Health
+from agent.core.lists.transition import Transition
+from agent.history import CHANGES, DEVICES, History
+
+A = "example.com/a"
+
+
+def turned(name, healthy):
+    old, new = (Health.UNHEALTHY, Health.HEALTHY) if healthy else (Health.HEALTHY, Health.UNHEALTHY)
+    return Transition(A, name, old, new, "why")
+
+
+def test_the_last_changes_stay_oldest_first():
+    history = History()
+    for at in range(CHANGES + 10):
+        history.record([turned("one", bool(at % 2))], float(at))
+    changes = history.changes[A, "one"]
+    assert [change.at for change in changes] == [float(at) for at in range(10, CHANGES + 10)]
+    assert (changes[-1].new, changes[-1].reason) == (Health.HEALTHY, "why")
+
+
+def test_what_flaps_takes_nothing_from_others_and_no_more_room():
+    history = History()
+    history.record([turned("quiet", healthy=False)], 0.0)
+    for at in range(100):
+        history.record([turned(f"dev{n}", bool(at % 2)) for n in range(1000)], float(at))
+    assert len(history.changes) == 1001
+    assert sum(map(len, history.changes.values())) == 1 + 1000 * CHANGES
+
+
+def test_the_devices_that_changed_last_are_remembered():
+    history = History()
+    for n in range(DEVICES + 5):
+        history.record([turned(f"dev{n}", healthy=True), turned("dev0", healthy=True)], float(n))
+    names = [name for _, name in history.changes]
+    assert len(names) == DEVICES
+    assert "dev0" in names
+    assert "dev1" not in names
+
+
+def test_what_was_captured_does_not_change():
+    history = History()
+    history.record([turned("one", healthy=True)], 0.0)
+    before = history.changes
+    history.record([turned("one", healthy=False)], 1.0)
+    assert len(before[A, "one"]) == 1

@@ -1,0 +1,118 @@
+"""Metrics over HTTP: what is asked for, and nothing else."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from agent import scrape
+
+BODY = "device_agent_kubelet_up 1\n"
+
+
+async def measured():
+    return BODY
+
+
+async def until(holds):
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def served(tmp_path):
+    path = str(tmp_path / "metrics.sock")
+    task = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    await until(lambda: os.path.exists(path))
+    yield path
+    task.cancel()
+    await asyncio.wait([task])
+    await until(lambda: not os.path.exists(path))
+
+
+async def asked(path, data, *, close=False):
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(data)
+    if close:
+        writer.write_eof()
+    try:
+        async with asyncio.timeout(5):
+            return (await reader.read()).decode()
+    except ConnectionError:
+        return ""
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "body"),
+    [
+        (b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200 OK", BODY),
+        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200 OK", BODY),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK", ""),
+        (b"GET / HTTP/1.1\r\n\r\n", "404 Not Found", "/metrics is here, and nothing else\n"),
+        (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404 Not Found", "/metrics is here, and nothing else\n"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed", "GET and HEAD are answered\n"),
+        (b"\x00\xff\r\n\r\n", "400 Bad Request", "no HTTP/1\n"),
+        (b"PRI * HTTP/2.0\r\n\r\n", "400 Bad Request", "no HTTP/1\n"),
+    ],
+)
+async def test_an_answer(served, request_, status, body):
+    head, _, said = (await asked(served, request_)).partition("\r\n\r\n")
+    assert head.startswith(f"HTTP/1.1 {status}\r\n")
+    assert said == body
+    assert "Connection: close" in head
+
+
+async def test_who_says_too_much_or_goes_away_gets_nothing_and_costs_nothing(served):
+    assert await asked(served, b"GET /" + b"x" * 100_000) == ""
+    assert await asked(served, b"GET /metrics", close=True) == ""
+    assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+
+
+async def test_clients_that_hang_take_nothing_from_others(served):
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(scrape.MOST - 1)]
+    assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+    for _, writer in hanging:
+        writer.close()
+
+
+async def test_a_port_on_the_loopback(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+        await scrape.serve(f"127.0.0.1:{port}", measured)  # somebody has it
+        assert "cannot be used" in caplog.text
+    task = asyncio.create_task(scrape.serve(f"127.0.0.1:{port}", measured))
+
+    async def open_():
+        while True:
+            try:
+                return await asyncio.open_connection("127.0.0.1", port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.01)
+
+    async with asyncio.timeout(5):
+        reader, writer = await open_()
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert (await reader.read()).decode().endswith(BODY)
+    writer.close()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_socket_that_nobody_answers_is_replaced_and_a_file_is_not(tmp_path, caplog):
+    path = tmp_path / "m.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    scrape._bind(f"unix:{path}").close()
+    path.unlink()
+    path.write_text("a file")
+    await scrape.serve(f"unix:{path}", measured)
+    assert path.read_text() == "a file"
+    assert "cannot be used" in caplog.text
+
+
+async def test_nothing_asked_for_is_nothing_done():
+    await scrape.serve("", measured)
