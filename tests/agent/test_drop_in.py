@@ -12,6 +12,7 @@ from tests.cli.conftest import TOP, device_agent
 
 GOLDEN = TOP / "tests/agent/drop-in"
 KUBEVIRT = TOP / "tests/cli/imports/kubevirt.yaml"
+SRIOV = TOP / "tests/cli/imports/sriov.json"
 UUIDS = [f"8f6b1c9e-0000-4000-8000-00000000000{number}" for number in (1, 2)]
 
 
@@ -52,12 +53,25 @@ def without_iommu(rig: Rig) -> str:
     return qat(rig, text, noiommu=True)
 
 
+def sriov(rig: Rig) -> str:
+    """The configuration that the SR-IOV network device plugin had, taken over."""
+    tree, files = rig.tree, {"vendor": "0x8086\n", "class": "0x020000\n"}
+    card = tree.pci("0000:86:00.0", driver="ice", **files, device="0x159b\n")
+    made = tree.virtual_functions(card, "0000:86:01.0", "0000:86:01.1", driver="vfio-pci", **files, device="0x1889\n")
+    for group, function in zip((71, 72), made, strict=True):
+        tree.vfio(group, function)
+    tree.node("/dev/vhost-net", "c 10:238")
+    tree.node("/dev/net/tun", "c 10:200")
+    return device_agent("import", "sriov", str(SRIOV)).stdout.partition("# acc,")[0]
+
+
 @pytest.mark.parametrize(
     ("golden", "machine", "resource"),
     [
         ("kubevirt-pci", kubevirt, "nvidia.com/TU104GL_Tesla_T4"),
         ("kubevirt-mdev", kubevirt, "nvidia.com/GRID_T4-1Q"),
         ("kubevirt-usb", kubevirt, "kubevirt.io/storage"),
+        ("sriov-dpdk", sriov, "example.com/dpdk"),
         ("qat", qat, "qat.intel.com/cy"),
         ("qat-noiommu", without_iommu, "qat.intel.com/cy"),
     ],
