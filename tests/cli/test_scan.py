@@ -90,6 +90,19 @@ def test_a_class_that_would_fit_is_said(cli, host, config):
     assert "–  class kvm fits" in out
 
 
+def test_of_a_machine_where_nothing_is_configured_that_is_shown_which_a_class_fits(cli, tree, config):
+    nic = tree.pci("0000:3b:00.0")
+    tree.infiniband(nic, "mlx5_0")
+    tree.class_device(f"{nic}/gnss/gnss0", "gnss", "gnss0", 243, 0)
+    tree.class_device("/sys/devices/virtual/mem/null", "mem", "null", 1, 3)
+    code, out, _ = cli("scan", "--root", tree.top, "--config", config())
+    assert code == 0
+    rows = {" ".join(line.split()[:2]): line.rpartition("–  ")[2] for line in out.splitlines()[1:]}
+    assert rows["gnss gnss0"] == "class gnss fits"
+    assert rows["infiniband mlx5_0"] == "class rdma-shared fits"
+    assert "dev /dev/null" not in rows
+
+
 NAMES = {
     "/dev/fuse": "/dev/fuse",
     "fuse": "/dev/fuse",

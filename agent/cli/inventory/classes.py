@@ -15,10 +15,17 @@ from agent.core.entry.resource import ResourceSpec
 
 
 def shipped() -> tuple[ResourceSpec, ...]:
-    """One entry for each shipped class that takes particular devices; one that takes all of a source says nothing."""
+    """One entry for each shipped class that can serve as it is, those first that ask most of a device.
+
+    One that takes every function of PCI, or every device of USB, says nothing of any.
+    """
     shelf = Shelf([Folder(SHIPPED, "classes")], Files(SHIPPED), [])
-    found = of_shelf(shelf, shelf.names())
-    return tuple(spec for spec in found if spec.match.lines or spec.exclude or spec.source.kind == "node")
+    found = [
+        spec
+        for spec in of_shelf(shelf, shelf.names())
+        if spec.match.lines or spec.exclude or spec.source.kind not in {"pci", "usb"}
+    ]
+    return tuple(sorted(found, key=lambda spec: (-len(spec.match.lines), -len(spec.exclude))))
 
 
 def of_shelf(shelf: Shelf, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
