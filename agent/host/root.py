@@ -96,7 +96,8 @@ class Root:
         host = self._host(path)
         if isinstance(host, Absent):
             return host
-        if _DENIED.fullmatch(path.rpartition("/")[2]) or _DENIED.fullmatch(host.rpartition("/")[2]):
+        name, real = path.rpartition("/")[2], host.rpartition("/")[2]
+        if _DENIED.fullmatch(name) or (real != name and _DENIED.fullmatch(real)):
             return Absent("is never read: that would wait or act", unread=True)
         if path in self.silent:
             return Absent("does not answer", unread=True)

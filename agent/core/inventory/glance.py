@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.resource import ResourceSpec, Source
@@ -50,11 +51,20 @@ class Glance:
     It remembers where answers lead, as long as it lives.
     """
 
-    __slots__ = ("_known", "stands")
+    __slots__ = ("_known", "_runs", "stands")
 
     def __init__(self, stands: Iterable[Stand]) -> None:
         self.stands = tuple(stands)
         self._known: dict[tuple[Source, str, Value | Absent], Glance] = {}
+        self._runs: dict[int, tuple[Refusal, ...]] = {}
+
+    def refused(self, number: int) -> tuple[Refusal, ...]:
+        """How the entries from that number on turn the device down, up to the first of which that is not known."""
+        run = self._runs.get(number)
+        if run is None:
+            stands = takewhile(lambda stand: isinstance(stand, Refusal), self.stands[number:])
+            run = self._runs[number] = tuple(stand for stand in stands if isinstance(stand, Refusal))
+        return run
 
     def judge(
         self, number: int, by_source: Mapping[Source, HostDevice], reader: Reader

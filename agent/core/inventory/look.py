@@ -365,13 +365,16 @@ def _sight(
     tied: dict[int, Tied] = {}
     lent: list[Candidate] = []
     glance = seen_by.glance
+    passed = 0  # entries that have turned it down together
     for number, (entry, spec) in enumerate(seen_by.entries):
         claims = spec.group is not None and spec.group.claims
-        if stopped is not None and not claims and spec.slots is None:
+        if number < passed or (stopped is not None and not claims and spec.slots is None):
             continue
         glance, refusal = glance.judge(number, by_source, reader)
         if refusal is not None:
-            refusals.append(refusal)
+            run = glance.refused(number)
+            refusals += run
+            passed = number + len(run)
             continue
         device = by_source[spec.source]
         facts = Facts(spec, device, reader, partners)

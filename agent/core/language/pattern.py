@@ -40,6 +40,7 @@ class Pattern:
     pieces: Pieces
     captures: tuple[Capture, ...] = field(init=False, repr=False, compare=False)
     _begins: str = field(init=False, repr=False, compare=False)
+    _open: bool = field(init=False, repr=False, compare=False)  # a star ends it, and all before that is literal
     _segments: tuple[tuple[_Run, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +54,8 @@ class Pattern:
             elif isinstance(piece, One):
                 segments[-1][-1].append(piece)
         object.__setattr__(self, "_begins", _beginning(self.pieces))
+        is_open = len(self._begins) == len(self.pieces) - 1 and self.pieces[-1] is None
+        object.__setattr__(self, "_open", is_open)
         object.__setattr__(self, "captures", tuple(piece for piece in self.pieces if isinstance(piece, Capture)))
         object.__setattr__(self, "_segments", tuple(tuple(map(tuple, segment)) for segment in segments))
 
@@ -81,6 +84,8 @@ class Pattern:
         """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
         if not text.startswith(self._begins):
             return False
+        if self._open:
+            return "/" not in text[len(self._begins) :]
         if self.captures:
             return self.take(text) is not None
         parts = text.split("/")
