@@ -113,6 +113,7 @@ class Allocation:
         return grant
 
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
+        ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
         snapshot = self._registry.current(resource)
         devices = requested(snapshot, ids)
         spec = self._truth.entry_of(resource)
