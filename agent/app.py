@@ -27,6 +27,7 @@ from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Absent
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.expect import short
+from agent.core.lists.topology import silence
 from agent.counts import Counts
 from agent.devinfo import DevInfoFiles
 from agent.held import Held
@@ -268,6 +269,13 @@ class Agent:
         if (assembly.written, self.tracker.specs) != self._offered:
             self._offered = assembly.written, self.tracker.specs
             self._offer(assembly.written)
+        self.status.silenced(
+            {
+                name: silence(list_, self.tracker.look)
+                for name, list_ in assembly.snapshots.items()
+                if self._first_lists or before.get(name) is not list_
+            }
+        )
         self._first_lists = False
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._want()

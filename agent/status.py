@@ -15,6 +15,7 @@ from dataclasses import replace
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly
+from agent.core.lists.topology import Silence
 from agent.core.lists.transition import STORM, Transition, transitions
 from agent.core.phase import REFUSED, Phase
 from agent.core.report.moment import Kubelet, ResourceState
@@ -48,6 +49,7 @@ class Status:
         self.missing: Mapping[str, str] = {}
         self.kubelet = Kubelet()
         self.history = History()
+        self._silent: dict[str, Silence] = {}
         self._changed = asyncio.Event()
         self.told_ready = asyncio.Event()
 
@@ -105,6 +107,16 @@ class Status:
         for name in self.missing.keys() - missing.keys():
             log.info("%s: as many devices there as expected", name)
         self.missing = dict(missing)
+
+    def silenced(self, silences: Mapping[str, Silence | None]) -> None:
+        """Of which of these resources no NUMA node is told although some devices have one; each is said once."""
+        for name, silence in silences.items():
+            if silence is None:
+                if self._silent.pop(name, None):
+                    log.info("%s: the NUMA nodes of its devices are told again", name)
+            elif self._silent.get(name) != silence:
+                self._silent[name] = silence
+                log.warning("%s: %s", name, escape(silence.said))
 
     def ready(self) -> None:
         """Everything that should listen does."""

@@ -146,6 +146,11 @@ def _as_json(inventory: Inventory, spec: ResourceSpec) -> dict[str, object]:
             {"id": device.id, "shares": device.shares, "health": device.health.value, "reason": device.reason or None}
             for device in inventory.listed(spec)
         ],
+        "no_topology": [
+            {"resource": name, "lacking": [*silent.lacking], "having": silent.having}
+            for name in inventory.resources(spec)
+            if (silent := inventory.silences.get(name)) is not None
+        ],
         "unlisted": [
             {"place": left.place, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name
         ],

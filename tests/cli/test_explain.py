@@ -244,3 +244,33 @@ def test_what_came_along_with_a_group_is_counted_once(tree, asked):
         "match.on_vfio = true classes/vfio-pci.toml:16 4 2 0000:00:00.0, 0000:5e:00.0: here false",
         'match.class = "03" resources.d/a.toml:5 1 3 0000:3b:00.0, 0000:3b:00.1, 0000:81:00.1',
     ]
+
+
+NUMA = '[[resource]]\nname = "a.example/card"\nsource = "pci"\nmatch = { vendor = "15b3" }\n'
+
+
+def test_the_nodes_of_a_resource_are_counted(tree, config, cli):
+    for number, node in enumerate((0, 1, 1)):
+        tree.pci(f"0000:3b:0{number}.0", numa_node=f"{node}\n")
+    code, out, _ = cli("--root", tree.top, "--config", config(NUMA), "explain", "a.example/card")
+    assert code == 0
+    assert "  topology     NUMA 0: 1, 1: 2" in out.splitlines()
+
+
+def test_a_device_without_a_node_is_named_where_it_silences_others(tree, config, cli):
+    for number, node in enumerate((0, 1, -1)):
+        tree.pci(f"0000:3b:0{number}.0", numa_node=f"{node}\n")
+    where = ("--root", tree.top, "--config", config(NUMA))
+    _, out, _ = cli(*where, "explain", "a.example/card")
+    assert (
+        "  topology     none: 0000:3b:02.0 has no NUMA node, so that of the 2 others is not told to the kubelet" in out
+    )
+    (found,) = json.loads(cli(*where, "explain", "a.example/card", "-o", "json")[1])["no_topology"]
+    assert found == {"resource": "a.example/card", "lacking": ["0000:3b:02.0"], "having": 2}
+    code, out, _ = cli(*where, "check", "--strict")
+    assert code == 1
+    assert "warning[no-topology]: on host 0000:3b:02.0 has no NUMA node" in out
+    accepted = NUMA + 'accept.no-topology = "one is on a riser"\n'
+    assert cli("--root", tree.top, "--config", config(accepted), "check", "--strict")[0] == 0
+    (tree.at("/sys/devices/system/node/node1")).rmdir()  # one node is near to everything
+    assert cli("--root", tree.top, "--config", config(NUMA), "check", "--strict")[0] == 0

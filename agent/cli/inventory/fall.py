@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,12 @@ from agent.cli.inventory.take import Inventory, Item, TurnedDown
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.device import Device
 from agent.core.language.clause import Origin
 from agent.core.language.printable import escape, printable
 from agent.core.language.value import Absent
 
+QUIET = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
 _SHOWN = 3  # devices that are named where some fell
 
 
@@ -71,6 +74,7 @@ def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) ->
     unhealthy = [device for device in listed if device.reason]
     count = sum(map(len, listed))
     lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")
+    lines += _topology(inventory, spec, listed)
     lines += [f"    {device.id}  Unhealthy: {escape(device.reason)}" for device in unhealthy]
     for left in inventory.unlisted:
         if left.resource == spec.name:
@@ -78,6 +82,19 @@ def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) ->
     if not count:
         lines += [f"  next         {line}" for line in next_steps(inventory, spec, fall)]
     return [terminal.text(line) for line in lines]
+
+
+def _topology(inventory: Inventory, spec: ResourceSpec, listed: Sequence[Device]) -> Iterator[str]:
+    """On which NUMA nodes the devices are; or by which of them that is not told."""
+    for name in inventory.resources(spec):
+        if (silent := inventory.silences.get(name)) is not None:
+            yield f"  topology     none: {escape(silent.said)}"
+            yield f"  next         {QUIET}"
+            return
+    nodes = Counter(device.numa for device in listed if device.numa)
+    if nodes:
+        said = (f"{' and '.join(map(str, numa))}: {count}" for numa, count in sorted(nodes.items()))
+        yield f"  topology     NUMA {', '.join(said)}"
 
 
 def next_steps(inventory: Inventory, spec: ResourceSpec, fall: Sequence[Step]) -> Iterator[str]:

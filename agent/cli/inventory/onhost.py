@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.inventory.fall import Step, last_to_fall, steps
+from agent.cli.inventory.fall import QUIET, Step, last_to_fall, steps
 from agent.cli.inventory.take import Inventory, Item
 from agent.config.load import Entry
 from agent.config.merge.tree import Branch, Leaf
@@ -14,6 +14,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.shadow import leaves_nothing
 from agent.core.inventory.judge import judge
 from agent.core.language.printable import printable
+from agent.host.numa import known
 
 
 def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Iterator[Finding]:
@@ -41,6 +42,8 @@ def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Itera
         elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
             yield _never_matches(entry, steps(inventory, spec), where)
         given.update(dict.fromkeys(own, spec))
+        if "no-topology" not in accepted and len(known(inventory.root)) > 1:
+            yield from _silent(entry, spec, inventory, where)
 
 
 def _wants(spec: ResourceSpec, item: Item, inventory: Inventory) -> bool:
@@ -88,6 +91,13 @@ def _never_matches(entry: Entry, fall: Sequence[Step], where: str) -> Finding:
     message = f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.refusal.here)}"
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
     return _spot(entry, section, address).warning("never-matches", f"{message}: 0 devices", write)
+
+
+def _silent(entry: Entry, spec: ResourceSpec, inventory: Inventory, where: str) -> Iterator[Finding]:
+    for name in inventory.resources(spec):
+        if not spec.adds and (silent := inventory.silences.get(name)) is not None:
+            message = f"on {where} {printable(silent.said, None)}"
+            yield _spot(entry, "topology").warning("no-topology", message, QUIET, mark="key")
 
 
 def _spot(entry: Entry, section: str, address: str = "") -> Spot:

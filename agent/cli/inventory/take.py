@@ -21,6 +21,7 @@ from agent.core.language.value import Absent, Value, natural
 from agent.core.lists.assemble import assemble
 from agent.core.lists.expect import short
 from agent.core.lists.join import Unlisted
+from agent.core.lists.topology import Silence, silence
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
@@ -73,7 +74,7 @@ class Inventory:
     totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
     specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
     missing: which entries have fewer devices than they expect, and how many there are.
-    lists: what each resource has listed, by its name.
+    lists: what each resource has listed, by its name. silences: of which no NUMA node is told, though some have one.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Inventory:
         facts: Callable[[ResourceSpec, HostDevice], Facts],
         missing: Mapping[str, str],
         lists: Mapping[str, Sequence[Device]],
+        silences: Mapping[str, Silence],
     ) -> None:
         self.items = items
         self.oddities = oddities
@@ -95,6 +97,7 @@ class Inventory:
         self.unlisted = unlisted
         self.missing = missing
         self.lists = lists
+        self.silences = silences
         self.root = root
         self.specs = tuple(specs)
         self.facts = facts
@@ -111,6 +114,10 @@ class Inventory:
             return tuple(dict.fromkeys(item.device for item in taken if item.device))
         names = dict.fromkeys((spec.name, *(item.resource for item in taken)))
         return tuple(device for name in names for device in self.lists.get(name, ()))
+
+    def resources(self, spec: ResourceSpec) -> tuple[str, ...]:
+        """The names under which an entry's devices are listed."""
+        return tuple(dict.fromkeys(item.resource for item in self.items if item.taken_by is spec and item.resource))
 
     def count(self, label: str) -> int:
         """How many items a source has, by label; interfaces of USB devices are parts of these."""
@@ -178,6 +185,11 @@ def take(
         facts=of,
         missing=short(specs, now, assembly),
         lists={name: snapshot.devices for name, snapshot in assembly.snapshots.items()},
+        silences={
+            name: silent
+            for name, snapshot in assembly.snapshots.items()
+            if (silent := silence(snapshot, now)) is not None
+        },
     )
 
 

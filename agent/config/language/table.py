@@ -107,6 +107,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
         "log-anywhere": "a line of the kernel log is one of these wherever it says so",
         "looks-by-chance": "a check counts looks, and nothing says how far these lie apart",
         "never-matches": "there is no device of it on this host",
+        "no-topology": "a device without a NUMA node keeps that of the others from the kubelet",
         "nothing-left": "an earlier entry takes all that it could",
         "overlap": "an earlier entry has devices of this host that it would take, or gives the same nodes",
         "same-id": "another source's entry has the same id for what both find",
