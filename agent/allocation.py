@@ -174,11 +174,13 @@ class Allocation:
         return preferred
 
     def _stock(self, resource: str, spec: ResourceSpec | None) -> Stock:
-        """What there is to choose from, worked out once for each list and look."""
-        seen = self._registry.current(resource), self._truth.look, spec
+        """What there is to choose from, worked out once for each list and what the look made of its devices."""
+        written = spec.written if spec else ""
+        found = self._truth.look.candidates().get((resource, written), {})
+        seen = self._registry.current(resource), found, self._truth.specs
         known = self._stocks.get(resource)
         if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
-            known = self._stocks[resource] = seen, stock_of(seen[0], spec, self._truth.look, self._truth.specs)
+            known = self._stocks[resource] = seen, stock_of(seen[0], spec, found, self._truth.specs)
         return known[1]
 
     def _reserve(self, resource: str, devices: Collection[Device], ids: Collection[str]) -> None:

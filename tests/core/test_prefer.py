@@ -16,7 +16,7 @@ from agent.core.grants.weights import apart
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.inventory.trait import Ends, Seat, ancestry
 from agent.core.language.value import Kind, natural
-from tests.core.building import candidate, host, listed, look_at, snapshot, spec
+from tests.core.building import candidate, host, listed, snapshot, spec
 
 LINKS = Links("xgmi", None, {}, "to", "number", Kind.INT, Cost(otherwise=1))
 PCIE, XGMI = Near(), Near(LINKS)
@@ -209,7 +209,7 @@ def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
     third = candidate(host("p2"), "c", entry=2, traits=(1,))
     specs = [spec(prefer=rules), spec(prefer=rules[::-1], adds=True), spec(prefer=rules[:1], adds=True)]
     lists = snapshot(listed("a", "p0"), listed("b", "p1"), listed("c", "p2"), listed("gone", "p3"))
-    of = stock_of(lists, specs[0], look_at(first, other, third), specs)
+    of = stock_of(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
     assert of.traits == [(0, "2"), (0, "1"), (1, None), ()]
     assert chosen(of, 1) == "b"
     assert chosen(of, 2) == "a b"

@@ -62,7 +62,7 @@ def looking(tmp_path, tree):
             self.look, _ = take_look(tree.root, self.specs, self.look, touched)
             (snapshot,) = assemble(self.look, self.specs, frozenset(), {}, 0.0).snapshots.values()
             assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
-            self.stock = stock_of(snapshot, self.specs[0], self.look, self.specs)
+            self.stock = stock_of(snapshot, self.specs[0], *self.look.candidates().values(), self.specs)
             return self
 
         def preferred(self, size, *must):

@@ -56,7 +56,8 @@ class Sight:
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
             raise Refused(Cause.UNHEALTHY, f"{resource}: {len(set(among))} {devices} Healthy, and {count} wanted")
-        chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, self.look, self.specs))
+        candidates = self.look.candidates().get((resource, spec.written), {})
+        chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
     def grant(self, resource: str, ids: Sequence[str]) -> Grant:

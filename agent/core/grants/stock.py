@@ -8,8 +8,8 @@ from itertools import accumulate
 from agent.core.entry.prefer import Rule
 from agent.core.entry.resource import ResourceSpec
 from agent.core.grants.weights import shared
+from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Snapshot
-from agent.core.inventory.look import Look
 from agent.core.inventory.trait import Trait
 
 
@@ -33,13 +33,15 @@ class Stock:
         self.ends = list(accumulate(map(len, snapshot.devices)))
 
 
-def stock_of(snapshot: Snapshot, spec: ResourceSpec | None, look: Look, specs: Sequence[ResourceSpec]) -> Stock:
-    """A list with what its devices are preferred by, as the last look has it."""
+def stock_of(
+    snapshot: Snapshot, spec: ResourceSpec | None, candidates: Mapping[str, Candidate], specs: Sequence[ResourceSpec]
+) -> Stock:
+    """A list with what its devices are preferred by, as the candidates of its resource have it."""
     if spec is None or not spec.prefer:
         return Stock(snapshot)
     traits: dict[str, tuple[Trait, ...]] = {}
     for device in snapshot.devices:
-        found = look.candidate(device.key)
+        found = candidates.get(device.key)
         if found is not None:
             own = specs[found.entry].prefer
             by_rule = found.traits if own == spec.prefer else _in_order_of(spec.prefer, own, found.traits)
