@@ -106,7 +106,7 @@ class Allocation:
             result = "ok"
         except Refused as refused:
             result = refused.cause.value
-            raise
+            raise refused.explained(resource, ids) from None
         finally:
             self._counts.allocations[resource, result] += 1
             self._counts.calls["Allocate"].observe(time.monotonic() - began)

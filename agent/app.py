@@ -82,7 +82,7 @@ class Agent:
         self.started = self.configured_at = time.monotonic()
         self.counts = Counts()
         self.registry = Registry(self.counts)
-        self.status = Status(self.counts)
+        self.status = Status(self.counts, lambda: self.held.holders)
         settings = configuration.settings
         boot = root.read("/proc/sys/kernel/random/boot_id")
         self._boot = boot if isinstance(boot, str) else ""

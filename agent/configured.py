@@ -112,8 +112,9 @@ class Configured:
     async def _reload(self, loaded: Configuration | None) -> Outcome:
         """Put in force what the files say; `loaded` is that, if they have been read already."""
         began = time.monotonic()
-        systemd.notify(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
         agent, before = self._agent, self._agent.configuration.digest
+        microseconds = time.monotonic_ns() // 1000
+        systemd.notify(RELOADING=1, MONOTONIC_USEC=microseconds, STATUS=f"reloading {before}")
         configuration = loaded or await self._load()
         say(configuration.findings)
         refused = await self._refusal(configuration)
@@ -124,7 +125,7 @@ class Configured:
         else:
             change = await agent.reload(configuration)
             agent.status.say("")
-        systemd.notify(READY=1)
+        systemd.notify(READY=1, STATUS=agent.status.line())
         seconds = time.monotonic() - began
         after = before if refused else configuration.digest
         return Outcome(before, after, change, refused, configuration.findings, seconds)

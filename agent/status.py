@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
-from agent.core.inventory.device import Health, Snapshot
-from agent.core.language.printable import escape
+from agent.core.grants.holding import Holders
+from agent.core.health.drained import DRAINED
+from agent.core.inventory.device import Health, Snapshot, split_share
+from agent.core.language.printable import cut, escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.topology import Silence
 from agent.core.lists.transition import STORM, Transition, transitions
@@ -22,6 +25,8 @@ from agent.core.report.moment import Kubelet, ResourceState
 from agent.counts import Counts
 from agent.history import History
 from agent.host import systemd
+
+REASON_LIMIT = 120  # characters of one device in the status line
 
 log = logging.getLogger("agent")
 
@@ -39,8 +44,10 @@ class Status:
         told_ready: systemd has READY.
     """
 
-    def __init__(self, counts: Counts | None = None) -> None:
+    def __init__(self, counts: Counts | None = None, holders: Callable[[], Holders] = dict) -> None:
+        """`holders` says which containers hold what, as far as that is known."""
         self._counts = counts or Counts()
+        self._holders = holders
         self.resources: dict[str, ResourceState] = {}
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = ""
@@ -96,7 +103,7 @@ class Status:
                     for one in changes:
                         if one.new is not None and one.new is not one.old:
                             self._counts.transitions[name, one.new.value] += 1
-                    _say(changes)
+                    self._say(changes)
         self._stir()
 
     def expected(self, missing: Mapping[str, str]) -> None:
@@ -148,12 +155,25 @@ class Status:
         healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
         parts = [f"{streaming} of {len(self.resources)} resources streaming, {healthy} of {total} devices Healthy"]
+        if healthy < total:
+            parts[0] += f": {self._first_unhealthy()}"
         waiting = [name for name, state in self.resources.items() if state.phase is not Phase.STREAMING]
         if waiting:
             state = self.resources[waiting[0]]
             more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
             parts.append(f"{waiting[0]}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}")
         return "; ".join(part for part in (*parts, self.notice) if part)
+
+    def _first_unhealthy(self) -> str:
+        """One device that is not Healthy, and why; what a person has drained comes last."""
+        found = [
+            (device.reason.startswith(DRAINED), f"{name} {device.id}: {device.reason}")
+            for name, list_ in self.lists.items()
+            if list_.count(Health.UNHEALTHY)
+            for device in list_.devices
+            if device.health is Health.UNHEALTHY
+        ]
+        return cut(escape(min(found, key=itemgetter(0))[1]), REASON_LIMIT) if found else ""
 
     async def tell_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""
@@ -167,6 +187,33 @@ class Status:
                 systemd.notify(STATUS=line if self._ready else f"starting: {line}")
             said = line
             await self.changed()
+
+    def _say(self, changes: list[Transition]) -> None:
+        if len(changes) > STORM:
+            worse = sum(change.new is not Health.HEALTHY for change in changes)
+            log.warning(
+                "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
+                changes[0].resource,
+                len(changes),
+                len(changes) - worse,
+                worse,
+                escape(str(changes[0])),
+            )
+            return
+        for change in changes:
+            worse = change.new is Health.UNHEALTHY
+            held = self._held(change) if worse and change.old is Health.HEALTHY else ""
+            log.log(logging.WARNING if worse else logging.INFO, "%s%s", escape(str(change)), escape(held))
+
+    def _held(self, change: Transition) -> str:
+        """Which pods have a device that is Healthy no more."""
+        pods = {
+            f"{holder.namespace}/{holder.pod}": None
+            for (resource, id), holders in self._holders().items()  # noqa: A001  the API's own word
+            if resource == change.resource and change.id in {id, split_share(id)[0][0]}
+            for holder in holders
+        }
+        return f" (held by {', '.join(pods)})" if pods else ""
 
     def _kubelet(self) -> None:
         """Say once that the kubelet went or came, when the first resource loses it or the last has it again."""
@@ -203,20 +250,3 @@ def _result(phase: Phase, reason: str) -> str:
     if phase is Phase.STREAMING:
         return "ok"
     return "refused" if reason.startswith(REFUSED) else "failed"
-
-
-def _say(changes: list[Transition]) -> None:
-    if len(changes) > STORM:
-        worse = sum(change.new is not Health.HEALTHY for change in changes)
-        log.warning(
-            "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
-            changes[0].resource,
-            len(changes),
-            len(changes) - worse,
-            worse,
-            escape(str(changes[0])),
-        )
-        return
-    for change in changes:
-        level = logging.WARNING if change.new is Health.UNHEALTHY else logging.INFO
-        log.log(level, "%s", escape(str(change)))

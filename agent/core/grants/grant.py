@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -11,11 +12,13 @@ from typing import NamedTuple
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.when import Recorded
-from agent.core.inventory.device import Device, Fit, HostDevice, Node
+from agent.core.inventory.device import Device, Fit, HostDevice, Node, split_share
 from agent.core.language.printable import cut, escape
 from agent.core.language.value import Absent, Value
 
 REFUSAL_LIMIT = 200  # characters
+_STEP_LIMIT = 120  # of these, for what to do next
+_AS_A_WORD = r"(?<![\w.:@-])%s(?![\w@-])"
 
 
 class Cause(Enum):
@@ -43,6 +46,20 @@ class Refused(Exception):  # noqa: N818  the field's word for it
         self.cause = cause
         self.text = cut(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
+
+    def explained(self, resource: str, ids: Iterable[str]) -> Refused:
+        """The same, with what to type on the node: of a device that it speaks of, if it does, else of the resource.
+
+        A reason is whole before it says that as well; only one that is cut anyhow gives way to it.
+        """
+        bases = (split_share(id)[0][0] for id in ids)  # noqa: A001  the API's own word
+        name = next((base for base in bases if re.search(_AS_A_WORD % re.escape(base), self.text)), resource)
+        for step in (f"; on the node: device-agent explain {name}", f"; device-agent explain {name}"):
+            if len(self.text) + len(step) <= REFUSAL_LIMIT:
+                return Refused(self.cause, self.text + step)
+        if len(self.text) < REFUSAL_LIMIT or len(step) > _STEP_LIMIT:
+            return self
+        return Refused(self.cause, cut(self.text, REFUSAL_LIMIT - len(step)) + step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 SURE_SECONDS = 60.0
 
@@ -21,6 +21,9 @@ class Holder(NamedTuple):
     namespace: str
     pod: str
     container: str
+
+
+Holders: TypeAlias = Mapping[tuple[str, str], tuple[Holder, ...]]  # by resource and id
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
 
+DRAINED = "drained"  # how the reason of a device begins that a person has drained
+
 
 class Drain(NamedTuple):
     """That something is drained: why, as the person said it, and since when (seconds since 1970)."""
@@ -23,7 +25,7 @@ class Drain(NamedTuple):
     @property
     def said(self) -> str:
         """As the reason of a device."""
-        return f"drained: {self.reason}" if self.reason else "drained"
+        return f"{DRAINED}: {self.reason}" if self.reason else DRAINED
 
 
 @dataclass(frozen=True, slots=True)
