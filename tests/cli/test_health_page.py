@@ -15,6 +15,7 @@ from tests.cli.test_docs import blocks
 from tests.tree import Tree
 
 ADDRESS = "0000:3b:00.0"
+SOUND = "0000:3b:00.1"
 ROOT_PORT = "0000:3a:00.0"
 CARD = f"/sys/devices/pci0000:00/{ROOT_PORT}/{ADDRESS}"
 
@@ -97,6 +98,12 @@ def disk(machine):
     machine.tree.link(DISK, "/dev/nvme0n1")
 
 
+def function(machine):
+    """One that is bound to vfio, with another in its group that is bound to nothing."""
+    card("10de", driver="vfio-pci")(machine)
+    machine.tree.vfio(12, CARD, machine.tree.pci(SOUND, below=CARD.rpartition("/")[0]))
+
+
 def module(machine):
     accelerator("habanalabs")(machine)
     machine.tree.file("/sys/module/habanalabs/initstate", "live")
@@ -105,6 +112,19 @@ def module(machine):
 
 def driver(name):
     return lambda machine: machine.tree.link(f"{CARD}/driver", f"/sys/bus/pci/drivers/{name}")
+
+
+def sound(name):
+    """What drives the other function of the group; nothing if it has no name."""
+
+    def change(machine):
+        link = f"{CARD.rpartition('/')[0]}/{SOUND}/driver"
+        if name:
+            machine.tree.link(link, f"/sys/bus/pci/drivers/{name}")
+        else:
+            machine.tree.at(link).unlink()
+
+    return change
 
 
 def bound(machine):
@@ -138,6 +158,19 @@ ROWS = [
     ("present", card("1ed5", power_state="D3cold", config=b"\xff" * 4), ADDRESS, []),
     ("driver", bound, ADDRESS, [(driver("vfio-pci"), "driver: bound to vfio-pci"), (driver("ice"), "")]),
     ("driver", bound, ADDRESS, [(gone(f"{CARD}/driver"), "driver: bound to ? (no driver is bound)")]),
+    (
+        "iommu",
+        function,
+        ADDRESS,
+        [
+            (sound("snd_hda_intel"), f"vfio: IOMMU group 12 is not viable: {SOUND} (snd_hda_intel)"),
+            (sound("vfio-pci"), ""),
+            (sound("pci-stub"), ""),
+            (sound("xhci_hcd"), f"vfio: IOMMU group 12 is not viable: {SOUND} (xhci_hcd)"),
+            (sound(""), ""),
+            (gone("/dev/vfio/12"), "node vfio.group: vfio.group: /dev/vfio/12: no such file"),
+        ],
+    ),
     (
         "attribute",
         accelerator("accel", **STATE),
