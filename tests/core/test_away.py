@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.core.entry.check import Check, Says
 from agent.core.entry.resource import Source
@@ -298,3 +300,37 @@ def test_those_that_differ():
     unwell = one._replace(device=replace(one.device, health=Health.UNHEALTHY))
     assert moved({"k": one}, {"k": unwell}) == frozenset()
     assert moved({"k": one}, {"k": other}) == moved({"k": one}, {}) == moved({}, {"k": one}) == {"k"}
+
+
+STEPS = st.sampled_from(["go", "come", "hold", "release", "function goes", "function is back", "link", "no link"])
+
+
+@given(st.lists(STEPS, max_size=12))
+def test_whatever_happens_events_see_what_a_sweep_would_and_nothing_held_is_unhealthy_for_being_away(steps):
+    node = Node(net(match=clause(line("carrier", True, Kind.BOOL)), checks=(PRESENT,)), HERE)
+    node.look()
+    for step in steps:
+        said = node.facts[KEY]
+        match step:
+            case "go":
+                node.there = False
+            case "come":
+                node.there = said["pci.present"]
+            case "hold":
+                node.held |= {id_ for device in node.told["example.com/a"].devices for id_ in device.ids()}
+            case "release":
+                node.held = frozenset()
+            case "function goes" | "function is back":
+                present = step == "function is back"
+                node.there &= present
+                said["pci.present"] = node.facts[IN_KEY]["present"] = present
+            case _:
+                said["carrier"] = step == "link"
+        by_event = node.look(Touched(keys=frozenset({KEY})))
+        told = node.told
+        assert node.look(EVERYTHING) == by_event, step
+        assert len({id_ for id_, *_ in by_event}) == len(by_event)
+        for device in told["example.com/a"].devices:
+            if device.key in node.seen.away:
+                assert ID in node.held
+                assert (device.health is Health.HEALTHY) is node.facts[IN_KEY]["present"]
