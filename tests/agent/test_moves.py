@@ -27,7 +27,13 @@ class Node:
         self.come()
 
     def come(self):
-        self.rig.tree.netdev(self.directory, "eth0", carrier="1\n")
+        """Whole before it is listed, as the kernel does it: the agent may look at any time."""
+        tree, at = self.rig.tree, f"{self.directory}/net/eth0"
+        tree.at("/sys/class/net").mkdir(parents=True, exist_ok=True)
+        for file, text in {"type": "1\n", "carrier": "1\n", "uevent": ""}.items():
+            tree.file(f"{at}/{file}", text)
+        tree.link(f"{at}/subsystem", "/sys/class/net")
+        tree.link("/sys/class/net/eth0", at)
 
     def go(self):
         self.rig.tree.at("/sys/class/net/eth0").unlink()
