@@ -29,10 +29,12 @@ class _Clearing:
     device: Device
     check: str | None
     done: asyncio.Future[frozenset[str]]
+    partners: frozenset[Spot] = frozenset()
 
     def concerns(self, spot: Spot, ward: Ward) -> bool:
-        """Whether that is this device, or was where it is."""
-        return spot.entry == self.entry and (spot.at in self.device.keys or ward.place in self.device.places)
+        """Whether that is this device, or was where it is, or a partner of whose health its checks speak."""
+        ours = spot.at in self.device.keys or ward.place in self.device.places
+        return spot in self.partners or (spot.entry == self.entry and ours)
 
 
 class Checking:
@@ -96,7 +98,9 @@ class Checking:
 
     def conclude(self, look: Look, specs: Sequence[ResourceSpec], now: float) -> None:
         """Have the checks say what a look says. The same look again is no other look."""
-        entries = (spec.name for spec in specs)
+        entries = [
+            name for spec in specs for name in (spec.name, *(one.name for join in spec.joins for one in join.cared()))
+        ]
         stirred, self._stirred = self._stirred, set()
         self._concluded = conclude(
             self._concluded, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
@@ -121,7 +125,7 @@ class Checking:
             conditions, cleared = self._concluded.conditions.cleared(one.concerns, one.check, self.journal.last)
             self._concluded = replace(self._concluded, conditions=conditions)
             one.done.set_result(cleared)
-            keys |= frozenset(one.device.keys) if cleared else frozenset()
+            keys |= frozenset((*one.device.keys, *(spot.at for spot in one.partners))) if cleared else frozenset()
         return keys | self._concluded.conditions.due_at(now)
 
     def clear(self, entry: str, device: Device, check: str | None) -> asyncio.Future[frozenset[str]]:
@@ -130,5 +134,5 @@ class Checking:
         check: the one; None for all of them.
         """
         done: asyncio.Future[frozenset[str]] = asyncio.get_running_loop().create_future()
-        self._clearing.append(_Clearing(entry, device, check, done))
+        self._clearing.append(_Clearing(entry, device, check, done, self._concluded.partners(device.keys)))
         return done

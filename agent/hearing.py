@@ -88,5 +88,7 @@ class Hearing:
 
 
 def logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
-    """What the checks of these entries listen for."""
-    return dict.fromkeys(check.log for spec in specs for check in spec.checks if check.log is not None)
+    """What the checks of these entries listen for, and those of partners of whose health they speak."""
+    checks = [check for spec in specs for check in spec.checks]
+    checks += [check for spec in specs for join in spec.joins for cared in join.cared() for check in cared.checks]
+    return dict.fromkeys(check.log for check in checks if check.log is not None)

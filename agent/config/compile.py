@@ -35,6 +35,7 @@ from agent.config.toml.spot import Spot
 from agent.config.words.options import compile_options
 from agent.config.words.own import OwnWords
 from agent.config.words.prefer import compile_prefer
+from agent.core.entry.cared import Cared
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.let import Constant
 from agent.core.entry.resource import ResourceSpec
@@ -96,6 +97,7 @@ def _compile(
         single=False,
         findings=findings,
         library=sentence.shelf,
+        care=_care,
     )
     _about(tree, scope)
     source_leaf = tree.leaf("source")
@@ -191,6 +193,12 @@ def _chosen(
     scope.chosen = {word: constant.value for word, constant in constants.items()}
     scope.probes = compile_probes(tree, scope, probes)
     return constants
+
+
+def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> Cared:
+    """What keeps well the devices of a class, or of an entry, that is joined."""
+    wait = _clauses("wait", tree, scope, "everything would wait for ever")
+    return Cared(name, compile_health(tree, scope, every), wait, _gate(tree, scope))
 
 
 def _clauses(

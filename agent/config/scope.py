@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from agent.config.language.table import OPERATORS, hint, not_yet
 from agent.config.merge.shelf import Shelf
+from agent.config.merge.tree import Branch
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Mark, Piece, Spot
+from agent.core.entry.cared import Cared
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.own import Join, Own
 from agent.core.entry.resource import NODE_NUMBER, Source
@@ -87,6 +89,9 @@ class OwnWords(Protocol):
     def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
 
+    def leans(self, word: str) -> bool:
+        """Whether it is about the health of a partner."""
+
     def through(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
 
@@ -107,6 +112,7 @@ class Scope:
     lone: a container has one device of it at most, so that nothing can differ between two of its own.
     granting: what is compiled is asked again when a container gets its devices.
     chosen: the options that have a value.
+    care: compiles what keeps devices of a class well. leaning: what is compiled may speak of that of a partner.
     taken: words that are taken of a line of the kernel log. only_taken: there are no others.
     probes: the programs that report, by name; None for one with which something is wrong.
     """
@@ -129,6 +135,8 @@ class Scope:
     lone: bool = False
     granting: bool = False
     chosen: Mapping[str, Value] = field(default_factory=dict)
+    care: Callable[[str, Branch, Scope, float | None], Cared] | None = None
+    leaning: bool = False
     taken: Mapping[str, Known] = field(default_factory=dict)
     only_taken: bool = False
     probes: Mapping[str, Probe | None] = field(default_factory=dict)

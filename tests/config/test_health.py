@@ -326,13 +326,80 @@ def test_a_counter(configure):
     assert (check.holds, check.trip, check.recover) == (Rises("numa"), ONE, None)
 
 
-def test_what_a_joined_class_says_of_health_is_not_there_yet(configure):
-    found = configure(
-        {
-            "classes/gpu.toml": 'about = "x"\nsource = "pci"\nhealth.link.holds = { driver = "x" }\n',
-            "resources.d/a.toml": HEAD
-            + 'join.gpu = { class = "gpu", on = { address = "pci.address" } }\n'
-            + "health.gpu.holds = { gpu.healthy = true }\n",
-        }
+GPU = """about = "x"
+source = "pci"
+gate.driver."/proc/driver" = { exists = true }
+wait.firmware."./loading" = { exists = true }
+health.link.holds = { driver = "x" }
+health.vfio.trip = "2s"
+give.vfio = true
+"""
+JOIN = 'join.gpu = { class = "gpu", on = { address = "pci.address" } }\n'
+
+
+def joining(configure, lines, gpu=GPU):
+    return configure({"classes/gpu.toml": gpu, "resources.d/a.toml": HEAD + JOIN + lines + "\n"})
+
+
+def test_the_health_of_a_class_that_is_joined(configure):
+    lines = "health.gpu = { holds.gpu.healthy = true, reason = 'its GPU: {gpu.reason}' }\nhealth.own.holds.driver = 'x'"
+    found = joining(configure, lines)
+    assert found.valid, found.findings
+    (spec,) = found.resources
+    assert [check.leans for check in spec.checks] == [("gpu",), ()]
+    (join,) = spec.joins
+    assert join.pool.cared.name == "gpu"
+    assert [check.name for check in join.pool.cared.checks] == ["link"]
+    assert [clause.name for clause in (*join.pool.cared.wait, *join.pool.cared.gate)] == [
+        "wait.firmware",
+        "gate.driver",
+    ]
+    assert list(join.cared()) == [join.pool.cared]
+
+
+def test_nobody_asks_of_the_health_of_which_nobody_speaks(configure):
+    (spec,) = joining(configure, "health.own.holds.gpu.driver = 'x'").resources
+    assert spec.joins[0].pool.cared is None
+    (spec,) = joining(configure, "health.own = { holds.driver = 'x', reason = '{gpu.reason}' }").resources
+    assert spec.joins[0].pool.cared is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "marked", "code"),
+    [
+        ("match.gpu.healthy = true", "healthy", "unknown-word"),
+        ("exclude.a.gpu.healthy = false", "healthy", "unknown-word"),
+        ("wait.a.gpu.healthy = false", "healthy", "unknown-word"),
+        ("give.env.A = { value = '{gpu.reason}', join = ',' }", "gpu.reason", "unknown-word"),
+        ("let.a = { holds.gpu.healthy = true }", "healthy", "unknown-word"),
+        ("health.a.holds.gpu.healthy = 'yes'", "'yes'", "type"),
+        ("health.a.holds.gpu.health = true", "health", "unknown-word"),
+    ],
+)
+def test_where_health_is_not_known(configure, said, marked, code):
+    (finding,) = [finding for finding in joining(configure, said).findings if finding.severity.value == "error"]
+    assert (finding.file, finding.line, finding.code) == ("resources.d/a.toml", 6, code)
+    assert marked_by(finding) == marked
+
+
+def test_a_source_that_is_joined_has_no_health(configure):
+    lines = 'join.gpu = { source = "pci", on = { address = "pci.address" } }\nhealth.a.holds.gpu.healthy = true\n'
+    (finding,) = configure({"resources.d/a.toml": HEAD + lines}).findings
+    assert (finding.line, finding.code) == (6, "unknown-word")
+
+
+def test_one_check_speaks_of_some_and_not_of_all(configure):
+    joins = "".join(JOIN.replace("join.gpu", f"join.g{number}") for number in range(4))
+    lines = "health.a.holds = { " + ", ".join(f"g{number}.healthy = true" for number in range(4)) + " }\n"
+    found = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": HEAD + joins + lines})
+    (finding,) = [finding for finding in found.findings if finding.severity.value == "error"]
+    assert (finding.code, finding.write) == ("type", "make a check of each")
+
+
+def test_health_in_a_circle(configure):
+    text = HEAD + 'join.b = { resource = "example.com/b" }\nhealth.b.holds.b.healthy = true\n'
+    other = text.replace("example.com/b", "example.com/x").replace(
+        'name = "example.com/x"', 'name = "example.com/b"', 1
     )
-    assert [(finding.line, finding.code) for finding in found.findings] == [(6, "not-supported-yet")]
+    found = configure({"resources.d/a.toml": text + "\n" + other})
+    assert any(finding.code == "cycle" for finding in found.findings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.core.entry.cared import at_once
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.check import Checked
 from agent.core.entry.resource import ResourceSpec, Source
@@ -171,7 +172,7 @@ def take(
             fits = () if spec else tuple(_fitting(classes, found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
             resource = candidate.resource if candidate else ""
-            checks = tuple(one for one in candidate.checked if one.key == key) if candidate else ()
+            checks = tuple(at_once(one) for one in candidate.checked if one.key == key) if candidate else ()
             items[key] = Item(source, host, spec, device, turned, fits, _others(candidate, host), why, resource, checks)
     oddities = {source: listing.oddities[source] for source in configured}
     totals = {source: len(hosts) for source, hosts in listing.found.items()}

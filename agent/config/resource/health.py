@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
@@ -15,11 +16,13 @@ from agent.config.resource.asks import ASKS, misplaced
 from agent.config.resource.logs import compile_log, events
 from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import LEAST_EVERY
+from agent.core.entry.cared import MOST
 from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown, Trip
 from agent.core.entry.inquiry import Asks
 from agent.core.entry.log import Log
 from agent.core.entry.rises import Rises
 from agent.core.language.clause import Clause, Origin
+from agent.core.language.text import Text
 from agent.core.language.value import Kind
 
 _BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
@@ -34,7 +37,9 @@ def compile_health(
     brought: the check that `give.vfio` brings, which says itself what it asks; the entry may say its course.
     """
     branch = tree.branch("health")
+    scope.leaning = True
     found = [_check(name, member, tree, scope, source_every) for name, member in branch.branches()] if branch else []
+    scope.leaning = False
     own = [check for check in found if check is not None]
     if brought is None:
         return tuple(check for check in own if check.holds != _BROUGHT)
@@ -91,7 +96,19 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
         recover=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
         reason=said.text if said else None,
+        leans=_leans(branch, (holds, applies), said.text if said else None, scope),
     )
+
+
+def _leans(branch: Branch, asked: Iterable[object], reason: Text | None, scope: Scope) -> tuple[str, ...]:
+    """The joins of whose partners' health a check speaks."""
+    words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.every_line()]
+    words += [slot.word for slot in reason.slots] if reason else []
+    names = tuple(dict.fromkeys(word.partition(".")[0] for word in words if scope.own and scope.own.leans(word)))
+    if len(names) > MOST:
+        message = f"one check speaks of the health of {MOST} others at most"
+        scope.error(branch.spot.error("type", message, "make a check of each", mark="key"))
+    return names
 
 
 def _is_chance(after: Trip | None) -> bool:

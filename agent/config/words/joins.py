@@ -21,7 +21,8 @@ from agent.core.entry.own import Below, Join, Own, Pool, Theirs
 from agent.core.entry.resource import Source
 from agent.core.language.clause import Clause
 
-_OF_WORDS = frozenset({"source", "let", "join", "options", "probe"})
+# What is taken over of a class that is joined.
+_OF_WORDS = frozenset(("source", "let", "join", "options", "probe", "health", "wait", "gate", "give"))
 _WRITE = 'write for example source = "pci"'
 
 
@@ -43,6 +44,14 @@ class WordsOf(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Partner:
+    """How the own words of a partner are made, and whether anybody speaks of its health."""
+
+    words_of: WordsOf
+    cared: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """A join, and the scope in which the words of its partner are."""
 
@@ -52,7 +61,7 @@ class Made:
 
 
 def compile_join(
-    name: str, branch: Branch, scope: Scope, constants: Mapping[str, Own], words_of: WordsOf
+    name: str, branch: Branch, scope: Scope, constants: Mapping[str, Own], partner: Partner
 ) -> Made | None:
     """The join that `join.NAME` is; none, with findings, if something is wrong with it."""
     if not branch.verbs:
@@ -77,6 +86,7 @@ def compile_join(
         grouped=False,
         parts=set(),
         judging=False,
+        leaning=False,
     )
     said = branch.leaf("dir")
     below: Below | None = None
@@ -96,15 +106,17 @@ def compile_join(
         named = branch.leaf(verb)
         inner.joining = (*scope.joining, str(named.value) if named else "")
     inner.probes = compile_probes(tree, inner, scope.probes)
-    words = inner.own = words_of(tree, inner, constants)
+    words = inner.own = partner.words_of(tree, inner, constants)
+    every = compile_every(leaf, inner)
+    cares = scope.care if of_class and partner.cared else None
+    cared = cares(inner.joining[-1], tree, inner, every) if cares else None
     on = equal_words(branch.leaf("on"), scope, inner)
     match = branch.branch("match")
     clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
     own = {**constants, **words.all()}
     if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[known:]):
         return None
-    pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins(), below)
-    every = compile_every(leaf, inner)
+    pool = Pool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins(), below, cared)
     join = Join(name, pool, tuple(ours for _, ours in on), branch.is_on("optional"), every)
     return Made(join, inner, of_class)
 

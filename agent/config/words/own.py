@@ -8,18 +8,19 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from agent.config.language.table import EITHER, OPERATORS, not_yet
+from agent.config.language.table import EITHER, OPERATORS
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.scope import ANYTHING, GIVING, Known, Made, Scope
 from agent.config.toml.spot import Mark, Piece, Spot
 from agent.config.words import joins
 from agent.config.words.lets import compile_let
 from agent.config.words.reading import compile_path
+from agent.core.entry.cared import HEALTHY, REASON
 from agent.core.entry.let import Captured
 from agent.core.entry.own import Join, Own
 from agent.core.entry.reads import Read, ReadAll
 from agent.core.entry.resource import NODE_NUMBER, Source
-from agent.core.inventory.partner import Joined
+from agent.core.inventory.partner import Joined, Wellness
 from agent.core.language.pattern import parse
 from agent.core.language.piece import Capture
 from agent.core.language.value import Kind
@@ -31,6 +32,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
     {*GIVING, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
 )
+
+
+_WELLNESS = {HEALTHY: Kind.BOOL, REASON: Kind.TEXT}
 
 
 class _Declared(NamedTuple):
@@ -45,6 +49,7 @@ class OwnWords:
         """`constants`: the options, which the words of its partners have too."""
         self._scope = scope
         self._constants = constants
+        self._health = tree.branch("health")
         self._joins: dict[str, joins.Made | None] = {}
         self._joining: dict[str, Branch] = {}
         self._made: dict[str, Made | None] = {}
@@ -93,9 +98,13 @@ class OwnWords:
         made = self._join(head)
         if made is None:
             return ANYTHING
-        if made.health and rest in {"healthy", "reason"}:
-            self._scope.error(not_yet(spot, f"{rest} of a class that is joined", mark=mark))
-            return None
+        if made.health and rest in _WELLNESS:
+            if not self._scope.leaning:
+                message = f"{rest} of a class is known after a look, and this is asked in it"
+                self._scope.error(spot.error("unknown-word", message, "say it below health", mark=mark))
+                return None
+            wellness = self._made[word] = Made(Known(_WELLNESS[rest]), Wellness(made.join))
+            return wellness.known
         known = Known(Kind.TEXT)
         if rest:
             cut = len(word) - len(rest.removeprefix("./"))
@@ -108,6 +117,11 @@ class OwnWords:
             known = replace(found, varies=not self._scope.single)
         self._made[word] = Made(known, Joined(made.join, rest))
         return known
+
+    def leans(self, word: str) -> bool:
+        """Whether it is about the health of a partner."""
+        made = self._made.get(word)
+        return made is not None and isinstance(made.own, Wellness)
 
     def through(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
@@ -127,10 +141,14 @@ class OwnWords:
             self._open.append(name)
             branch = self._joining[name]
             self._joins[name] = self._of_each(
-                lambda: joins.compile_join(name, branch, self._scope, self._constants, OwnWords)
+                lambda: joins.compile_join(name, branch, self._scope, self._constants, self._of_partner(name))
             )
             self._open.pop()
         return self._joins[name]
+
+    def _of_partner(self, name: str) -> joins.Partner:
+        """How the words of a partner are made, and whether anybody speaks of its health."""
+        return joins.Partner(OwnWords, cared=_mentions(self._health, name))
 
     def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
         """What is known of a path with words in it, which is an own word by its text."""
@@ -163,9 +181,10 @@ class OwnWords:
     def _of_each(self, make: Callable[[], _T]) -> _T:
         """What is made of words of one host device; with which others it is together is not known to it."""
         judging, self._scope.judging = self._scope.judging, True
+        leaning, self._scope.leaning = self._scope.leaning, False
         granting, self._scope.granting = self._scope.granting, False
         made = make()
-        self._scope.judging, self._scope.granting = judging, granting
+        self._scope.judging, self._scope.granting, self._scope.leaning = judging, granting, leaning
         return made
 
     def _free(self, name: str, spot: Spot, mark: Mark = "key") -> bool:
@@ -190,6 +209,17 @@ def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Captur
         for capture in parse(text, taking=True).captures:
             written = f"{{{capture.word}:{capture.kind.value}}}"
             yield capture, spot, Piece(text.index(written), len(written))
+
+
+def _mentions(branch: Branch | None, name: str) -> bool:
+    """Whether anything below a section is about the health of a partner."""
+    words = {f"{name}.{HEALTHY}", f"{name}.{REASON}"}
+    for key, node in branch.members.items() if branch else ():
+        if key in words or (isinstance(node, Branch) and _mentions(node, name)):
+            return True
+        if isinstance(node, Leaf) and isinstance(node.value, str) and any(f"{{{word}" in node.value for word in words):
+            return True
+    return False
 
 
 def _head(word: str) -> tuple[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.inquiry import Asks, Heard, Reply
@@ -81,6 +82,10 @@ class Outcome:
     count: int | None = None
     ear: Ear | None = None
 
+    def because(self, reason: str) -> Outcome:
+        """The same for another reason."""
+        return self if reason == self.reason else replace(self, reason=cut(reason, SHOWN))
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -93,6 +98,7 @@ class Check:
     trip, recover: what it takes to fail, and to be healthy again; without `recover` only a person makes it healthy.
     reason: what is said of it; None for the line that fails and what was read.
     again: it is asked once more when a container gets the device.
+    leans: the joins of whose partners' health it speaks.
     """
 
     name: str
@@ -104,6 +110,7 @@ class Check:
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
     reason: Text | None = None
     again: bool = False
+    leans: tuple[str, ...] = ()
 
     def ask(self, facts: Heard) -> Outcome:
         """What it says of a host device of which `facts` tell."""
@@ -198,6 +205,7 @@ class Checked(NamedTuple):
 
     entry: the resource's name as the entry writes it. key, place: those of the host device. member: its name, where it
     is one of several that are one device.
+    behind: the partners of whose health it speaks. supposed: what it says by which of them are ill.
     """
 
     entry: str
@@ -206,6 +214,20 @@ class Checked(NamedTuple):
     place: str
     outcome: Outcome
     member: str = ""
+    behind: tuple[Behind, ...] = ()
+    supposed: Mapping[frozenset[str], Outcome] = MappingProxyType({})
+
+    def said(self, reason: str) -> str:
+        """Of whom and of what, in front of a reason."""
+        return f"{self.check.name}: {self.member}: {reason}" if self.member else f"{self.check.name}: {reason}"
+
+
+class Behind(NamedTuple):
+    """A partner as a check speaks of it: the join's name, why that waits, and what its own checks say."""
+
+    name: str
+    waits: str
+    checked: tuple[Checked, ...]
 
 
 def told(text: Text, facts: Fact) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from agent.core.entry.cared import Cared
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.source import Source
 from agent.core.language.clause import Clause
@@ -77,6 +78,7 @@ class Pool:
 
     match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
     below: where each device that asks has partners of its own; then there is no index, and `source` is only a name.
+    cared: what keeps one well, if anybody speaks of that.
     """
 
     source: Source
@@ -85,6 +87,7 @@ class Pool:
     own: Mapping[str, Own] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
     below: Below | None = None
+    cared: Cared | None = None
 
     def __hash__(self) -> int:
         """Of what nearly always differs: the rest is long."""
@@ -116,6 +119,13 @@ class Join:
         """The words of `ours`, each of the kind of what it is to be equal to."""
         for word, each in zip(self.ours, self.pool.theirs, strict=True):
             yield word, each.kind
+
+    def cared(self) -> Iterator[Cared]:
+        """Of whose health anybody speaks."""
+        if self.pool.cared is not None:
+            yield self.pool.cared
+        for join in self.pool.joins:
+            yield from join.cared()
 
     def rounds(self) -> Iterator[tuple[Source, float]]:
         """How often to look where, besides events."""

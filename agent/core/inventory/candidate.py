@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from agent.core.entry.cdi import is_name
 from agent.core.entry.check import Checked
 from agent.core.entry.group import Grouping
-from agent.core.entry.inquiry import Heard
 from agent.core.entry.name import resource_name
 from agent.core.entry.own import Join
 from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import expected
+from agent.core.inventory.checking import Joining, checked
 from agent.core.inventory.device import Device, HostDevice, Member, Node, pci_key
 from agent.core.inventory.gather import Group
 from agent.core.inventory.standing import Standing
@@ -134,7 +134,7 @@ class Candidate:
 
 
 def candidate(
-    spec: ResourceSpec, device: HostDevice, fact: Heard, standing: Standing, *, entry: int = 0, gate: str = ""
+    spec: ResourceSpec, device: HostDevice, fact: Joining, standing: Standing, *, entry: int = 0, gate: str = ""
 ) -> Candidate:
     """What the entry makes of a host device of whose facts `fact` tells.
 
@@ -176,7 +176,7 @@ def candidate(
         written=spec.written,
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
-        checked=tuple(Checked(spec.name, check, device.key, device.place, check.ask(fact)) for check in spec.checks),
+        checked=tuple(checked(spec.name, spec.checks, spec.joins, device, fact)),
         shuts=_shuts(spec, device, fact),
         carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
     )

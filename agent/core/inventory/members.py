@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.core.entry.inquiry import Answer, Inquiry, Reply
+from agent.core.entry.own import Join
 from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Scalar, Value
 
@@ -53,6 +54,10 @@ class MemberFacts:
     def answer(self, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about the first one."""
         return Answer(Reply.UNKNOWN, _GONE.reason) if self._first is None else self._first.answer(inquiry)
+
+    def partner(self, join: Join) -> Facts | Absent:
+        """What is known of a partner of the first one."""
+        return _GONE if self._first is None else self._first.partner(join)
 
     def each(self, word: str) -> tuple[Facts, ...] | Absent:
         """What is known of each thing that a many leads to; of all members themselves these are."""

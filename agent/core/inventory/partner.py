@@ -39,3 +39,15 @@ def key_of(words: Iterable[tuple[str, Kind]], facts: Asked) -> Key | Absent:
             return Absent(f"{word} is a list")
         key.append(comparable(kind, value))
     return tuple(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Wellness:
+    """`NAME.healthy`, `NAME.reason`: known when the checks of the partner are concluded, which is after a look."""
+
+    join: Join
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        partner = facts.partner(self.join)
+        return partner if isinstance(partner, Absent) else Absent("is known after a look")

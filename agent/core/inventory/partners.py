@@ -168,7 +168,7 @@ class Partners:
         if device is not None:
             self._add(pool, index, device)
         after = index.devices.get(key), index.keys.get(key), index.doubts.get(key)
-        if before == after and not more:
+        if before == after and not more and pool.cared is None:
             return
         if before[2] != after[2]:
             self._concerned.update(*index.asked.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.core.entry.cared import Cared
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Failing, Statement
 from agent.core.language.logic import PLAIN, Knowledge
@@ -10,7 +11,7 @@ from agent.core.language.printable import cut
 _SHOWN = 100  # characters of what was read
 
 
-def closed_gate(spec: ResourceSpec, facts: Knowledge) -> str:
+def closed_gate(spec: ResourceSpec | Cared, facts: Knowledge) -> str:
     """Which of the entry's gates does not hold; empty if all do. `facts` tell of the machine."""
     for clause in spec.gate:
         failed = clause.failing(facts)
@@ -19,7 +20,7 @@ def closed_gate(spec: ResourceSpec, facts: Knowledge) -> str:
     return ""
 
 
-def not_yet(spec: ResourceSpec, facts: Knowledge) -> str:
+def not_yet(spec: ResourceSpec | Cared, facts: Knowledge) -> str:
     """Which `wait` of the entry holds, or may hold once all is there; empty if none does."""
     for clause in spec.wait:
         failed = clause.failing(facts)
