@@ -121,6 +121,7 @@ MISTAKES = [
     ("give.vfio = { to = 'dev' }", "dev", None),
     ("give.vfio = { permissions = 'rx' }", "rx", 'write "rw", the default, or "rwm"'),
     ("give.vfio = { backend = 'iommufd', to = '/dev/x{n}' }", "to", 'leave it out, or write backend = "both"'),
+    ("give.vfio = { backend = 'iommufd', noiommu = true }", "noiommu", 'leave it out, or write backend = "both"'),
     ("give.vfio = true\nreplicas = 2", "vfio", "take replicas or slots out"),
     ("give.vfio = true\nslots = 2", "vfio", "take replicas or slots out"),
     ("give.vfio = true\nhealth.vfio.holds.numa = 0", "holds", "give yours another name"),

@@ -80,9 +80,10 @@ def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
     leaf = branch.leaf("backend")
     backend = str(leaf.value) if leaf else "auto"
     permissions = permissions_of(branch.leaf("permissions"), scope)
-    to = _to(branch, backend, scope)
+    to = _to(branch, scope)
     _declare(scope)
-    if permissions is None or to is None:
+    idle = backend == "iommufd" and _without_group(branch, scope)
+    if permissions is None or to is None or idle:
         return []
     return list(_Nodes(spot.origin, permissions, to, when, scope).of(backend, noiommu=branch.is_on("noiommu")))
 
@@ -99,16 +100,21 @@ def _declare(scope: Scope) -> None:
         scope.given[f"vfio.{name}"] = known
 
 
-def _to(branch: Branch, backend: str, scope: Scope) -> Phrase | None:
+def _without_group(branch: Branch, scope: Scope) -> bool:
+    """Whether something is said of a group's node, which iommufd does not give; that is reported."""
+    said = [leaf for leaf in (branch.leaf("to"), branch.leaf("noiommu")) if leaf is not None and leaf.value]
+    for leaf in said:
+        message = f"{leaf.spot.path[-1]} is about the group's node, and with iommufd that is not given"
+        scope.error(leaf.spot.error("type", message, 'leave it out, or write backend = "both"', mark="key"))
+    return bool(said)
+
+
+def _to(branch: Branch, scope: Scope) -> Phrase | None:
     """Where the group's node comes out; none, with a finding, if that cannot be."""
     path = path_phrase(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
     leaf = branch.leaf("to")
     if path is None or leaf is None:
         return path_phrase(branch.spot, "/dev/vfio/{iommu.group}", scope, "to", container=True)
-    if backend == "iommufd":
-        message = "to says where the group's node comes out, and with iommufd it is not given"
-        scope.error(leaf.spot.error("type", message, 'leave it out, or write backend = "both"', mark="key"))
-        return None
     found = container_paths(leaf, scope)
     if found is None:
         return None
