@@ -16,7 +16,7 @@ from agent.anew import GIVING, STARTING, Asked, Purpose, Seen, asked_of, read_an
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.let import Captured, Constant
 from agent.core.entry.resource import ResourceSpec
-from agent.core.grants.allocate import allocate
+from agent.core.grants.allocate import allocate, edits_of
 from agent.core.grants.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import NO_LIMIT, prefer
@@ -30,6 +30,7 @@ from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
+from agent.own_specs import OwnSpecs
 from agent.registry import Registry
 from agent.scanners.reading import UNASKED, Answers, at_hand
 from agent.starting import run_before_start
@@ -70,6 +71,7 @@ class Allocation:
         granted: Callable[[Iterable[str]], None],
         *,
         cdi: SpecDirectories,
+        own_specs: OwnSpecs,
         devinfo: Files,
         held: Callable[[], frozenset[str]],
         programs: bool = True,
@@ -78,6 +80,7 @@ class Allocation:
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` says which pods may have.
 
+        own_specs: knows the CDI specs of our own.
         programs: whether those are run that entries name. counts: told what came of each request.
         """
         self._counts = counts or Counts()
@@ -91,6 +94,7 @@ class Allocation:
         self._stocks: dict[str, tuple[tuple[object, ...], Stock]] = {}
         self._held = held
         self._reserved = Reserved()
+        self._own_specs = own_specs
         self._programs = programs
         self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
 
@@ -137,6 +141,7 @@ class Allocation:
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
             grant = allocate(spec, ids, chosen, snapshot.offered, resource=resource)
+            self._in_specs(resource, chosen)
         except Refused as refused:
             if refused.cause in MISSING:
                 await self._tell_first(resource, hosts.values())
@@ -193,6 +198,15 @@ class Allocation:
             device = next(iter(devices))
             raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
         self._reserved.grant(resource, devices, ids)
+
+    def _in_specs(self, resource: str, chosen: Sequence[Chosen]) -> None:
+        """Refuse what no runtime would find, or would find something else of."""
+        for one in chosen:
+            if one.spec is not None and one.spec.via:
+                missing = self._own_specs.missing(resource, one.device, edits_of(one.spec, one, resource))
+                if missing:
+                    self._own_specs.touched()
+                    raise Refused(Cause.CDI_MISSING, f"{resource} {one.device.id}: {missing}")
 
     def _at_hand(self, asked: Sequence[Asked]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""

@@ -43,6 +43,7 @@ from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kubelet.socket_file import remove_stale
 from agent.offering import Offering, Way
+from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.reload import Difference, difference
@@ -99,6 +100,7 @@ class Agent:
             changed=self._held_changed,
         )
         cdi = SpecDirectories(settings.paths.cdi)
+        self._own_specs = OwnSpecs(root, os.path.abspath(state), cdi, self._held_changed)
         self._preparing = Preparing(lambda keys: self.tracker.nudge(Touched(keys=keys))) if programs else None
         self._answers = Answers(Asking(ask), Probes())
         answers = self._answers if programs else UNRUN
@@ -115,6 +117,7 @@ class Agent:
             cdi=cdi,
             answers=answers,
             preparing=self._preparing,
+            own_specs=self._own_specs,
             counts=self.counts,
             held=lambda: self.held.ids,
             known=lambda: self.held.known,
@@ -130,6 +133,7 @@ class Agent:
             cdi=cdi,
             devinfo=self._devinfo,
             held=lambda: self.held.known,
+            own_specs=self._own_specs,
             programs=programs,
             answers=answers,
             counts=self.counts,
@@ -305,6 +309,9 @@ class Agent:
 
     def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         self.tracker.nudge(EVERYTHING if overflow else Touched(paths))
+        own = self._own_specs.directory
+        if overflow or any(path == own or path.startswith(f"{own}/") for path in paths):
+            self._own_specs.touched()
 
     async def _listen(self, listening: asyncio.Event) -> None:
         """Hear the kernel's events, from udev where it runs; a tree in place of the host has none."""

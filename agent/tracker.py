@@ -34,6 +34,7 @@ from agent.hearing import Hearing
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
+from agent.own_specs import OwnSpecs, with_faults
 from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.scanners import catalog
@@ -57,6 +58,7 @@ class Tracker:
         every: seconds between sweeps.
         cdi: where CDI specs are, if not where runtimes look by default.
         answers: who knows what programs, services and probes have told.
+        own_specs: who writes CDI specs of our own.
         preparing: who runs what entries want to have been run; None if nobody does, and it counts as run.
         held: the ids that pods may hold, asked at each assembly.
         known: those of them that somebody said so of; the same if it is not said.
@@ -85,6 +87,7 @@ class Tracker:
         answers: Answers = UNASKED,
         preparing: Preparing | None = None,
         counts: Counts | None = None,
+        own_specs: OwnSpecs | None = None,
         held: Callable[[], frozenset[str]],
         known: Callable[[], frozenset[str]] | None = None,
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
@@ -102,6 +105,7 @@ class Tracker:
         self._cdi = cdi
         self._answers = answers
         self._preparing = preparing
+        self._own_specs = own_specs
         self._held = held
         self._known = known or held
         self._published = published
@@ -249,7 +253,8 @@ class Tracker:
                 await self._look(touched)
                 if self._preparing:
                     self._preparing.want(self.look.programs)
-            forget = self.assembly.next_at is not None and loop.time() >= self.assembly.next_at
+            own = self._own_specs.next_at if self._own_specs else None
+            forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
                 await self._publish(begun)
@@ -257,7 +262,8 @@ class Tracker:
 
     def _next(self, swept_at: float) -> float:
         """When there is something to do without a nudge: the sweep, the round of a source, something to forget."""
-        others = (self.assembly.next_at, self._checking.next_at)
+        own = self._own_specs.next_at if self._own_specs else None
+        others = (self.assembly.next_at, self._checking.next_at, own)
         return min(swept_at + self._every, self._rounds.next_at, *(at for at in others if at is not None))
 
     async def _until_nudged(self, when: float) -> None:
@@ -290,6 +296,8 @@ class Tracker:
                 asked = now - silent
             self.look, self.directories = looking.result()
             self._counts.looks.observe(time.monotonic() - began)
+            if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
+                self.directories |= {self._own_specs.directory}
         finally:
             looking.cancel()
         self.specs = wanted
@@ -320,16 +328,7 @@ class Tracker:
         self._checking.conclude(self.look, self.specs, time.monotonic())
         while True:
             told = self.assembly.snapshots
-            self.assembly = assemble(
-                self.look,
-                self.specs,
-                self._held(),
-                told,
-                time.monotonic(),
-                fanned=self.assembly.fanned,
-                settled=self.assembly.settled,
-                candidates=self.offers,
-            )
+            self.assembly = await self._assembled(told)
             changed = [
                 snapshot.resource
                 for snapshot in self.assembly.snapshots.values()
@@ -344,6 +343,26 @@ class Tracker:
                     await self._registry.delivered(changed)
             except TimeoutError:
                 log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
+
+    async def _assembled(self, told: Mapping[str, Snapshot]) -> Assembly:
+        """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
+        made = self._assemble(told, self.offers)
+        if self._own_specs is None:
+            return made
+        faults = await self._own_specs.renew(made, self.specs, self.offers, Held(self._held()))
+        return self._assemble(told, with_faults(self.offers, faults, self.specs)) if faults else made
+
+    def _assemble(self, told: Mapping[str, Snapshot], offers: Offers) -> Assembly:
+        return assemble(
+            self.look,
+            self.specs,
+            self._held(),
+            told,
+            time.monotonic(),
+            fanned=self.assembly.fanned,
+            settled=self.assembly.settled,
+            candidates=offers,
+        )
 
 
 def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:

@@ -14,6 +14,7 @@ from agent.config.give.parts import parts_of
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.sayings import compile_annotations, compile_env
 from agent.config.give.vfio import compile_vfio
+from agent.config.give.via import Gives, compile_via
 from agent.config.language.table import WARNINGS, hint, not_yet
 from agent.config.leaves.probes import compile_probes
 from agent.config.merge.later import left_for_later
@@ -129,13 +130,13 @@ def _compile(
     annotations = compile_annotations(parts, scope)
     cdi = compile_cdi(parts, scope)
     devinfo = compile_devinfo(tree.branch("give"), scope, slots)
+    via, (nodes, mounts, env) = compile_via(tree.branch("give"), Gives(nodes, mounts, env), scope)
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
     prefer = compile_prefer(tree, scope, constants)
     scope.judging = False
-    wait = _clauses("wait", tree, scope, "everything would wait for ever")
-    gate = _gate(tree, scope)
+    wait, gate = _clauses("wait", tree, scope, "everything would wait for ever"), _gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
@@ -182,6 +183,7 @@ def _compile(
         vfio=vfio.gives,
         prepare=prepare,
         prestart=prestart,
+        via=via,
     )
 
 

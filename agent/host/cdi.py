@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, device_names, together
+from agent.core.entry.own_cdi import MARK
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -66,11 +67,17 @@ def _parse(path: str, data: bytes | Absent) -> SpecFile:
     if len(data) > LIMIT:
         return SpecFile(path, fault=f"has more than {LIMIT >> 20} MiB")
     try:
-        return SpecFile(path, device_names(json.loads(data) if path.endswith(".json") else _yaml(data)))
+        return SpecFile(path, device_names(_document(path, data)))
     except SpecError as error:
         return SpecFile(path, fault=str(error))
     except (ValueError, RecursionError) as error:
         return SpecFile(path, fault=f"is no JSON: {error}")
+
+
+def _document(path: str, data: bytes) -> object:
+    if data.startswith(MARK):  # of an agent, this or another: JSON behind one line
+        return json.loads(data.partition(b"\n")[2])
+    return json.loads(data) if path.endswith(".json") else _yaml(data)
 
 
 def _yaml(data: bytes) -> object:

@@ -147,6 +147,11 @@ SAID = [
     ('prestart.a.run = ["/x", "-y"]', ["before a container starts, run /x -y | a.toml:2"]),
     ('probe.a.run = ["/x"]', ["the probe a is /x | a.toml:2"]),
     ("moves_into_pod = true", ["which may move into the pod | a.toml:2"]),
+    ('give.via = "kubelet"', ["all of it by the kubelet | a.toml:2"]),
+    (
+        'give.via = "cdi"',
+        ["all of it that is the same for every container by a CDI spec of our own, named in the field | a.toml:2"],
+    ),
     ('give.annotations.a = "b"', ["annotate a = b | a.toml:2"]),
     ('give.rdma = { required = [], optional = ["umad"] }', ["give the RDMA nodes umad if there | a.toml:2"]),
     (

@@ -30,9 +30,9 @@ def give(name, path, to=None, permissions="rw", optional=False, **more):
     return NodeGive(name, parse(path), tuple(map(parse, targets)), permissions, optional, HERE, **more)
 
 
-def env(name, value, join=None, when=None, member=None):
+def env(name, value, join=None, when=None, member=None, **more):
     said = parse(value) if isinstance(value, str) else value
-    return EnvGive(name, parse(name), said, join, HERE, when, member and parse(member))
+    return EnvGive(name, parse(name), said, join, HERE, when, member and parse(member), **more)
 
 
 def mount(name, path, to=(), read_only=False, optional=False, **more):

@@ -130,6 +130,47 @@ def test_a_container_has_what_the_specs_of_its_cdi_devices_say(host, via):
 
 
 @WITH_CDI
+@pytest.mark.parametrize("via", ["cdi", "cdi-annotation"])
+def test_a_container_has_what_a_spec_of_our_own_says(host, via):
+    for n in range(2):
+        host.plug(f"lab/own{n}", "c", 240, 168 + n)
+    host.plug("lab/own_ctl", "c", 240, 170)
+    give = f"""
+via    = "{via}"
+nodes  = {{ own = {{ path = "{{node}}", to = "/dev/own/{{id}}" }}, ctl = "/dev/lab/own_ctl" }}
+mounts = {{ lib = {{ path = "{HOST}/lib", to = "/opt/lib", read_only = true }} }}
+env    = {{ OWN_ALL = {{ value = "{{id}}", join = "," }}, OWN_ONE = "1" }}
+"""
+    host.serve(entry("owned", "/dev/lab/own[0-9]", give))
+    host.start_agent()
+    host.offers("owned", "lab_own0", "lab_own1")
+    host.apply("has-own", owned=2)
+    host.running("has-own")
+    assert host.nodes("has-own") == {
+        "/dev/own/lab_own0": "c 240:168",
+        "/dev/own/lab_own1": "c 240:169",
+        "/dev/lab/own_ctl": "c 240:170",
+    }
+    assert "OWN_ALL=lab_own0,lab_own1 OWN_ONE=1" in host.inside(
+        "has-own", "tr '\\0' '\\n' < /proc/1/environ | grep OWN_ | sort | xargs"
+    )
+    assert host.inside("has-own", "grep -c /opt/lib /proc/mounts") == "1"
+    assert "Read-only file system" in host.inside("has-own", "echo no > /opt/lib/a.so")
+    assert "No such device or address" in host.inside("has-own", "head -c 1 /dev/own/lab_own1")
+    told = [key for key in annotations(host, "has-own") if key.startswith("cdi.k8s.io/")]
+    assert told == (["cdi.k8s.io/device-agent_node.test_owned"] if via == "cdi-annotation" else [])
+    directory = host.machine.path(CDI.replace("/var/run", "/run"))
+    assert [path.name for path in directory.iterdir()] == ["device-agent_node.test_owned.yaml"]
+    host.serve(entry("other", "/dev/lab/other[0-9]", 'nodes.it = "{node}"'))
+    host.reload_agent()
+    host.agent.says("configuration:")
+    before = host.container("has-own")
+    host.kill("has-own")
+    host.runs_again("has-own", before)  # the kubelet names what it has kept, and the spec is there as long as it may
+    assert host.nodes("has-own").keys() >= {"/dev/own/lab_own0", "/dev/lab/own_ctl"}
+
+
+@WITH_CDI
 def test_a_name_in_no_spec_is_refused_before_the_runtime_has_it(host):
     host.plug("lab/card0", "c", 240, 164)
     write_spec(host, edits("card0", 0))

@@ -60,7 +60,13 @@ class Place:
             watcher_dir=self.watcher,
             pod_resources=f"{self.pod_resources}/kubelet.sock",
         )
-        paths = replace(base.paths, state=self.state, control=f"{self.top}/control.sock", devinfo=f"{self.top}/devinfo")
+        paths = replace(
+            base.paths,
+            state=self.state,
+            control=f"{self.top}/control.sock",
+            devinfo=f"{self.top}/devinfo",
+            cdi=(*base.paths.cdi, f"{self.top}/cdi"),  # specs of our own go into the last
+        )
         return replace(base, kubelet=kubelet, paths=paths)
 
 

@@ -8,6 +8,11 @@ from agent.config.aloud.condition import clause
 from agent.config.aloud.said import Said, instead, leaves, listed, text_of, value
 from agent.config.merge.tree import Branch, Leaf
 
+_VIA = {
+    "kubelet": "all of it by the kubelet",
+    "cdi": "all of it that is the same for every container by a CDI spec of our own, named in the field",
+    "cdi-annotation": "all of it that is the same for every container by a CDI spec of our own, named in an annotation",
+}
 _RDMA = {"required": ["uverbs"], "optional": ["umad", "issm", "rdma_cm"]}
 
 
@@ -16,6 +21,8 @@ def given(give: Branch | None) -> Iterator[Said]:
     if give is None:
         return
     yield from _things(give)
+    if (via := give.leaf("via")) is not None:
+        yield Said(_VIA.get(str(via.value), f"all of it by {value(via.value)}"), via.spot, note=instead(via))
     devinfo = give.branch("devinfo")
     if devinfo is not None:
         text = f"write the device-information file: {_members(devinfo)}"

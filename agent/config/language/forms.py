@@ -149,7 +149,12 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
             **_values("kind", "type"),
             **_compiled("data", "default value"),
         },
-        "give": {**_GIVEN, "devinfo": Form(Shape.OPEN, out=True), "also": Form(Shape.NAMED, "give.also")},
+        "give": {
+            **_GIVEN,
+            "devinfo": Form(Shape.OPEN, out=True),
+            "also": Form(Shape.NAMED, "give.also"),
+            **_values("way", "via"),
+        },
         "give.also": {**_GIVEN, "when": _CLAUSE},
         "give.nodes": {
             **_compiled("text", "path"),

@@ -22,6 +22,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "kind": tuple(kind.value for kind in Kind),
         "claims": ("matched", "all"),
         "via": ("field", "annotation"),
+        "way": ("kubelet", "cdi", "cdi-annotation"),
         "backend": ("auto", "legacy", "iommufd", "both"),
         "on_unknown": ("unhealthy", "healthy", "keep"),
     }

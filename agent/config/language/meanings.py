@@ -144,6 +144,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = MappingProxyType(
             **_GIVEN,
             "devinfo": Meaning("what stands in the device-information file that CNI plugins read"),
             "also": Meaning("named tables of the same, each with its when", "{}"),
+            "via": Meaning("how it reaches the container: kubelet, or a CDI spec that is written for it", '"kubelet"'),
         },
         "give.also": {**_GIVEN, "when": _WHEN},
         "give.nodes": {

@@ -47,7 +47,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "slots": ("slots", _keys("count id")),
         "limit": ("limit", _keys("per_container distinct")),
         "options": ("an option", _keys("about one_of some_of type default value")),
-        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": NOW, "also": NOW})),
+        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": NOW, "also": NOW, "via": NOW})),
         "give.nodes": ("a node", _keys("path to permissions optional when")),
         "give.mounts": ("a mount", _keys("path to read_only optional when")),
         "give.env": ("a variable", _VARIABLE),

@@ -31,6 +31,7 @@ class NodeGive:
 
     each: where several host devices are one device, each gives its own.
     when: where it is given, here and in what follows; None if always.
+    in_spec: a CDI spec of our own says it, as it is the same for every container, here and in what follows.
     """
 
     name: str
@@ -41,6 +42,7 @@ class NodeGive:
     origin: Origin = field(compare=False)
     each: bool = False
     when: Clause | None = None
+    in_spec: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class MountGive:
     origin: Origin = field(compare=False)
     each: bool = False
     when: Clause | None = None
+    in_spec: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class EnvGive:
     origin: Origin = field(compare=False)
     when: Clause | None = None
     member: Text | None = None
+    in_spec: bool = False
 
     @property
     def texts(self) -> tuple[Text, ...]:
@@ -161,6 +165,7 @@ class ResourceSpec:
     every: seconds after which its source is looked at again; None where the sweep is enough.
     devinfo: what becomes the device-information file of each device; None where there is none.
     prefer: the rules by which its devices are chosen, the first first.
+    via: how a CDI spec of our own is named, "cdi" or "cdi-annotation"; empty without one.
     prepare, prestart: programs that are run for the machine, before gates are asked, and before a container starts.
     moves: None if its devices stay on the host; else the words that tell of what leaves it with a pod, none if that is
         the device itself.
@@ -201,6 +206,7 @@ class ResourceSpec:
     prepare: tuple[Program, ...] = ()
     prestart: tuple[Program, ...] = ()
     moves: tuple[str, ...] | None = None
+    via: str = ""
 
     def meaning(self) -> object:
         """What two equal entries share wherever they are written."""

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from agent.core.entry.cdi import annotation_key, is_name
 from agent.core.entry.devinfo import DevInfo, file_name
+from agent.core.entry.own_cdi import Edits, device_name
 from agent.core.entry.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import holds
 from agent.core.grants.annotation import is_annotation_key
+from agent.core.grants.edits import edits, is_text
 from agent.core.grants.giving import GivingWords, overlaid
 from agent.core.grants.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
 from agent.core.grants.sayings import Said, Sayings, said_of
@@ -40,24 +42,28 @@ def allocate(
     for n, device in enumerate(chosen):
         entry = device.spec or spec
         words = GivingWords(resource, device, n, counted, asked=len(ids), offered=offered)
-        for node in entry.nodes:
-            draft.add_nodes(node, device, words)
-        if not device.same:
-            raise draft.missing(device.device, "other hardware is in its place now")
-        if device.unfit:
-            raise draft.missing(device.device, device.unfit)
-        for mount in entry.mounts:
-            draft.add_mounts(mount, device, words)
+        draft.add(entry, device, words)
         for item in entry.cdi:
             draft.add_cdi(item, device, words)
-        for variable in entry.env:
-            draft.add_variable(variable, device.device, words)
         for annotation in entry.annotations:
             draft.add_annotation(annotation, device.device, words)
         if entry.devinfo is not None and spec.slots is None:
             draft.add_devinfo(entry.devinfo, device, words)
+        if entry.via:
+            draft.add_own(entry, device.device)
         counted = words.count_on(counted)
     return draft.grant(ids)
+
+
+def edits_of(entry: ResourceSpec, device: Chosen, resource: str) -> Edits:
+    """What a CDI spec of our own says of a device.
+
+    Raises:
+        Refused: as of `allocate`; also if it would say nothing.
+    """
+    draft = _Draft(resource)
+    draft.add(entry, device, GivingWords(resource, device, 0, {}, asked=1, offered=1), spec=True)
+    return draft.spec(device.device)
 
 
 def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
@@ -91,6 +97,8 @@ class _Draft:
         self._annotations = Sayings()
         self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
         self._devinfo: list[DevInfo] = []
+        self._in_spec: dict[str, str] = {}  # what a spec of our own says, by where it comes out in the container
+        self._besides: set[str] = set()
 
     def grant(self, ids: Sequence[str]) -> Grant:
         """What it has become."""
@@ -100,13 +108,58 @@ class _Draft:
         return Grant(
             self._resource,
             ids=tuple(sorted(ids, key=natural)),
-            nodes=tuple(self._nodes.values()),
-            env=self._env.texts,
-            mounts=tuple(self._mounts.values()),
+            nodes=tuple(node for path, node in self._nodes.items() if self._is_told(f"node {path}", "")),
+            env={name: text for name, text in self._env.texts.items() if self._is_told(f"env {name}", text)},
+            mounts=tuple(mount for path, mount in self._mounts.items() if self._is_told(f"mount {path}", "")),
             annotations=annotations,
             cdi=tuple(self._cdi["field"]),
             devinfo=tuple(self._devinfo),
         )
+
+    def spec(self, device: Device) -> Edits:
+        """What it has become, as a CDI spec has it."""
+        said = edits(self._nodes.values(), self._mounts.values(), self._env.texts)
+        if not is_text(said):
+            raise self._conflict(f"{device.id}: a path or text of it is not UTF-8, and cannot be in a CDI spec")
+        if not said:
+            raise self._missing(Cause.CDI_MISSING, device, "there is nothing that its CDI spec could say")
+        return said
+
+    def add(self, entry: ResourceSpec, device: Chosen, words: GivingWords, *, spec: bool = False) -> None:
+        """Put in the nodes, mounts and variables of a device; of a spec of our own alone if `spec` says so."""
+        for node in entry.nodes:
+            if node.in_spec or not spec:
+                self.add_nodes(node, device, words)
+        if not device.same:
+            raise self.missing(device.device, "other hardware is in its place now")
+        if device.unfit:
+            raise self.missing(device.device, device.unfit)
+        for mount in entry.mounts:
+            if mount.in_spec or not spec:
+                self.add_mounts(mount, device, words)
+        for variable in entry.env:
+            if variable.in_spec or not spec:
+                self.add_variable(variable, device.device, words)
+
+    def add_own(self, entry: ResourceSpec, device: Device) -> None:
+        """Put in the device of our own spec."""
+        self._cdi["annotation" if entry.via == "cdi-annotation" else "field"][
+            device_name(self._resource, device.id)
+        ] = None
+
+    def _comes_out(self, place: str, text: str, *, in_spec: bool) -> None:
+        if in_spec:
+            self._in_spec[place] = text
+        else:
+            self._besides.add(place)
+
+    def _is_told(self, place: str, text: str) -> bool:
+        """Whether the kubelet is told of it: what a spec of our own says as well the runtime has from there."""
+        if place not in self._in_spec:
+            return True
+        if place in self._besides and text != self._in_spec[place]:
+            raise self._conflict(f"{place} would be both {self._in_spec[place]}, by its CDI spec, and {text}")
+        return False
 
     def add_nodes(self, give: NodeGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in what one `give.nodes` line gives of a device."""
@@ -145,6 +198,7 @@ class _Draft:
                 for fit in there:
                     for container in _containers(give, fit, fact):
                         self._add_mount(fit, give, container)
+                        self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 
     def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
@@ -167,6 +221,7 @@ class _Draft:
             if not said.name or "=" in said.name or has_control(said.name):
                 raise self._conflict(f"{device.id}: {said.name!r} cannot be the name of a variable")
             self._say(self._env, said, device)
+            self._comes_out(f"env {said.name}", said.value, in_spec=give.in_spec)
 
     def add_annotation(self, give: EnvGive, device: Device, words: GivingWords) -> None:
         """Put in what one `give.annotations` line says of a device."""
@@ -240,6 +295,7 @@ class _Draft:
         if container in self._mounts:
             raise self._conflict(f"{container} would be both {node.path} and {_described(self._mounts[container])}")
         self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        self._comes_out(f"node {container}", "", in_spec=give.in_spec)
         return container
 
     def _add_mount(self, fit: Fit, give: MountGive, container: str) -> None:

@@ -28,7 +28,7 @@ class Held:
     """Which ids pods may hold, asked by device."""
 
     def __init__(self, ids: frozenset[str]) -> None:
-        self._ids = ids
+        self.ids = ids
         self._shares: dict[Form, list[int]] = {}
         for id in ids:  # noqa: A001  the API's own word
             form, share = split_share(id)
@@ -37,12 +37,12 @@ class Held:
 
     def holds(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
-        return device.id in self._ids if device.shares is None else device.form in self._shares
+        return device.id in self.ids if device.shares is None else device.form in self._shares
 
     def part(self, device: Device) -> Device | None:
         """The device with its shares up to the highest that is held; none if none of them is."""
         if device.shares is None:
-            return device if device.id in self._ids else None
+            return device if device.id in self.ids else None
         shares = (share for share in self._shares.get(device.form, ()) if device.first_share <= share < device.shares)
         highest = max(shares, default=None)
         if highest is None:

@@ -1,0 +1,282 @@
+"""CDI specs of our own, kept true: written before the list that offers their devices, gone when nobody can want them.
+
+A device is in its spec as long as it is listed, with what it had last where it cannot be looked at: the kubelet repeats
+the name at each start of a container, for as long as the pod lives (kubelet-contract §3.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
+
+from agent.anew import Asked, read_anew
+from agent.core.entry.own_cdi import Edits, device_name, document, file_name, parsed, rendered
+from agent.core.entry.resource import ResourceSpec
+from agent.core.grants.allocate import edits_of
+from agent.core.grants.grant import Refused
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.language.value import Absent
+from agent.core.lists.assemble import Assembly
+from agent.core.lists.draft import Held, offered
+from agent.core.lists.naming import Offers
+from agent.host.aside import begin
+from agent.host.cdi import SpecDirectories
+from agent.host.root import Root
+from agent.host.spec_file import SpecFiles
+
+ANSWER_SECONDS = 1.0  # for all that is read for one spec; lists wait meanwhile
+AGAIN_SECONDS = 5.0  # between two tries to write what could not be written
+
+_NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by identity
+
+Faults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
+
+
+class _Said(NamedTuple):
+    """What a device has in its spec, and what that was made of."""
+
+    asked: Asked
+    edits: Edits
+
+    def is_of(self, other: Asked) -> bool:
+        """Whether nothing of it was looked at again."""
+        mine = self.asked
+        return mine.candidate is other.candidate and mine.spec is other.spec and mine.device.id == other.device.id
+
+
+class _Plan(NamedTuple):
+    """What is to be in a spec.
+
+    known: what need not be read again. asked: what has to be. listed: all that may stay as it was.
+    """
+
+    resource: str
+    known: Mapping[str, _Said]
+    asked: Mapping[str, Asked]
+    listed: frozenset[str]
+
+
+class _Done(NamedTuple):
+    """What a spec says now, by the full names of its devices; why it lacks some, by key; how its file is known."""
+
+    said: Mapping[str, _Said]
+    edits: Mapping[str, Edits]
+    faults: Mapping[str, str]
+    version: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class _Spec:
+    """The spec of one resource.
+
+    basis: what it was made of; if that is the same nothing has to be done. late: nobody waits for it any more.
+    """
+
+    basis: tuple[object, ...] = ()
+    done: _Done = field(default_factory=lambda: _Done({}, {}, {}))
+    renewing: asyncio.Future[_Done] | None = None
+    late: bool = False
+
+
+class _Now(NamedTuple):
+    """A resource's list and candidates, and how many slots it has, if that is how it is divided.
+
+    held: what pods may hold, if the resource wants no spec any more.
+    """
+
+    snapshot: Snapshot
+    found: Mapping[str, Candidate]
+    slots: int | None = None
+    held: Held | None = None
+
+    def asked(self, specs: Sequence[ResourceSpec]) -> Iterator[Asked]:
+        """The devices that are given by a spec; of a resource with slots those that all of these give."""
+        if self.slots is not None:
+            for one in self.found.values():
+                spec = specs[one.entry]
+                if spec.via and not one.trouble:
+                    name = one.ids[0] if one.ids else one.device.name
+                    yield Asked(offered(one, name, self.slots), (), one, spec, known=False)
+            return
+        for device in self.snapshot.devices:
+            found = self.found.get(device.key)
+            if found is not None and device.health is Health.HEALTHY and specs[found.entry].via:
+                yield Asked(device, (), found, specs[found.entry])
+
+    def kept(self) -> Iterator[Device]:
+        """The devices that stay as they are in the spec, where nothing newer can be said of them."""
+        return (device for device in self.snapshot.devices if self.held is None or self.held.holds(device))
+
+
+class OwnSpecs:
+    """Writes the specs of all resources that have one.
+
+    Args:
+        owner: what tells this agent from others on the machine.
+        specs: all specs, to see what else has a name of ours; ours go into the last of its directories.
+        stirred: called when there is something to be renewed that no list tells of.
+    """
+
+    def __init__(self, root: Root, owner: str, specs: SpecDirectories, stirred: Callable[[], None]) -> None:
+        self._root = root
+        self._specs = specs
+        self._files = SpecFiles(root, specs.directories[-1], owner) if specs.directories else None
+        self._stirred = stirred
+        self._of: dict[str, _Spec] = {}
+        self._there: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
+        self._swept: frozenset[str] | None = None
+        self.next_at: float | None = None
+
+    @property
+    def directory(self) -> str:
+        """Where they are; empty where there is no such directory."""
+        return self._files.directory if self._files else ""
+
+    def touched(self) -> None:
+        """Say that somebody may have changed files of ours."""
+        for spec in self._of.values():
+            spec.basis = ()
+        self._swept = None
+        self._stirred()
+
+    async def renew(self, assembly: Assembly, specs: Sequence[ResourceSpec], offers: Offers, held: Held) -> Faults:
+        """Have all specs say what those lists need, and why some devices have none."""
+        loop = asyncio.get_running_loop()
+        if self.next_at is not None and loop.time() >= self.next_at:
+            for spec in self._of.values():
+                spec.basis = () if spec.done.faults else spec.basis
+        self.next_at = None
+        vias = {spec.name for spec in specs if spec.via}
+        own = {spec.name: spec for spec in specs if not spec.adds}
+        if self._files is None and not vias:
+            return {}
+        await self._sweep(assembly)
+        begun: list[asyncio.Future[_Done]] = []
+        for resource, written in assembly.written.items():
+            if (written or resource) in vias:
+                slots, found = own[written or resource].slots, offers.get((resource, written), _NONE)
+                now = _Now(assembly.snapshots[resource], found, slots.count if slots else None)
+                begun += self._begin(resource, now, specs)
+        for resource, snapshot in assembly.snapshots.items():
+            if (assembly.written.get(resource) or resource) not in vias and self._has(resource):
+                begun += self._begin(resource, _Now(snapshot, _NONE, held=held), specs)
+        if begun:
+            await asyncio.wait(begun, timeout=ANSWER_SECONDS)
+        faults = {resource: self._ended(resource) for resource in self._of}
+        for resource in self._of.keys() - assembly.snapshots.keys():
+            del self._of[resource]
+        if any(faults.values()):
+            self.next_at = loop.time() + AGAIN_SECONDS
+        return {resource: why for resource, why in faults.items() if why}
+
+    def missing(self, resource: str, device: Device, edits: Edits) -> str:
+        """Why a runtime would not find a device's spec, or one that says something else; empty if it does."""
+        name, spec = device_name(resource, device.id), self._of.get(resource)
+        if spec is None or self._files is None or name not in spec.done.edits:
+            return f"{name} is in no CDI spec yet"
+        if spec.done.edits[name] != edits:
+            return f"{name}: its CDI spec is of something that has changed since"
+        if self._files.version(file_name(resource)) != spec.done.version:
+            spec.basis = ()
+            return f"{name}: its CDI spec {self._files.path(file_name(resource))} was changed by somebody else"
+        return ""
+
+    def _has(self, resource: str) -> bool:
+        """Whether there is a file of a resource, which may want none any more."""
+        return file_name(resource) in self._there
+
+    async def _sweep(self, assembly: Assembly) -> None:
+        """Remove what is of resources that are no more, once for each set of these."""
+        names = frozenset(map(file_name, assembly.snapshots))
+        if self._files is None or names == self._swept:
+            return
+        self._swept = names
+        sweeping = begin(self._files.sweep, names)
+        await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
+        if sweeping.done():
+            self._there = frozenset(sweeping.result())
+
+    def _begin(self, resource: str, now: _Now, specs: Sequence[ResourceSpec]) -> list[asyncio.Future[_Done]]:
+        """Begin to renew a spec; nothing if it says what it should, or is being renewed already."""
+        spec = self._of.setdefault(resource, _Spec())
+        self._ended(resource)
+        basis = (now.snapshot, now.found, *([] if now.held is None else [now.held.ids]))
+        if spec.renewing is not None or (
+            len(spec.basis) == len(basis) and all(one is other for one, other in zip(spec.basis, basis, strict=True))
+        ):
+            return []
+        spec.basis, spec.late = basis, False
+        wanted = {device_name(resource, one.device.id): one for one in now.asked(specs)}
+        known = {name: said for name, one in wanted.items() if (said := spec.done.said.get(name)) and said.is_of(one)}
+        asked = {name: one for name, one in wanted.items() if name not in known}
+        listed = frozenset(device_name(resource, device.id) for device in now.kept())
+        spec.renewing = begin(self._renewed, _Plan(resource, known, asked, listed | wanted.keys()))
+        spec.renewing.add_done_callback(lambda _: self._stirred() if spec.late else None)
+        return [spec.renewing]
+
+    def _ended(self, resource: str) -> Mapping[str, str]:
+        """What has become of a spec, and why devices lack theirs."""
+        spec = self._of[resource]
+        if spec.renewing is not None and spec.renewing.done():
+            spec.done, spec.renewing = spec.renewing.result(), None
+            name = {file_name(resource)}
+            self._there = self._there | name if spec.done.version else self._there - name
+        if spec.renewing is None:
+            return spec.done.faults
+        spec.late = True
+        return {"": f"its CDI spec: the host did not answer within {ANSWER_SECONDS:g} s"}
+
+    def _renewed(self, plan: _Plan) -> _Done:
+        """Read what has to be, and write what has changed. In a thread."""
+        said, faults = self._read(plan)
+        keys = {one.device.key for one in plan.asked.values()} | {one.asked.device.key for one in plan.known.values()}
+        if self._files is None:
+            return _Done(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
+        name = file_name(plan.resource)
+        try:
+            former = parsed(self._files.read(name) or b"", self._files.owner) or {}
+            edits = {one: former[one] for one in former if one in plan.listed} | {
+                one: each.edits for one, each in said.items()
+            }
+            data = rendered(document(plan.resource, edits), self._files.owner) if edits else None
+            self._files.put(name, data)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else error.strerror
+            reason = f"its CDI spec {self._files.path(name)}: {why}"
+            return _Done(said, {}, {**dict.fromkeys(keys, reason), **faults})
+        specs = self._specs.read(self._root)
+        for one, each in said.items():
+            if isinstance(found := specs.find(one), Absent):
+                faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
+        return _Done(said, edits, faults, self._files.version(name))
+
+    def _read(self, plan: _Plan) -> tuple[dict[str, _Said], dict[str, str]]:
+        """What each device has, and why that cannot be said of some, by key."""
+        said, faults = dict(plan.known), dict[str, str]()
+        asked = list(plan.asked.items())
+        read = read_anew(self._root, [one for _, one in asked], self._specs)
+        for (name, one), chosen in zip(asked, read, strict=True):
+            try:
+                said[name] = _Said(one, edits_of(one.spec, chosen, plan.resource))
+            except Refused as refused:
+                faults[one.device.key] = f"its CDI spec: {refused.text}"
+        return said, faults
+
+
+def with_faults(offers: Offers, faults: Faults, specs: Sequence[ResourceSpec]) -> Offers:
+    """Candidates, those without a spec that have to have one with that as their fault."""
+    changed = dict(offers)
+    for (resource, written), candidates in offers.items():
+        why = faults.get(resource)
+        if why:
+            changed[resource, written] = {key: _with_fault(one, key, why, specs) for key, one in candidates.items()}
+    return changed
+
+
+def _with_fault(one: Candidate, key: str, why: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
+    reason = why.get(key) or why.get("", "")
+    return replace(one, fault=reason) if reason and not one.trouble and specs[one.entry].via else one

@@ -1,0 +1,245 @@
+"""Specs of our own: what the CDI specification asks of them, and what makes them ours."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.entry.cdi import device_names, is_name
+from agent.core.entry.own_cdi import MARK, device_name, document, file_name, kind, parsed, rendered
+from agent.core.grants.allocate import allocate, edits_of
+from agent.core.grants.edits import edits
+from agent.core.grants.grant import Chosen, GrantedMount, GrantedNode, Refused
+from agent.core.inventory.device import Fit
+from tests.core.building import cdi, env, give, listed, mount, node, spec
+
+SCHEMA = json.loads((Path(__file__).parent / "cdi-schema.json").read_text())
+OWNER = "/var/lib/device-agent"
+FOO = "example.com/foo"
+
+
+def granted(path, to=None, permissions="rw"):
+    return GrantedNode(path, to or path, permissions, node(path))
+
+
+def lowest_version(said):
+    """As the library has it: specs-go/version.go, `MinimumRequiredVersion`."""
+    every = [said.get("containerEdits", {}), *(one["containerEdits"] for one in said["devices"])]
+    if "annotations" in said or "." in said["kind"].partition("/")[2]:
+        return "0.6.0"
+    names = (one["name"] for one in said["devices"])
+    nodes = (each for one in every for each in one.get("deviceNodes", ()))
+    if any(name[0].isdigit() for name in names) or any("hostPath" in each for each in nodes):
+        return "0.5.0"
+    return "0.4.0" if any("type" in each for one in every for each in one.get("mounts", ())) else "0.3.0"
+
+
+def check(said):
+    """What a runtime looks at before it takes a spec."""
+    jsonschema.validate(said, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert len(device_names(said)) == len(said["devices"])
+    assert said["cdiVersion"] == lowest_version(said)
+    assert all(any(one["containerEdits"].values()) for one in said["devices"])
+
+
+ONE = edits([granted("/dev/npu0")], [], {})
+CTL = edits([granted("/dev/npu0"), granted("/dev/npu_ctl")], [], {"A": "1"})
+OTHER = edits([granted("/dev/npu1"), granted("/dev/npu_ctl")], [], {"A": "1"})
+MOVED = edits([granted("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "/usr/x", read_only=True)], {})
+
+
+@pytest.mark.parametrize(
+    ("resource", "devices", "golden"),
+    [
+        (
+            FOO,
+            {"npu0": ONE},
+            {
+                "cdiVersion": "0.3.0",
+                "kind": "device-agent.example.com/foo",
+                "devices": [
+                    {
+                        "name": "npu0",
+                        "containerEdits": {"deviceNodes": [{"path": "/dev/npu0", "permissions": "rw"}]},
+                    }
+                ],
+            },
+        ),
+        (
+            "example.com/f.oo",
+            {"npu0": CTL, "npu1": OTHER},
+            {
+                "cdiVersion": "0.6.0",
+                "kind": "device-agent.example.com/f.oo",
+                "containerEdits": {
+                    "env": ["A=1"],
+                    "deviceNodes": [{"path": "/dev/npu_ctl", "permissions": "rw"}],
+                },
+                "devices": [
+                    {"name": name, "containerEdits": {"deviceNodes": [{"path": f"/dev/{name}", "permissions": "rw"}]}}
+                    for name in ("npu0", "npu1")
+                ],
+            },
+        ),
+        (
+            FOO,
+            {"0000:3b:00.0": MOVED},
+            {
+                "cdiVersion": "0.5.0",
+                "kind": "device-agent.example.com/foo",
+                "devices": [
+                    {
+                        "name": "0000:3b:00.0",
+                        "containerEdits": {
+                            "deviceNodes": [{"path": "/dev/npu", "hostPath": "/dev/npu1", "permissions": "r"}],
+                            "mounts": [
+                                {
+                                    "hostPath": "/opt/x",
+                                    "containerPath": "/usr/x",
+                                    "options": ["rbind", "rprivate", "ro"],
+                                }
+                            ],
+                        },
+                    }
+                ],
+            },
+        ),
+        (
+            FOO,
+            {"a": ONE, "b": ONE},  # nothing would be left of either
+            {
+                "cdiVersion": "0.3.0",
+                "kind": "device-agent.example.com/foo",
+                "devices": [
+                    {"name": name, "containerEdits": {"deviceNodes": [{"path": "/dev/npu0", "permissions": "rw"}]}}
+                    for name in ("a", "b")
+                ],
+            },
+        ),
+    ],
+)
+def test_golden(resource, devices, golden):
+    said = document(resource, {device_name(resource, name): edits for name, edits in devices.items()})
+    assert said == golden
+    check(said)
+
+
+RESOURCES = [FOO, "example.com/3d", "3dfx.com/x", "a" * 250 + ".io/x", "example.com/" + "x" * 63, "k8s.io/A.b-c_d"]
+
+
+@pytest.mark.parametrize("resource", RESOURCES)
+def test_any_resource_has_a_kind_and_a_file_of_its_own(resource):
+    check(document(resource, {device_name(resource, "a"): ONE}))
+    vendor, class_ = kind(resource).split("/")
+    assert len(vendor) <= 253
+    assert len(class_) <= 63
+    assert len(file_name(resource)) <= 255
+    assert len({kind(one) for one in RESOURCES}) == len({file_name(one) for one in RESOURCES}) == len(RESOURCES)
+
+
+@given(st.lists(st.from_regex(r"[A-Za-z0-9_.:@-]{1,63}", fullmatch=True), unique=True, min_size=2, max_size=4))
+def test_any_id_has_a_name_of_its_own(ids):
+    names = [device_name(FOO, one) for one in ids]
+    assert all(map(is_name, names))
+    assert len(set(names)) == len(ids)
+    check(document(FOO, dict.fromkeys(names, ONE)))
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(TEXTS, min_size=1, max_size=3), min_size=1))
+def test_a_file_is_yaml_and_comes_back_as_it_was(values):
+    devices = {
+        device_name(FOO, name): edits([], [GrantedMount(f"/{text}", f"/{text}", read_only=False) for text in texts], {})
+        for name, texts in values.items()
+    }
+    data = rendered(document(FOO, devices), OWNER)
+    assert data.startswith(MARK)
+    back = parsed(data, OWNER)
+    assert back.keys() == devices.keys()
+    for name, one in devices.items():  # what all have alike comes first
+        assert {str(each) for each in back[name]["mounts"]} == {str(each) for each in one["mounts"]}
+    assert yaml.safe_load(data) == json.loads(data.partition(b"\n")[2])
+
+
+@pytest.mark.parametrize(
+    ("data", "back"),
+    [
+        (b"", None),
+        (b"# Written by somebody\n{}", None),
+        (b'{"cdiVersion": "0.6.0"}', None),
+        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), "/other"), None),
+        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), OWNER)[:-20], {}),
+        (rendered([], OWNER), {}),
+        (rendered({"kind": 1, "devices": [3]}, OWNER), {}),
+        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), OWNER), {f"{kind(FOO)}=a": ONE}),
+    ],
+)
+def test_what_is_ours(data, back):
+    assert parsed(data, OWNER) == back
+
+
+# ------------------------------------------------------------------- what of a grant it takes over
+
+
+def chosen(name, **more):
+    at = node(f"/dev/{name}", minor=int(name[-1]))
+    device = listed(name, nodes=(at,))
+    fields = {"nodes": {at.path: at, "/dev/ctl": node("/dev/ctl")}, "mounts": {}}
+    return Chosen(device, (), {"name": name}, **fields | more)
+
+
+SPLIT = spec(
+    FOO,
+    nodes=(give("it", "/dev/{name}", in_spec=True), give("ctl", "/dev/ctl", optional=True, to="/dev/ctl{n}")),
+    env=(env("ALL", "{name}", join=","),),
+    cdi=(cdi("example.com/card={name}"),),
+    via="cdi",
+)
+
+
+def test_a_grant_has_the_rest():
+    devices = [chosen("npu0", cdi={"example.com/card=npu0": "/x"}), chosen("npu1", cdi={"example.com/card=npu1": "/x"})]
+    grant = allocate(SPLIT, ["npu0", "npu1"], devices, 2)
+    assert [one.container for one in grant.nodes] == ["/dev/ctl0", "/dev/ctl1"]
+    assert grant.env == {"ALL": "npu0,npu1"}
+    assert grant.cdi == (
+        "example.com/card=npu0",
+        "device-agent.example.com/foo=npu0",
+        "example.com/card=npu1",
+        "device-agent.example.com/foo=npu1",
+    )
+    assert edits_of(SPLIT, devices[1], FOO) == {"deviceNodes": [{"path": "/dev/npu1", "permissions": "rw"}]}
+
+
+def test_what_is_missing_is_refused_whoever_would_give_it():
+    gone = chosen("npu0", nodes={})
+    for ask in (lambda: edits_of(SPLIT, gone, FOO), lambda: allocate(SPLIT, ["npu0"], [gone], 1)):
+        with pytest.raises(Refused, match="/dev/npu0"):
+            ask()
+
+
+def test_nothing_to_say_is_refused():
+    entry = spec(FOO, nodes=(give("it", "/dev/gone", optional=True, in_spec=True),), via="cdi")
+    with pytest.raises(Refused, match="nothing that its CDI spec could say"):
+        edits_of(entry, chosen("npu0"), FOO)
+
+
+def test_one_variable_in_the_spec_and_besides_has_one_value():
+    both = (env("A", "1", in_spec=True), env("A", "{name}"))
+    with pytest.raises(Refused, match="A would be both"):
+        allocate(spec(FOO, env=both, via="cdi"), ["npu0"], [chosen("npu0")], 1)
+    same = (env("A", "npu0", in_spec=True), env("A", "{name}"))
+    assert allocate(spec(FOO, env=same, via="cdi"), ["npu0"], [chosen("npu0")], 1).env == {}
+
+
+def test_what_is_not_text_is_refused():
+    entry = spec(FOO, mounts=(mount("m", "/opt/*", in_spec=True),), via="cdi")
+    odd = chosen("npu0", mounts={"/opt/*": (Fit("/opt/\udcff", "/opt/\udcff"),)})
+    with pytest.raises(Refused, match="not UTF-8"):
+        edits_of(entry, odd, FOO)
