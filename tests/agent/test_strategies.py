@@ -1,0 +1,117 @@
+"""The ways in which NVIDIA's device plugin gives a GPU, as the class of the language's samples says them (golden)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agent.rig import entry
+
+GPU = "nvidia.com/gpu"
+CLASS = Path(__file__).parents[1] / "config/language/classes/nvidia-gpu.toml"
+ONE = {"address": "0000:3b:00.0", "uuid": "GPU-0a1b2c3d-0000-1111-2222-333344445555", "minor": 0}
+TWO = {"address": "0000:af:00.0", "uuid": "GPU-ffeeddcc-0000-1111-2222-333344445555", "minor": 3}  # not contiguous
+BOTH = f"{ONE['uuid']},{TWO['uuid']}"
+INFORMATION = (
+    "Model: \t\t NVIDIA H100\nIRQ:   \t\t 16\nGPU UUID: \t {uuid}\nDevice Minor: \t {minor}\nGPU Excluded:\t No\n"
+)
+NODES = {
+    "/dev/nvidia0": ("/dev/nvidia0", "rw"),
+    "/dev/nvidia3": ("/dev/nvidia3", "rw"),
+    "/dev/nvidiactl": ("/dev/nvidiactl", "rw"),
+    "/dev/nvidia-uvm": ("/dev/nvidia-uvm", "rw"),
+}
+NOTHING = {"devices": {}, "mounts": {}, "envs": {}, "annotations": {}, "cdi_devices": []}
+VOLUMES = "/var/run/nvidia-container-devices"
+NAMES = [f"nvidia.com/gpu={gpu['uuid']}" for gpu in (ONE, TWO)]
+WAYS = {
+    "nodes": {"devices": NODES},
+    "env": {"envs": {"NVIDIA_VISIBLE_DEVICES": BOTH}},
+    "volumes": {
+        "envs": {"NVIDIA_VISIBLE_DEVICES": VOLUMES},
+        "mounts": {f"{VOLUMES}/{gpu['uuid']}": ("/dev/null", False) for gpu in (ONE, TWO)},
+    },
+    "cdi": {"cdi_devices": NAMES},
+    "cdi-annotation": {"annotations": {"cdi.k8s.io/device-agent_nvidia.com_gpu": ",".join(NAMES)}},
+}
+
+
+@pytest.fixture
+async def node(rig):
+    (rig.etc / "classes").mkdir()
+    (rig.etc / "classes/nvidia-gpu.toml").write_text(CLASS.read_text())
+    for gpu in (ONE, TWO):
+        rig.tree.pci(gpu["address"], vendor="0x10de\n", config=b"\xde\x10\x00\x23", numa_node="0\n")
+        rig.tree.file(f"/proc/driver/nvidia/gpus/{gpu['address']}/information", INFORMATION.format(**gpu))
+        rig.plug(f"nvidia{gpu['minor']}")
+    rig.plug("nvidiactl", "nvidia-uvm")
+    rig.tree.file("/dev/null")
+    specs = [{"name": gpu["uuid"], "containerEdits": {"env": ["A=1"]}} for gpu in (ONE, TWO)]
+    rig.tree.file("/etc/cdi/nvidia.json", json.dumps({"cdiVersion": "0.5.0", "kind": GPU, "devices": specs}))
+    await rig.kubelet.start()
+    return rig
+
+
+async def granted(node, more):
+    node.serve(f'[[resource]]\nclass = "nvidia-gpu"\nhealth.xid = false\n{more}')
+    async with node.agent(programs=False):
+        await node.allocatable(GPU, 2)
+        options = await node.kubelet.allocate("pod", "c", {GPU: 2})
+        return {part: getattr(options, part) for part in NOTHING}
+
+
+@pytest.mark.parametrize("ways", [*([way] for way in WAYS), ["nodes", "env"], ["volumes", "cdi", "nodes"]])
+async def test_each_way_and_several_together(node, ways):
+    golden = dict(NOTHING)
+    for way in ways:
+        golden |= {
+            part: {**golden[part], **what} if isinstance(what, dict) else what for part, what in WAYS[way].items()
+        }
+    assert await granted(node, f"options.strategy = {json.dumps(ways)}") == golden
+
+
+async def test_env_by_minor(node):
+    """By the number of the node; NVML's own index no file says."""
+    more = 'options.strategy = ["env"]\n[resource.give.also.runtime.env]\nNVIDIA_VISIBLE_DEVICES.value = "{minor}"'
+    assert await granted(node, more) == NOTHING | {"envs": {"NVIDIA_VISIBLE_DEVICES": "0,3"}}
+
+
+async def test_by_a_spec_of_our_own(node):
+    got = await granted(node, 'give.via = "cdi"')
+    kind = "device-agent.nvidia.com/gpu"
+    assert got == NOTHING | {"cdi_devices": [f"{kind}={gpu['uuid']}" for gpu in (ONE, TWO)]}
+    spec = json.loads(node.tree.at("/var/run/cdi/device-agent_nvidia.com_gpu.yaml").read_text().partition("\n")[2])
+    control = [{"path": f"/dev/{name}", "permissions": "rw"} for name in ("nvidiactl", "nvidia-uvm")]
+    assert spec == {
+        "cdiVersion": "0.3.0",
+        "kind": kind,
+        "containerEdits": {"deviceNodes": control},
+        "devices": [
+            {
+                "name": gpu["uuid"],
+                "containerEdits": {"deviceNodes": [{"path": f"/dev/nvidia{gpu['minor']}", "permissions": "rw"}]},
+            }
+            for gpu in (ONE, TWO)
+        ],
+    }
+
+
+async def test_a_name_as_others_write_it_and_one_for_every_shell(rig):
+    """SR-IOV and KubeVirt keep `-` in names; a shell cannot read such a variable, so it is said under both."""
+    resource = "example.com/foo-bar"
+    rig.plug("foo0", "foo1")
+    give = """
+nodes.it = "{node}"
+[resource.give.env]
+AS_OTHERS = { name = "PCIDEVICE_{resource|env:-}", value = "{id}", join = "," }
+FOR_SHELLS = { name = "PCIDEVICE_{resource|env}", value = "{id}", join = "," }
+"""
+    rig.serve(entry(resource, nodes="/dev/foo[0-9]", give=give))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(resource, 2)
+        options = await rig.kubelet.allocate("pod", "c", {resource: 2})
+        assert options.envs == {
+            "PCIDEVICE_EXAMPLE_COM_FOO-BAR": "foo0,foo1",
+            "PCIDEVICE_EXAMPLE_COM_FOO_BAR": "foo0,foo1",
+        }
