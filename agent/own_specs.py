@@ -179,9 +179,10 @@ class OwnSpecs:
         if spec is None or self._files is None or name not in spec.done.edits:
             return f"{name} is in no CDI spec yet"
         if spec.done.edits[name] != edits:
+            said = {other: each for other, each in spec.done.said.items() if other != name}
+            spec.done = spec.done._replace(said=said)  # it is read again
             return f"{name}: its CDI spec is of something that has changed since"
         if self._files.version(file_name(resource)) != spec.done.version:
-            spec.basis = ()
             return f"{name}: its CDI spec {self._files.path(file_name(resource))} was changed by somebody else"
         return ""
 

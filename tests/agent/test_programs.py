@@ -160,6 +160,17 @@ async def test_a_reload_runs_what_is_new_and_not_what_stayed(rig, tmp_path):
         await rig.allocatable(FOO, 1)
 
 
+async def test_systemd_gives_a_start_more_time_while_one_runs(rig, monkeypatch):
+    told = []
+    monkeypatch.setattr(preparing.systemd, "notify", lambda **fields: told.append(fields))
+    rig.plug("foo0")
+    rig.serve(prepared("true", ', timeout = "40s"', gate=""))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 1)
+    assert [one["EXTEND_TIMEOUT_USEC"] for one in told if "EXTEND_TIMEOUT_USEC" in one] == [45_000_000]
+
+
 # ------------------------------------------------------------------- prestart
 
 
