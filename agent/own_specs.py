@@ -151,9 +151,9 @@ class OwnSpecs:
                 spec.basis = () if spec.done.faults else spec.basis
         self.next_at = None
         vias = {spec.name for spec in specs if spec.via}
+        if not vias and not self._of and not self._there and (self._files is None or self._swept is not None):
+            return {}  # as with most agents
         own = {spec.name: spec for spec in specs if not spec.adds}
-        if self._files is None and not vias:
-            return {}
         await self._sweep(assembly)
         begun: list[asyncio.Future[_Done]] = []
         for resource, written in assembly.written.items():
@@ -192,11 +192,10 @@ class OwnSpecs:
 
     async def _sweep(self, assembly: Assembly) -> None:
         """Remove what is of resources that are no more, once for each set of these."""
-        names = frozenset(map(file_name, assembly.snapshots))
-        if self._files is None or names == self._swept:
+        if self._files is None or frozenset(assembly.snapshots) == self._swept:
             return
-        self._swept = names
-        sweeping = begin(self._files.sweep, names)
+        self._swept = frozenset(assembly.snapshots)
+        sweeping = begin(self._files.sweep, frozenset(map(file_name, self._swept)))
         await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
         if sweeping.done():
             self._there = frozenset(sweeping.result())

@@ -121,7 +121,7 @@ async def test_it_is_written_before_the_list_is_sent(node):
         await node.allocatable(FOO, 2)
         told = []
         publish = agent.registry.publish
-        agent.registry.publish = lambda snapshot: (
+        agent.registry.publish = lambda snapshot, *more: (
             (told.append((len(snapshot.devices), len(names(node)))) if snapshot.resource == FOO else None)
             or publish(snapshot)
         )
