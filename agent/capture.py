@@ -56,4 +56,5 @@ async def capture(agent: Agent) -> Moment:
         pod_resources_up=agent.held.answering,
         changes=status.history.changes,
         missing=status.missing,
+        deaf=tracker.deaf,
     )

@@ -172,6 +172,12 @@ class Tracker:
         return self._checking.conditions
 
     @property
+    def deaf(self) -> str:
+        """Why the kernel log cannot be read, to which checks listen; empty if it can."""
+        absent = self._checking.journal.absent
+        return absent.reason if absent else ""
+
+    @property
     def drained(self) -> Drained:
         """What a person has taken out of scheduling."""
         return self._checking.drained

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.core.entry.check import Check, Checked, Lasting, Looks, Outcome, Says
+from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.log import Log, Record
 from agent.core.grants.holding import Holder
 from agent.core.health.conditions import Concluded, conclude
 from agent.core.health.drained import Drain, Drained, Overlay, overlay
+from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health
 from agent.core.lists.assemble import assemble
 from agent.core.lists.transition import Change
@@ -17,17 +19,19 @@ from agent.core.report.moment import InForce, Kubelet, Moment, ResourceState, St
 from agent.core.report.problems import problems
 from agent.core.report.status import status
 from tests.core.building import candidate, clause, host, look_at, spec
+from tests.core.test_message import message
 
 A = "example.com/a"
 STREAMING = ResourceState(Phase.STREAMING, "", 10.0)
 NOW = 1000.0
 
 
-def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NOW, **more):
+def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NOW, journal=None, **more):
     """An agent that saw these, as it would be."""
     entries = specs or (spec(),)
     seen = look_at(*candidates)
-    concluded = conclude(Concluded(), seen.candidates(), [entry.name for entry in entries], 5.0, 0.05)
+    names = [entry.name for entry in entries]
+    concluded = conclude(Concluded(), seen.candidates(), names, 5.0, 0.05, journal=journal or Journal())
     how = drained or Drained()
     offers = overlay(Overlay(), concluded.offers, how).offers
     assembly = assemble(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
@@ -201,6 +205,50 @@ def test_what_a_check_says(check, outcome, said):
     assert (row["verdict"], row["reason"], row["recovers"]) == said
     assert row["latched"] == (check.name == "latch")
     assert (row["since"] is not None) == (row["verdict"] == "failing")
+
+
+XID = Log(message("Xid {number}: {code:int}"), recover=600.0)
+
+
+def listening(log, phrase=("fell off",)):
+    one = good("a")
+    heard = Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), phrase))
+    return replace(one, checked=(Checked(A, Check("xid", log, recover=None), one.device.key, "a", heard),))
+
+
+@pytest.mark.parametrize(
+    ("log", "latched", "recovers"),
+    [
+        (XID, False, "by itself, after 600 s without such a line"),
+        (replace(XID, latch=True), True, "after repair, by device-agent clear"),
+        (replace(XID, recover=None), True, "after repair, by device-agent clear"),
+    ],
+)
+def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
+    journal = Journal()
+    journal.follow([log])
+    journal.hear(Record(1, 4.0, "Xid 1: 79"))
+    (device,) = explained(moment(listening(log), journal=journal), "a")["devices"]
+    (row,) = device["checks"]
+    assert (row["verdict"], row["reason"], row["evidence"]) == ("failing", "fell off", "Xid 1: 79")
+    assert (row["latched"], row["recovers"]) == (latched, recovers)
+    assert row["since"] is not None
+
+
+def test_who_cannot_hear_does_not_know():
+    (row,) = explained(moment(listening(XID), deaf="denied"), "a")["devices"][0]["checks"]
+    assert (row["verdict"], row["reason"]) == ("unknown", "the kernel log: denied")
+    (row,) = explained(moment(listening(XID)), "a")["devices"][0]["checks"]
+    assert (row["verdict"], row["reason"]) == ("ok", None)
+
+
+def test_a_change_names_its_check():
+    entry = spec(checks=(Check("link", clause()),))
+    said = ["link: down", "absent", "back, was: link: down", ""]
+    changes = [Change(900.0, Health.HEALTHY, Health.UNHEALTHY, reason) for reason in said]
+    made = moment(good("a"), specs=(entry,), changes={(A, "a"): changes})
+    history = explained(made, "a")["devices"][0]["history"]
+    assert [one["check"] for one in history] == ["link", None, None, None]
 
 
 def test_what_fails_comes_first_and_outlasts_the_device():

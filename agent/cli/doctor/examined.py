@@ -51,6 +51,7 @@ class Examined:
     registered: the healthy ids by resource that the kubelet has written down.
     foreign: sockets in the kubelet's directory that are not ours and answer.
     watcher: the plugin watcher's directory, if a resource is offered there; and whether it is there.
+    deaf: what checks of the agent say that listen to the kernel log and cannot; empty if none does.
     faults: how many devices are not to be given out, by resource and reason.
     majors: the names of /proc/devices, with their number.
     """
@@ -75,5 +76,6 @@ class Examined:
     udev_data: bool = True
     nodes: tuple[GivenNode, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
+    deaf: str = ""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     majors: Mapping[str, int] = field(default_factory=dict)

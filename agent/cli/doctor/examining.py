@@ -62,6 +62,7 @@ def examine(config: str, root: Root) -> Examined:
         state_dir=settings.paths.state,
         state=_state(settings),
         listed=_listed(answer),
+        deaf=_deaf(answer),
         registered=_registered(kubelet.dir) if live else {},
         foreign=tuple(_foreign(kubelet.dir)) if live else (),
         watcher=(kubelet.watcher_dir, os.path.isdir(kubelet.watcher_dir)) if watched else None,
@@ -102,6 +103,15 @@ def _listed(answer: Mapping[str, Any] | Unreachable | None) -> Mapping[str, froz
     if answer is None or isinstance(answer, Unreachable) or "resources" not in answer:
         return {}
     return {one["name"]: frozenset(device["id"] for device in one["devices"]) for one in answer["resources"]}
+
+
+def _deaf(answer: Mapping[str, Any] | Unreachable | None) -> str:
+    """What a check of the agent says that would listen to the kernel log."""
+    if answer is None or isinstance(answer, Unreachable):
+        return ""
+    devices = (device for one in answer.get("resources", ()) for device in one["devices"])
+    reasons = (check["reason"] or "" for device in devices for check in device["checks"])
+    return next((reason for reason in reasons if "the kernel log: " in reason), "")
 
 
 def _state(settings: Settings) -> str:

@@ -26,7 +26,15 @@ class Finding(NamedTuple):
 
 def findings(seen: Examined) -> tuple[Finding, ...]:
     """Everything, the worst first."""
-    found = [*_configuration(seen), *_agent(seen), *_kubelet(seen), *_foreign(seen), *_devices(seen), *_host(seen)]
+    found = [
+        *_configuration(seen),
+        *_agent(seen),
+        *_kernel_log(seen),
+        *_kubelet(seen),
+        *_foreign(seen),
+        *_devices(seen),
+        *_host(seen),
+    ]
     found += [*_owners(seen)]
     return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
 
@@ -59,6 +67,13 @@ def _agent(seen: Examined) -> Iterator[Finding]:
         yield Finding("FAIL", "state", what, seen.state, fix)
     else:
         yield Finding("ok", "state", f"{seen.state_dir} can be written")
+
+
+def _kernel_log(seen: Examined) -> Iterator[Finding]:
+    if seen.deaf:
+        what = "checks that listen to the kernel log cannot tell: the unit hides /dev/kmsg"
+        fix = "systemctl edit device-agent: [Service] ProtectKernelLogs=no, and what docs/operations.md has with it"
+        yield Finding("NOTE", "kernel-log", what, seen.deaf, fix)
 
 
 def _kubelet(seen: Examined) -> Iterator[Finding]:

@@ -28,6 +28,7 @@ class Condition:
     blind: what is counted or listened to cannot be told, and that alone is why it fails.
     latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
     turned: when it began to fail, or to be healthy again; None if it has always been so.
+    evidence: the line of the kernel log that it rests on.
     """
 
     failing: bool = False
@@ -42,6 +43,7 @@ class Condition:
     latched: bool = False
     cleared: int = -1
     turned: float | None = field(default=None, compare=False)
+    evidence: str = field(default="", compare=False)
 
 
 HEALTHY = Condition()
@@ -98,7 +100,8 @@ def listened(
     line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
     same = condition.failing and not condition.blind and over is not None
     said = condition.reason if same else _said(outcome.ear.phrase, line)
-    return replace(well, failing=True, reason=said, latched=over is None), over
+    evidence = condition.evidence if same and condition.evidence else cut(line.text, SHOWN)
+    return replace(well, failing=True, reason=said, latched=over is None, evidence=evidence), over
 
 
 def dated(condition: Condition, before: Condition, now: float) -> Condition:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.check import After, Checked, Lasting, Looks, Says, Trip
+from agent.core.entry.check import Check, Checked, Lasting, Looks, Says, Trip
 from agent.core.entry.log import Often
 from agent.core.health.condition import HEALTHY, Condition
 from agent.core.health.conditions import Spot, Ward
@@ -14,6 +14,7 @@ from agent.core.inventory.device import Device
 from agent.core.report.moment import Moment
 
 FAILING = "failing"
+CLEAR = "after repair, by device-agent clear"
 _SAID = {
     Says.GOOD: "ok",
     Says.BAD: "ok",  # as long as it takes to fail
@@ -38,8 +39,11 @@ def _row(moment: Moment, one: Checked) -> Mapping[str, object]:
     condition = (ward.conditions if ward else {}).get(one.check.name, HEALTHY)
     row = _said(moment, one.check.name, condition, one.member)
     if condition.failing:
-        latched = condition.latched or one.check.recover is None
-        return {**row, "latched": latched, "recovers": _recovers(None if latched else one.check.recover)}
+        log = one.check.log
+        latched = condition.latched or (log.recover if log else one.check.recover) is None
+        return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
+    if one.outcome.ear is not None and moment.deaf:
+        return {**row, "verdict": "unknown", "reason": f"the kernel log: {moment.deaf}"}
     reason = one.outcome.reason
     if one.outcome.says is Says.BAD:
         reason = f"{reason}; it fails after {_after(one.check.trip)}"
@@ -63,13 +67,15 @@ def _said(moment: Moment, name: str, condition: Condition, member: str) -> Mappi
         "latched": False,
         "since": moment.at(condition.turned),
         "reason": condition.reason or None,
-        "evidence": None,
+        "evidence": condition.evidence or None,
         "recovers": None,
     }
 
 
-def _recovers(recover: After | None) -> str:
-    return "after repair, by device-agent clear" if recover is None else f"by itself, after {_after(recover, 'good')}"
+def _recovers(check: Check) -> str:
+    if check.log is not None:
+        return f"by itself, after {check.log.recover or 0:g} s without such a line"
+    return CLEAR if check.recover is None else f"by itself, after {_after(check.recover, 'good')}"
 
 
 def _after(after: Trip, kind: str = "such") -> str:

@@ -38,13 +38,17 @@ def explained(moment: Moment, name: str) -> Said:
 
 def _history(moment: Moment, resource: str, device: Device) -> list[Said]:
     """What changed, oldest first."""
-    return [_change(moment, one) for one in moment.changes.get((resource, device.id), ())]
+    entry = moment.entry(resource)
+    checks = frozenset(check.name for check in entry.checks) if entry else frozenset()
+    return [_change(moment, one, checks) for one in moment.changes.get((resource, device.id), ())]
 
 
-def _change(moment: Moment, one: Change) -> Said:
+def _change(moment: Moment, one: Change, checks: frozenset[str]) -> Said:
+    check = one.reason.partition(": ")[0]
     return {
         "time": moment.at(one.at),
         "from": one.old.value if one.old else None,
         "to": one.new.value if one.new else None,
+        "check": check if check in checks else None,
         "reason": one.reason or None,
     }

@@ -72,6 +72,7 @@ class Moment:
         `holders_at`.
     changes: the last of each device, by resource and id.
     missing: what there is of entries that expect more, by name as written.
+    deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
     """
 
     node: str
@@ -95,6 +96,7 @@ class Moment:
     pod_resources_up: bool = False
     changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    deaf: str = ""
 
     def at(self, when: float | None) -> str | None:
         """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""
