@@ -302,7 +302,32 @@ def test_those_that_differ():
     assert moved({"k": one}, {"k": other}) == moved({"k": one}, {}) == moved({}, {"k": one}) == {"k"}
 
 
-STEPS = st.sampled_from(["go", "come", "hold", "release", "function goes", "function is back", "link", "no link"])
+def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_away(touched):
+    node = Node(net(match=clause(line("carrier", True, Kind.BOOL))), HERE)
+    node.look()
+    node.held = frozenset({ID})
+    node.facts[KEY]["carrier"] = False
+    turned_down = node.look()
+    assert turned_down[0][2].startswith("no longer offered: match.carrier")
+    node.there = False
+    for _ in range(3):
+        assert node.look(touched) == [(ID, "Unhealthy", "absent")]
+    node.facts[KEY]["carrier"], node.there = True, True
+    assert node.look(touched) == WELL
+    node.there = False
+    assert node.look(touched) == WELL
+
+
+def test_shares_that_are_too_many_are_not_the_device():
+    device = Device("a", "net:a", "key a", Health.HEALTHY, shares=2)
+    more = replace(device, shares=4, first_share=2)
+    lists = {"example.com/a": Snapshot("example.com/a", (device, more))}
+    assert movers((net(),), lists, {}, lambda _: True)["key a"].device is device
+
+
+STEPS = st.sampled_from(
+    ["go", "come", "hold", "hold", "release", "function goes", "function is back", "link", "no link"]
+)
 
 
 @given(st.lists(STEPS, max_size=12))

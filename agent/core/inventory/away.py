@@ -55,7 +55,7 @@ def movers(
         own = [(number, spec) for number, spec in moving if spec.name == (written.get(name) or name)]
         for device in snapshot.devices if own else ():
             entry = next((number for number, spec in own if _sees(spec, device)), None)
-            if entry is not None and holds(device):
+            if entry is not None and not device.first_share and holds(device):
                 found[device.key] = Mover(entry, name, device)
     return found
 

@@ -81,7 +81,8 @@ class Look:
     gates: why entries, by their number, are not to offer anything; empty for an open one.
     programs: those that entries, by their number, want to have been run.
     views: of the entries that see the same sources; handed on until everything is looked at again.
-    movers: devices that may be in a pod, by key. away: the keys of those that are.
+    movers: devices that may be in a pod, by key. away: the keys of those that are; refused: of those that are not, for
+        their entry turned them down when they were there.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -95,6 +96,7 @@ class Look:
     views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
     movers: Mapping[str, Mover] = field(default_factory=dict, repr=False, compare=False)
     away: frozenset[str] = frozenset()
+    refused: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
     _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -142,6 +144,7 @@ def look(
 
     `movers` are held by pods, and may be in them: see `away`.
     """
+    refused = _refused(movers, previous or Look())
     if previous is None or touched.everything:
         previous = Look()
         doubtful: set[str] | None = None
@@ -176,10 +179,19 @@ def look(
             views[sources] = view(specs, sources)
         sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
-    gone = _gone(movers, doubtful, specs, reader, listing=listing, sightings=sightings, gates=gates, places=places)
+    gone = _gone(
+        {key: movers[key] for key in movers.keys() - refused},
+        doubtful,
+        specs,
+        reader,
+        listing=listing,
+        sightings=sightings,
+        gates=gates,
+        places=places,
+    )
     sightings.update(gone)
     now = Look(listing, sightings, places, partners=partners, gates=gates, programs=programs, views=views)
-    now = replace(now, movers=movers, away=previous.away.difference(doubtful or ()).union(gone))
+    now = replace(now, movers=movers, away=previous.away.difference(doubtful or ()).union(gone), refused=refused)
     again: set[str] = seen.keys() | gone.keys() if doubtful is None else doubtful
     if any(spec.group for spec in specs):
         now, renewed = _grouped(specs, now, reader, previous, again)
@@ -202,6 +214,13 @@ def _take_back(
         if previous.movers[key].device.place in filled:
             doubtful.add(key)
             sightings.pop(key, None)
+
+
+def _refused(movers: Mapping[str, Mover], before: Look) -> frozenset[str]:
+    """The keys of those that their entry turned down when they were there: so they stay while they are away."""
+    return frozenset(
+        key for key in movers if (before.candidate(key) is None if key in before.sightings else key in before.refused)
+    )
 
 
 def _gone(
