@@ -11,15 +11,16 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
 
 from agent.allocation import Allocation
+from agent.checks import command
 from agent.checks.answers import Answers
 from agent.checks.asking import Asking
-from agent.checks.command import ask
 from agent.checks.probes import Probes
 from agent.config.load import Configuration
+from agent.core.entry.inquiry import Answer, Command, Question
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.drained import Drained
 from agent.core.inventory.device import Health, Snapshot
@@ -41,6 +42,7 @@ from agent.host.monitor import group, uevents
 from agent.host.presence import Presences
 from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
+from agent.kubelet import health
 from agent.kubelet.socket_file import remove_stale
 from agent.offering import Offering, Way
 from agent.own_specs import OwnSpecs
@@ -102,7 +104,7 @@ class Agent:
         cdi = SpecDirectories(settings.paths.cdi)
         self._own_specs = OwnSpecs(root, os.path.abspath(state), cdi, self._held_changed)
         self._preparing = Preparing(lambda keys: self.tracker.nudge(Touched(keys=keys))) if programs else None
-        self._answers = Answers(Asking(ask), Probes())
+        self._answers = Answers(Asking(_ask), Probes())
         answers = self._answers if programs else UNRUN
         self.tracker = Tracker(
             root,
@@ -339,6 +341,11 @@ class Agent:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def _ask(question: Question) -> AsyncGenerator[Answer, None]:
+    """Ask whom a question is for."""
+    return command.ask(question) if isinstance(question, Command) else health.ask(question)
 
 
 def _way(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> Way:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
@@ -33,14 +33,15 @@ class Looks(Protocol):
         """There is an answer to it. `changed`: it is another than before."""
 
 
-Asker: TypeAlias = Callable[[Question], AbstractAsyncContextManager[Answer]]
+Asker: TypeAlias = Callable[[Question], AsyncGenerator[Answer, None]]
 
 
 class Asking:
     """Knows the answers.
 
     Args:
-        ask: asks once; the answer is known in the block, and what asking leaves behind is gone when that is left.
+        ask: asks; it tells the answer, and later ones if it learns of them by itself. What asking leaves behind is gone
+            when it ends, and then it is asked again in its time.
     """
 
     def __init__(self, ask: Asker) -> None:
@@ -99,14 +100,21 @@ class Asking:
     async def _answered(self, inquiry: Question, looks: Looks, *, first: bool = False) -> None:
         """Ask once, and have it asked again in its time."""
         loop = asyncio.get_running_loop()
-        async with AsyncExitStack() as asked:
+        async with aclosing(self._ask(inquiry)) as answers:
             async with self._workers:
                 began = loop.time()
-                answer = await asked.enter_async_context(self._ask(inquiry))
-            number = next(self._numbers)
-            changed = self._answers[inquiry].reply is not answer.reply
-            self._answers[inquiry] = replace(answer, number=number)
-            looks.told(inquiry.mark, changed=changed)
+                answer = await anext(answers)
+            number = self._hear(inquiry, answer, looks)
+            async for answer in answers:
+                self._hear(inquiry, answer, looks)
         part = number * _GOLDEN % 1.0 if first else 1.0
         heappush(self._due, (max(began + inquiry.every * part, loop.time()), number, inquiry))
         self._more.set()
+
+    def _hear(self, inquiry: Question, answer: Answer, looks: Looks) -> int:
+        """Remember an answer and say so; its number."""
+        number = next(self._numbers)
+        changed = self._answers[inquiry].reply is not answer.reply
+        self._answers[inquiry] = replace(answer, number=number)
+        looks.told(inquiry.mark, changed=changed)
+        return number

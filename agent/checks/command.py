@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
 
 from agent.core.entry.inquiry import Answer, Command, Reply
 from agent.host.process import run
 
 
-@asynccontextmanager
-async def ask(command: Command) -> AsyncIterator[Answer]:
-    """What a program says; the block is left when it is gone.
+async def ask(command: Command) -> AsyncGenerator[Answer, None]:
+    """What a program says; the end comes when it is gone.
 
     It says well by exit code 0 and ill by any other end. What cannot be started, or does not end, says nothing.
     """

@@ -1,7 +1,6 @@
 """Inquiries that are asked over and over: what is known, how many at once, and what is forgotten."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -38,7 +37,6 @@ class World:
         self.told_of.append(mark)
         self.changes.append(changed)
 
-    @asynccontextmanager
     async def ask(self, inquiry):
         self.asked.append(inquiry)
         self.now += 1

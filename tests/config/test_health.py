@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown
-from agent.core.entry.inquiry import Probe, Report, Run
+from agent.core.entry.inquiry import Dial, Probe, Report, Run
 from agent.core.entry.let import OrElse, Reported
 from agent.core.entry.log import ONCE, Often, Spoken
 from agent.core.entry.rises import Rises
@@ -103,6 +103,8 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
             "run = ['/bin/x', '-d={node}', ''], timeout = '10s', every = '1m', trip = '2 looks'",
             Run((parse("/bin/x"), parse("-d={node}"), parse("")), 10, 60),
         ),
+        ("socket = '/run/{name}.sock'", Dial(parse("/run/{name}.sock"), 2, 30)),
+        ("socket = '/run/x', every = '5s', timeout = '100ms'", Dial(parse("/run/x"), 0.1, 5)),
     ],
 )
 def test_whom_to_ask(configure, said, made):
@@ -179,7 +181,7 @@ MISTAKES = [
     ("health.a = { holds.driver = 'x', reason = '' }", "''", "type", 'write "…"'),
     ("health.a = { holds.driver = 'x', reason = 'share {share}' }", "share", "unknown-word", ""),
     ("health.a = { holds.driver = 'x', when.drive = 'y' }", "drive", "unknown-word", "nearest: driver"),
-    ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "type", "timeout goes with run"),
+    ("health.a = { holds.driver = 'x', timeout = '1s' }", "timeout", "type", "timeout goes with run, socket"),
     ("health.a = { holds.driver = 'x', only.driver = 'y' }", "only", "type", "say it in holds"),
     ("health.a = { rises = 'numa', ignore.driver = 'y' }", "ignore", "type", "say it in holds"),
     ("health.a = { rises = 'driver' }", "driver", "type", "write let.count = "),
@@ -232,11 +234,20 @@ MISTAKES = [
         "type",
         'write looks ("2 looks") or a time ("10s")',
     ),
-    ("health.a = { socket = '/x' }", "socket", "not-supported-yet", ""),
+    ("health.a.socket = 'x'", "x", "path", 'write "/x"'),
+    ("health.a.socket = '/run/{names}'", "names", "unknown-word", ""),
+    ("health.a.socket = '/run/{nodes}'", "{nodes}", "path", ""),
+    ("let.l = { names_of = './p*' }\nhealth.a.socket = '/run/{l}'", "/run/{l}", "type", ""),
+    ("health.a = { socket = '/x', timeout = '0s' }", "'0s'", "type", 'write for example "2s"'),
     ("health.a = { probe = 'x' }", "x", "unknown-probe", 'write [probe.x] with run = ["/usr/bin/…"]'),
     ("probe.ab.run = ['/x']\nhealth.a.probe = 'ac'", "ac", "unknown-probe", "nearest: ab"),
     ("probe.p.run = ['/x']\nhealth.a = { probe = 'p', every = '5s' }", "every", "type", "take it out"),
-    ("probe.p.run = ['/x']\nhealth.a = { probe = 'p', timeout = '5s' }", "timeout", "type", "timeout goes with run"),
+    (
+        "probe.p.run = ['/x']\nhealth.a = { probe = 'p', timeout = '5s' }",
+        "timeout",
+        "type",
+        "timeout goes with run, socket",
+    ),
     ("probe.p = {}", "p", "missing", 'write run = ["/usr/bin/…"]'),
     ("probe.p.run = ['x']", "x", "path", 'write for example "/usr/bin/x"'),
     ("probe.p.run = ['/x', '{driver}']", "{driver}", "unknown-word", "write options.NAME, or take it out"),

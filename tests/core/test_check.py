@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
-from agent.core.entry.inquiry import Answer, Command, Reply, Run
+from agent.core.entry.inquiry import Answer, Command, Dial, Reply, Run, Service
 from agent.core.language.operators import Equals, Items, Not, Of
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
@@ -157,6 +157,16 @@ def test_what_cannot_be_asked_is_not(facts, reason):
     assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).ask(told) == Outcome(Says.GOOD)
     assert Check("x", RUN, on_unknown=OnUnknown.KEEP).ask(told) == Outcome(Says.NOTHING)
     assert told.asked == []
+
+
+def test_a_socket_is_one_path():
+    dial = Dial(parse("/run/{name}.sock"), timeout=2, every=30)
+    facts = Told({"name": "npu0"}, Answer(Reply.WELL, "", 3))
+    assert Check("x", dial).ask(facts) == Outcome(Says.GOOD, "", 3)
+    assert facts.asked == [Service("/run/npu0.sock", 2, 30)]
+    facts = Told({"name": "../x"}, Answer(Reply.WELL))
+    assert Check("x", dial).ask(facts) == bad("name: '../x' cannot be in a path")
+    assert facts.asked == []
 
 
 def test_where_it_does_not_apply_nobody_is_asked():

@@ -59,8 +59,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "holds log rises run probe only ignore when every timeout trip recover latch on_unknown reason",
-                "socket",
+                "holds log rises run socket probe only ignore when every timeout trip recover latch on_unknown reason",
             ),
         ),
         "links": ("links", _keys("dir file let on cost")),

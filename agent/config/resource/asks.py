@@ -1,4 +1,4 @@
-"""The checks that ask somebody else than the kernel's files: `run`, `probe`."""
+"""The checks that ask somebody else than the kernel's files: `run`, `socket`, `probe`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 
 from agent.config.language.durations import seconds
 from agent.config.leaves.argv import argv_phrases
+from agent.config.leaves.texts import path_phrase
 from agent.config.merge.tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.inquiry import Asks, Report, Run
+from agent.core.entry.inquiry import Asks, Dial, Report, Run
 
 EVERY = 30.0  # seconds
 TIMEOUT = 2.0  # seconds
@@ -18,6 +19,17 @@ def _run(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     leaf = branch.leaf("run")
     argv = argv_phrases(leaf, scope) if leaf else None
     return None if argv is None else Run(tuple(one.text for one in argv), _timeout(branch, scope), every or EVERY)
+
+
+def _socket(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
+    leaf = branch.leaf("socket")
+    path = path_phrase(leaf.spot, leaf.value, scope, "a socket", container=False) if leaf else None
+    if path is None:
+        return None
+    if path.many:
+        scope.error(path.spot.error("type", "a device has one socket, and this is a list", mark="text"))
+        return None
+    return Dial(path.text, _timeout(branch, scope), every or EVERY)
 
 
 def _probe(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
@@ -55,5 +67,9 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
             scope.error(clause.spot.error("type", message, write, mark="key"))
 
 
-_TIMED = frozenset({"run"})
-ASKS: Mapping[str, Callable[[Branch, Scope, float | None], Asks | None]] = {"run": _run, "probe": _probe}
+_TIMED = frozenset({"run", "socket"})
+ASKS: Mapping[str, Callable[[Branch, Scope, float | None], Asks | None]] = {
+    "run": _run,
+    "socket": _socket,
+    "probe": _probe,
+}

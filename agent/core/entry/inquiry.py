@@ -69,7 +69,21 @@ class Probe:
         return f"{self.mark}/{place.lstrip('/')}"
 
 
-Question: TypeAlias = Command  # what is asked over and over
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Whether a gRPC service at a Unix socket says that it is well; asked again after `every`."""
+
+    path: str
+    timeout: float
+    every: float
+
+    @property
+    def mark(self) -> str:
+        """As what the places of a look name it."""
+        return f"socket:{hash(self):x}"
+
+
+Question: TypeAlias = Command | Service  # what is asked over and over
 Inquiry: TypeAlias = Question | Probe
 
 
@@ -99,6 +113,20 @@ class Run:
         """See `Asks`."""
         argv = arguments(self.argv, facts)
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.every)
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """`socket = "PATH"`."""
+
+    path: Text
+    timeout: float
+    every: float
+
+    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+        """See `Asks`."""
+        paths = self.path.write_paths(facts)
+        return paths if isinstance(paths, Absent) else Service(paths[0], self.timeout, self.every)
 
 
 @dataclass(frozen=True, slots=True)

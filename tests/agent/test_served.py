@@ -1,0 +1,47 @@
+"""Services that say how devices are, in a running agent."""
+
+import pytest
+
+from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
+from tests.kubelet.test_health import NOT_SERVING, SERVING, Health
+
+
+@pytest.fixture
+async def node(rig):
+    for address in CARDS:
+        rig.tree.pci(address)
+    await rig.kubelet.start()
+    return rig
+
+
+def socket(rig, more='every = "1h"'):
+    return card(f'socket = "{rig.top}/{{address}}.sock"\n{more}')
+
+
+async def test_a_service_says_that_its_device_is_ill_and_well_again(node):
+    node.serve(socket(node))
+    one, two = Health(), Health(watch=False)
+    async with one.serve(f"{node.top}/{ONE}.sock"), two.serve(f"{node.top}/{TWO}.sock"), node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        one.say(NOT_SERVING)
+        await ill(node, ONE)
+        assert reasons(agent) == {ONE: "state: the service says NOT_SERVING", TWO: ""}
+        one.say(SERVING)
+        await ill(node)
+
+
+@pytest.mark.parametrize(("policy", "ids"), [("unhealthy", {ONE, TWO}), ("healthy", set())])
+async def test_one_that_is_not_there_is_asked_again(node, policy, ids):
+    node.serve(socket(node, f'every = "100ms"\non_unknown = "{policy}"'))
+    async with node.agent() as agent:
+        if ids:
+            missing = "state: {top}/{id}.sock: No such file or directory"
+            expected = {address: missing.format(top=node.top, id=address) for address in CARDS}
+            await node.until(lambda: reasons(agent) == expected)
+        else:
+            await node.allocatable(NPU, 2)
+        server = Health()
+        async with server.serve(f"{node.top}/{ONE}.sock"):
+            await ill(node, *(ids - {ONE}))
+            server.say(NOT_SERVING)
+            await ill(node, *(ids | {ONE}))

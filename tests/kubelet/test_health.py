@@ -1,0 +1,184 @@
+"""The gRPC health protocol, as a client of real servers, of odd ones, and of none."""
+
+import asyncio
+import socket
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+import uvloop
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
+
+from agent.core.entry.inquiry import Answer, Reply, Service
+from agent.kubelet import health
+from agent.kubelet.health import _Plain, ask
+
+WELL = Answer(Reply.WELL)
+ILL = Answer(Reply.ILL, "the service says NOT_SERVING")
+SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
+
+
+def pytest_asyncio_loop_factories():
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+class Health:
+    """A server that says what is put into it."""
+
+    def __init__(self, *, watch=True, check=True):
+        self.says = SERVING
+        self.changed = asyncio.Event()
+        self.calls = []
+        self.end = self.transport = None
+        self._watch, self._check = watch, check
+
+    async def watch(self, stream):
+        self.calls.append("watch")
+        self.transport = stream._stream._transport
+        assert await stream.recv_message() == b""
+        while True:
+            self.changed.clear()
+            if self.end:
+                raise self.end
+            await stream.send_message(self.says)
+            await self.changed.wait()
+
+    async def check(self, stream):
+        self.calls.append("check")
+        assert await stream.recv_message() == b""
+        if self.end:
+            raise self.end
+        await stream.send_message(self.says)
+
+    def say(self, says, end=None):
+        self.says, self.end = says, end
+        self.changed.set()
+
+    def __mapping__(self):
+        kinds = (
+            (self._watch, health._WATCH, self.watch, Cardinality.UNARY_STREAM),
+            (self._check, health._CHECK, self.check, Cardinality.UNARY_UNARY),
+        )
+        return {path: Handler(call, kind, bytes, bytes) for there, path, call, kind in kinds if there}
+
+    @asynccontextmanager
+    async def serve(self, path):
+        server = Server([self], codec=_Plain())
+        await server.start(path=path)
+        try:
+            yield
+        finally:
+            server.close()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "s")
+
+
+async def once(path, seconds=20.0):
+    async with aclosing(ask(Service(path, seconds, 3600.0))) as answers:
+        return await anext(answers)
+
+
+STATUSES = [
+    (SERVING, WELL),
+    (NOT_SERVING, ILL),
+    (b"", Answer(Reply.UNKNOWN, "the service says UNKNOWN")),
+    (b"\x08\x00", Answer(Reply.UNKNOWN, "the service says UNKNOWN")),
+    (b"\x08\x03", Answer(Reply.UNKNOWN, "the service says SERVICE_UNKNOWN")),
+    *((junk, Answer(Reply.UNKNOWN, "the service answers what is no status")) for junk in (b"\x08\x07", b"{}", b"\x08")),
+]
+
+
+@pytest.mark.parametrize(("said", "answer"), STATUSES)
+@pytest.mark.parametrize("watch", [True, False])
+async def test_what_it_says(path, said, answer, watch):
+    server = Health(watch=watch)
+    server.say(said)
+    async with server.serve(path):
+        assert await once(path) == answer
+    assert server.calls == ["watch" if watch else "check"]
+
+
+async def test_what_it_says_instead_is_known_at_once(path):
+    server = Health()
+    async with server.serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+        assert await anext(answers) == WELL
+        server.say(NOT_SERVING)
+        assert await anext(answers) == ILL
+        server.say(b"", GRPCError(Status.UNAVAILABLE, "shutting\ndown"))
+        (last,) = [answer async for answer in answers]
+        assert last.reply is Reply.UNKNOWN
+        assert last.reason.startswith(f"{path}: UNAVAILABLE: shutting")
+        assert "\n" not in last.reason
+
+
+async def test_a_watch_ends_when_it_is_time_to_ask_again(path):
+    server = Health()
+    async with server.serve(path):
+        assert [answer async for answer in ask(Service(path, 20.0, 0.05))] == [WELL]
+        assert [answer async for answer in ask(Service(path, 20.0, 0.05))] == [WELL]
+
+
+async def test_a_check_is_asked_once(path):
+    server = Health(watch=False)
+    async with server.serve(path):
+        assert [answer async for answer in ask(Service(path, 20.0, 3600.0))] == [WELL]
+
+
+async def test_a_server_that_goes_ends_the_watch(path):
+    server = Health()
+    async with server.serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+        assert await anext(answers) == WELL
+        server.transport.abort()
+        (last,) = [answer async for answer in answers]
+        assert last.reply is Reply.UNKNOWN
+
+
+async def test_a_server_without_the_service(path):
+    async with Health(watch=False, check=False).serve(path):
+        answer = await once(path)
+    assert answer.reply is Reply.UNKNOWN
+    assert answer.reason.startswith(f"{path}: ")
+
+
+async def test_a_server_that_says_that_it_has_no_watch(path):
+    server = Health()
+    server.end = GRPCError(Status.UNIMPLEMENTED, "no watch")
+    async with server.serve(path):
+        task = asyncio.create_task(once(path))
+        answer = await task
+    assert server.calls == ["watch", "check"]
+    assert answer == Answer(Reply.UNKNOWN, f"{path}: UNIMPLEMENTED: no watch")
+
+
+@pytest.mark.parametrize("text", [b"hello\n", b"", b"\x00" * 100, b"{}\n"])
+async def test_what_is_no_server(path, text):
+    async def answer(reader, writer):
+        writer.write(text)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, path)
+    async with server:
+        found = await once(path)
+    assert found.reply is Reply.UNKNOWN
+    assert found.reason.startswith(f"{path}: ")
+
+
+async def test_nobody_listens(path):
+    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: No such file or directory")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)
+    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: Connection refused")
+    long = f"{path}/{'x' * 200}"
+    assert (await once(long)).reply is Reply.UNKNOWN
+
+
+async def test_one_that_does_not_answer(path):
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+        assert await once(path, 0.05) == Answer(Reply.UNKNOWN, f"{path}: no answer within 0.05 s")
