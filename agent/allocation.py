@@ -163,7 +163,9 @@ class Allocation:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it")
         if not devices or not any(one.prestart for one in self._truth.specs if one.name == spec.name):
             return
-        asked = [one for one in asked_of(resource, spec, devices, self._truth) if one.spec.prestart]
+        # What is in the pod already the host cannot reach.
+        there = (one for one in asked_of(resource, spec, devices, self._truth) if not one.candidate.away)
+        asked = [one for one in there if one.spec.prestart]
         if asked and self._programs:
             hosts = {host.key: host for one in asked for host in one.candidate.hosts}
             chosen = await self._read_aside(resource, asked, hosts, STARTING)

@@ -104,7 +104,9 @@ class _Now(NamedTuple):
             return
         for device in self.snapshot.devices:
             found = self.found.get(device.key)
-            if found is not None and device.health is Health.HEALTHY and specs[found.entry].via:
+            if found is None or found.away:  # in a pod: what it had stays
+                continue
+            if device.health is Health.HEALTHY and specs[found.entry].via:
                 yield Asked(device, (), found, specs[found.entry])
 
     def kept(self) -> Iterator[Device]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.grants import holding
 from agent.host.cdi import SpecDirectories
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, SHORT, entry
+from tests.agent.test_moves import ENTRIES, Node
 
 ETC, RUN = "/opt/cdi/etc", "/opt/cdi/run"
 FILE = f"{RUN}/device-agent_example.com_foo.yaml"
@@ -146,6 +148,27 @@ async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
         await node.streaming(FOO)
         await agent.tracker.looked()
         assert said(node) == before  # and over a restart of the agent
+
+
+async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    more = ENTRIES["net"].replace("give.env", 'give.via = "cdi"\ngive.env')
+    rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{more}')
+    await rig.kubelet.start()
+    moving, path = Node(rig), "/var/run/cdi/device-agent_example.com_foo.yaml"
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 1)
+        before = said(rig, path)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        moving.go()
+        await moving.looked(agent)
+        assert agent.tracker.look.away
+        assert (said(rig, path), reasons(agent)) == (before, {})
+    async with rig.agent() as agent:
+        await rig.streaming(FOO)
+        await moving.looked(agent)
+        assert agent.tracker.look.away
+        assert (said(rig, path), reasons(agent)) == (before, {})
 
 
 async def test_an_entry_that_goes_takes_its_spec_along(node):

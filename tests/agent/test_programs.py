@@ -12,6 +12,7 @@ from agent import preparing
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import AllocationError
 from tests.agent.rig import BAR, FOO, SHORT, entry
+from tests.agent.test_moves import ENTRIES, Node
 
 
 @pytest.fixture
@@ -260,6 +261,23 @@ async def test_a_device_that_is_gone_is_not_started_with(rig, tmp_path):
         with pytest.raises(AllocationError, match=f"{FOO} foo0: it is not offered any more"):
             await rig.kubelet.start_container("pod", "c")
         assert not (tmp_path / "runs").exists()
+
+
+async def test_of_a_device_that_is_in_the_pod_nothing_is_run(rig, tmp_path):
+    more = f"prestart.a.run = {argv(f'echo x >> {tmp_path}/runs')}\n{ENTRIES['net']}"
+    rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{more}')
+    rig.new_kubelet(limits=replace(SHORT, pre_start=30.0))
+    await rig.kubelet.start()
+    moving = Node(rig)
+    async with rig.agent() as agent:
+        await rig.allocatable(FOO, 1)
+        await rig.kubelet.allocate("pod", "c", {FOO: 1})
+        await rig.kubelet.start_container("pod", "c")
+        moving.go()
+        await moving.looked(agent)
+        assert agent.tracker.look.away
+        await rig.kubelet.start_container("pod", "c")
+        assert (tmp_path / "runs").read_text() == "x\n"
 
 
 async def test_an_unhealthy_one_may_be_what_it_heals(rig, tmp_path):
