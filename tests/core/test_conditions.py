@@ -340,3 +340,25 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
     made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
     assert made.conditions.memory() == Memory()
+
+
+def test_ten_thousand_flaps_of_a_thousand_devices():
+    """What is remembered stays as much as it was, an event steps what it touches, and the end is as it is."""
+    devices = 1000
+    now = [ill(f"d{number}", (LINK, GOOD), (XID, ear(number))) for number in range(devices)]
+    made = conclude(Concluded(), seen(*now), (A,), 0, APART)
+    journal, _ = heard()
+    size = len(made.listeners)
+    for flap in range(100):
+        first, told = flap % 10 * 100, set()
+        for number in range(first, first + 100):
+            now[number] = ill(f"d{number}", (LINK, BAD if flap % 20 < 10 else GOOD), (XID, ear(number)))
+            told |= journal.hear(Record(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
+        before = made
+        made = conclude(made, seen(*now), (A,), flap, APART, journal=journal, stirred=told)
+        others = (f"key d{number}" for number in range(devices) if not first <= number < first + 100)
+        assert all(made.offers[OF][key] is before.offers[OF][key] for key in others)
+        assert (len(made.listeners), len(made.conditions.there), len(made.conditions.left)) == (size, devices, 0)
+    assert {fault.partition(":")[0] for fault in faults(made).values()} == {"xid"}
+    later = conclude(made, seen(*(replace(one) for one in now)), (A,), 10_000, APART, journal=journal)
+    assert set(faults(later).values()) == {""}

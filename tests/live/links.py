@@ -11,8 +11,10 @@ from pathlib import Path
 
 import uvloop
 
+from agent.core.entry.check import Check
+from agent.core.entry.log import Log
 from agent.core.entry.resource import Source
-from agent.core.inventory.touched import Touched
+from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.operators import Equals, Not
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
@@ -22,6 +24,7 @@ from agent.host.root import Root
 from agent.registry import Registry
 from agent.tracker import Tracker
 from tests.core.building import clause, line, spec
+from tests.core.test_message import message
 
 DIRECTORY = "/sys/devices/virtual/net"
 VETH = clause(line("name", "lo", test=Not(Equals("lo"))))
@@ -100,6 +103,46 @@ async def seen():
         await until([])
         ip("link set vb up")
         await until(["va", "vb"])
+        running.cancel()
+
+
+async def healthy():
+    """Checks of real interfaces: a link that goes down and comes back, and what the kernel says in its log."""
+    link = Check("link", clause(line("carrier", True, Kind.BOOL)))
+    renamed = Check("renamed", Log(message("{name}: renamed from {old:text}")), recover=None)
+    entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
+    published = asyncio.Event()
+    tracker = Tracker(
+        Root(), Registry(), [entry], {}, settle=0.0, every=3600.0, held=frozenset,
+        published=lambda *_: published.set(),
+    )  # fmt: skip
+
+    async def until(faults):
+        async with asyncio.timeout(20):
+            while {
+                device.id: device.reason.partition(":")[0]
+                for device in tracker.assembly.snapshots["example.com/net"].devices
+            } != faults:
+                published.clear()
+                await published.wait()
+
+    async with link_events(Root(), tracker.nudge):
+        running = asyncio.create_task(tracker.run())
+        await tracker.looked()
+        await until({"va": "link", "vb": "link"})
+        ip("link set va up")
+        ip("link set vb up")
+        await until({"va": "", "vb": ""})
+        ip("link set vb down")
+        await until({"va": "link", "vb": "link"})
+        name = f"v{os.getpid()}"
+        ip("link set va down")
+        ip(f"link set va name {name}")
+        ip("link set vb up")
+        ip(f"link set {name} up")
+        tracker.nudge(EVERYTHING)  # that it moved is udev's to tell
+        # The kernel says so in its log, which is the whole machine's, of the one that has this name now.
+        await until({"va": "absent", "vb": "", name: "renamed"})
         running.cancel()
 
 
@@ -189,4 +232,4 @@ async def overrun():
 if __name__ == "__main__":
     loop, what = sys.argv[1:]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop if loop == "uvloop" else None) as runner:
-        runner.run({"seen": seen, "moved": moved, "routes": routes, "overrun": overrun}[what]())
+        runner.run({"seen": seen, "healthy": healthy, "moved": moved, "routes": routes, "overrun": overrun}[what]())

@@ -14,7 +14,7 @@ MAKE = 'mount -t sysfs sysfs /sys && ip link add va type veth peer name vb && ex
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-@pytest.mark.parametrize("what", ["seen", "moved", "routes", "overrun"])
+@pytest.mark.parametrize("what", ["seen", "healthy", "moved", "routes", "overrun"])
 def test_links(loop, what):
     need_namespaces("--net", "--mount", tools=["ip", "nsenter"])
     done = subprocess.run(

@@ -58,6 +58,10 @@ class Log:
     trip: Often = ONCE
     recover: float | None = None
 
+    def __hash__(self) -> int:
+        """Of what nearly always differs: the rest is long."""
+        return hash(self.pattern.text)
+
     def hear(self, text: str) -> Spoken | None:
         """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
         read = self.pattern.read(text)
