@@ -244,7 +244,7 @@ def _about(tree: Branch, scope: Scope) -> None:
         scope.error(about.spot.error("type", "about is text, for people", 'write "…"'))
     part = tree.leaf("part")
     if part is not None and not isinstance(part.value, bool):
-        scope.error(part.spot.error("type", "part is true or false, without quotes"))
+        scope.error(part.spot.error("type", "part is true or false, without quotes", "write true"))
 
 
 def _registration(leaf: Leaf | None, scope: Scope) -> str | None:

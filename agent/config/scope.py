@@ -163,10 +163,11 @@ class Scope:
             if giving or self.granting:
                 return self._giving(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
-            self.error(spot.error("unknown-word", message, mark=mark))
+            self.error(spot.error("unknown-word", message, self._to_look_up(), mark=mark))
             return None
         if word == NODE_NUMBER:
-            self.error(spot.error("unknown-word", f"{word} is the number of a node, known in the node's to", mark=mark))
+            message = f"{word} is the number of a node, known in the node's to"
+            self.error(spot.error("unknown-word", message, 'write it in "to", or a word of the device', mark=mark))
             return None
         if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)
@@ -279,8 +280,19 @@ class Scope:
         if not self.words_known:
             return ANYTHING
         message = f"no class that is used here has an option {word.removeprefix('options.')}"
-        self.error(spot.error("unknown-word", message, hint(word, self.options), mark=mark))
+        there = ", ".join(self.options)
+        write = hint(word, self.options) or (f"there is {there}" if there else "options are declared by a class")
+        self.error(spot.error("unknown-word", message, write, mark=mark))
         return None
+
+    def _to_look_up(self) -> str:
+        """How to see which words a device has."""
+        if self.source is None or self.table:
+            return ""
+        subsystem = self.source.kind == "subsystem"
+        return (
+            f"device-agent scan --words {self.source.arguments[0] if subsystem else self.source.kind} shows its words"
+        )
 
     def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:
         if word.partition(".")[0] in _LATER:
@@ -299,9 +311,11 @@ class Scope:
             path = f"{word.removesuffix(segment).removesuffix('.') or '.'}/{segment}"
             if not write and self.own and segment.isidentifier() and word.endswith(segment) and self.has(path):
                 write = f'if a file says it, let.{segment} = "{path}"'
+            write = write or (self._to_look_up() if unknown.table == source else "")
             return spot.error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
         if word.startswith("/"):
             message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"
         else:
             message = f'"{word}" begins with no relation; "./{word}" is the device\'s own'
+            write = write or f'write "./{word}"'
         return spot.error("unknown-word", message, write, mark=mark)

@@ -97,7 +97,7 @@ WRONG = [
     ('group = { by = "slot", part = {} }', 4, 24, "part", "unknown-key", "nearest: parts"),
     ('group = "iommu.grup"', 4, 16, "grup", "unknown-word", "nearest: group"),
     ('group = "{slot}"', 4, 10, "{slot}", "text", 'write "slot"'),
-    ('group = "n"', 4, 10, "n", "unknown-word", ""),
+    ('group = "n"', 4, 10, "n", "unknown-word", "device-agent scan --words pci shows its words"),
     ('group = "iommu.members.address"', 4, 10, "iommu.members.address", "type", None),
     ('group.parts.x.vendro = "10de"', 4, 15, "vendro", "unknown-word", "nearest: vendor"),
     ("group.parts.x = {}", 4, 13, "x", "type", "say which devices are this part"),
@@ -109,7 +109,14 @@ WRONG = [
     ('group = "slot"\nmatch.members = { exists = true }', 5, 7, "members", "unknown-word", ""),
     ('group.parts.x.vendor = "10de"\nexclude.y.x.device = "1"', 5, 13, "device", "unknown-word", ""),
     ('group.parts.x.vendor = "10de"\nid = "{x.vendro}"', 5, 10, "vendro", "unknown-word", "nearest: vendor"),
-    ('group = "slot"\nid = "{matched.address}"', 5, 7, "{matched.address}", "type", ""),
+    (
+        'group = "slot"\nid = "{matched.address}"',
+        5,
+        7,
+        "{matched.address}",
+        "type",
+        "make it a word of one value, by let",
+    ),
     ('group = "slot"\ngive.nodes.x = { path = "/dev/{device}", to = "/dev/x{n}" }', 5, 48, "/dev/x{n}", None, None),
 ]
 

@@ -159,8 +159,15 @@ MISTAKES = [
         None,
     ),
     ('class = "kvm"\n[resource.match]\nx.healthy = true', 7, 3, "healthy", "unknown-word", "say it below health"),
-    ('source = "pci"\non = { slot = "x.slot" }', 4, 16, "x", "cycle", ""),
-    ('source = "pci"\non = { slot = "a" }\n[resource.let]\na = { read = "x.slot" }', 8, 1, "a", "cycle", ""),
+    ('source = "pci"\non = { slot = "x.slot" }', 4, 16, "x", "cycle", "have one of them rest on something else"),
+    (
+        'source = "pci"\non = { slot = "a" }\n[resource.let]\na = { read = "x.slot" }',
+        8,
+        1,
+        "a",
+        "cycle",
+        "have one of them rest on something else",
+    ),
 ]
 
 

@@ -254,8 +254,8 @@ WRONG = [
     ('a = { bits = ["0-64"], of = "numa" }', 5, '["0-64"]', "type", None),
     ('a = { bits = ["1"], of = "driver" }', 5, "driver", "type", 'make it a word with type = "int"'),
     ('a = { probe = "nvml", field = "f" }', 5, "nvml", "unknown-probe", 'write [probe.nvml] with run = ["/usr/bin/…"]'),
-    ('a = "a"', 5, "a", "cycle", ""),
-    ('a = "./{b}"\nb = { text = "{c}" }\nc = ["./x", "a"]', 5, "a", "cycle", ""),
+    ('a = "a"', 5, "a", "cycle", "have one of them rest on something else"),
+    ('a = "./{b}"\nb = { text = "{c}" }\nc = ["./x", "a"]', 5, "a", "cycle", "have one of them rest on something else"),
 ]
 
 

@@ -37,7 +37,7 @@ def test_a_name_may_have_words_behind_its_slash(configure):
         ("example.{driver}/x", "resource-name", 'write "example.com/{driver}/x"'),
         ("example.com/{drivr}", "unknown-word", "nearest: driver"),
         ("example.com/{nodes}", "resource-name", ""),
-        ("example.com/{n}", "unknown-word", ""),
+        ("example.com/{n}", "unknown-word", "device-agent scan --words pci shows its words"),
         ("example.com/{driver", "text", 'a literal brace is "{{"'),
         ("example.com/{driver}/y", "resource-name", ""),
         ("example.com/-{driver}", "resource-name", ""),

@@ -89,7 +89,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
         (LINKS.replace('"11"', '"fast"'), "fast", ""),
         (LINKS.replace("10", '"10"'), None, "write it without quotes"),
         (LINKS.replace(MAP, ""), "cost", 'write map = { "value" = 10 }, or else = 50'),
-        (LINKS.replace("./links/*", "links/*"), None, ""),
+        (LINKS.replace("./links/*", "links/*"), None, 'write "./links/*"'),
         ('[resource.links.a]\nfile = "nv"\non.end = "address"', "nv", 'write for example "/etc/device-agent/nvlink"'),
         ('[resource.links.a]\nfile = "/nv"\non.to = "address"', None, 'write on = { end = "word of the device" }'),
         ('[resource.links.a]\nfile = "/nv"\non.end = "nodes"', "nodes", "take another word"),

@@ -93,7 +93,7 @@ class Tests:
             case "exists":
                 if isinstance(value, bool):
                     return operators.Exists(value)
-                self.scope.error(spot.error("type", "exists is true or false, without quotes"))
+                self.scope.error(spot.error("type", "exists is true or false, without quotes", "write true"))
                 return None
             case "has" | "has_all" | "has_any":
                 return self._has(spot, name, value)

@@ -121,7 +121,7 @@ def _switch(leaf: Leaf | None, what: str, scope: Scope) -> bool | None:
         return False
     if isinstance(leaf.value, bool):
         return leaf.value
-    scope.error(leaf.spot.error("type", f"{what} is true or false, without quotes"))
+    scope.error(leaf.spot.error("type", f"{what} is true or false, without quotes", "write true"))
     return None
 
 

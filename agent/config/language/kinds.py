@@ -120,7 +120,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyTy
         ),
         "int": (_is_int, "is a whole number", "write for example 10"),
         "count": (lambda value: _is_int(value) and value >= 1, "is a whole number from 1", "write for example 4"),
-        "bool": (lambda value: isinstance(value, bool), "is true or false, without quotes", ""),
+        "bool": (lambda value: isinstance(value, bool), "is true or false, without quotes", "write true"),
         "data": (
             lambda value: _is_scalar(value) or value == [] or _are(_is_scalar, value),
             "is text, a number, true, false, or a list of these",

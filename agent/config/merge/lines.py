@@ -60,7 +60,7 @@ def pairs(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> d
 
 def no_table(spot: Spot, write: str = "") -> Finding:
     """That a table is wanted here."""
-    return spot.error("type", f"{spot.path[-1]} is a table", write)
+    return spot.error("type", f"{spot.path[-1]} is a table", write or f"write {spot.path[-1]} = {{ … }}")
 
 
 def _flatten(
@@ -86,7 +86,7 @@ def _flatten(
             else:
                 findings.append(here.error("type", "a test is missing here", 'write for example = "x"'))
         elif address in members:
-            findings.append(here.error("type", f"{address} is tested twice here", mark="key"))
+            findings.append(here.error("type", f"{address} is tested twice here", "make one of both", mark="key"))
         else:
             members[address] = Leaf(test, here)
 

@@ -156,10 +156,11 @@ class Shelf:
     def _fault(self, spot: Spot, name: object) -> Finding | None:
         """Why a class cannot be used under that name."""
         if not isinstance(name, str):
-            return spot.error("type", "a class is named by text", "")
+            return spot.error("type", "a class is named by text", 'write for example "tty"')
         if name in self._open:
             way = " → ".join((*self._open[self._open.index(name) :], name))
-            return spot.error("cycle", f"{way}: each needs the other", mark="text")
+            write = "take one of them out, or put what both need into a part"
+            return spot.error("cycle", f"{way}: each needs the other", write, mark="text")
         if name in self._paths and _CLASS_NAME.fullmatch(name):
             return None
         near = hint(name, self._paths)

@@ -28,6 +28,7 @@ _DEALT_WORDS = {
 # Of USB, what begins with the number of a bus; an alternative before it that says which controller it is goes first.
 _ON_A_BUS = frozenset({"port", "hub"})
 _DEALT_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
+_ONE = "make it a word of one value, by let"
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
 
@@ -47,7 +48,7 @@ def compile_ids(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tu
     placed = False
     for one in made:
         if one.many:
-            scope.error(one.spot.error("type", "an id is one text, and this has a list in it", mark="text"))
+            scope.error(one.spot.error("type", "an id is one text, and this has a list in it", _ONE, mark="text"))
             return ()
         _warn(one, scope, placed=placed)
         placed = placed or any(slot.word.rpartition(".")[2] == "path_id" for slot in one.text.slots)

@@ -28,6 +28,7 @@ from agent.scanners import catalog
 
 _T = TypeVar("_T")
 
+_CYCLE = "have one of them rest on something else"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
     {*GIVING, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
@@ -79,7 +80,7 @@ class OwnWords:
             return None
         if word in self._open:
             way = " → ".join((*self._open[self._open.index(word) :], word))
-            self._scope.error(declared.spot.error("cycle", f"{way}: each needs the other", mark="key"))
+            self._scope.error(declared.spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return ANYTHING
         if word not in self._made:
             self._open.append(word)
@@ -135,7 +136,8 @@ class OwnWords:
         """A join, compiled once it is wanted."""
         if name in self._open:
             way = " → ".join((*self._open[self._open.index(name) :], name))
-            self._scope.error(self._joining[name].spot.error("cycle", f"{way}: each needs the other", mark="key"))
+            spot = self._joining[name].spot
+            self._scope.error(spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return None
         if name not in self._joins:
             self._open.append(name)
