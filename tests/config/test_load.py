@@ -155,32 +155,14 @@ def test_every_shipped_class_says_what_it_means(tmp_path, name):
     assert resource.nodes or resource.env
 
 
-# What samples of the language wait for; each goes from here as it comes.
-WAITED_FOR = {
-    "give.devinfo",
-    "give.vfio",
-    "health.xid.ignore",
-    "health.xid.log",
-    "healthy of a class that is joined",
-    "let.told_by_probe.probe",
-    "links",
-    "moves_into_pod",
-    "prefer",
-    "prepare",
-    "reason of a class that is joined",
-}
-
-
-def test_the_whole_language_compiles_but_for_what_it_waits_for():
-    """Nothing in the samples is taken for a mistake, and each is served that waits for nothing."""
+def test_the_whole_language_loads():
+    """Nothing in the samples is taken for a mistake, each class is known, and each entry is served."""
     studied = study(str(LANGUAGE))
-    wrong = [each for each in studied.configuration.findings if each.severity is Severity.ERROR]
-    assert {each.code for each in wrong} <= {"not-supported-yet"}
-    assert {each.message.partition(" is in the language")[0] for each in wrong} <= WAITED_FOR
-    waiting = {each.file for each in wrong}
-    for entry in studied.entries:
-        waits = bool(entry.sentence.files & waiting)
-        assert waits is (entry.spec not in studied.configuration.resources), entry.spot.address
+    assert [each for each in studied.configuration.findings if each.severity is Severity.ERROR] == []
+    assert {path.stem for path in (LANGUAGE / "classes").glob("*.toml")} == set(studied.own)
+    served = {spec.origin for spec in studied.configuration.resources}
+    assert {entry.spot.origin for entry in studied.entries} == served
+    assert len(served) == 34
 
 
 def test_what_two_samples_have_in_common_is_warned_of():
