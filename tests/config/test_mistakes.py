@@ -18,7 +18,7 @@ ONE = [
     # Keys of the language, of later versions, and of none.
     (PCI + "permision = 1", 4, 1, "permision", "unknown-key", "nearest: permissions, of give.nodes.NAME"),
     (PCI + "replica = 1", 4, 1, "replica", "unknown-key", "nearest: replicas"),
-    (PCI + "health = { x = { socket = 'y' } }", 4, 28, "'y'", "path", 'write "/y"'),
+    (PCI + "health = { x = { socket = 'y' } }", 4, 28, "y", "path", 'write "/y"'),
     ('source = { node = "/dev/x{n}" }', 3, 26, "{n}", "glob", 'write "/dev/x{n:text}" to take what is here'),
     ('source = { node = "/dev/x{asked:int}" }', 3, 26, "{asked:int}", "taken", "take another name"),
     ('source = { node = "/dev/x{name:int}" }', 3, 26, "{name:int}", "taken", "take another name"),
