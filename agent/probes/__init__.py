@@ -1,0 +1,1 @@
+"""Probes that come along: programs of their own, which import nothing of the agent. See docs/probes.md."""

@@ -1,0 +1,283 @@
+"""NVIDIA's management library as a probe: what the kernel's files do not say of GPUs and their MIG instances.
+
+`python -m agent.probes.nvml`. Of each GPU, by its PCI address: Xid events, rows and pages that are gone, the recovery
+action that the driver asks for; fields `uuid`, `name`, `minor`. Of each MIG instance, by its directory below
+/proc/driver/nvidia/capabilities: events of that instance alone; fields `uuid`, `profile`. A host without the library is
+off, in one line. The library hangs and crashes on sick GPUs, which is why this is a process of its own; what one GPU
+does not know or refuses is no fault of it, nor of another.
+
+The ABI is that of nvml.h. Watching events keeps /dev/nvidia* open, so a GPU cannot be reset nor its MIG mode changed
+meanwhile; with `--no-events` the library is opened for each round and closed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+LIBRARY = "libnvidia-ml.so.1"
+_GONE = (9, 12, 18)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
+_TIMEOUT = 10
+_XID = 0x8  # nvmlEventTypeXidCriticalError
+_WHOLE = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
+_RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+_ACTIONS = {1: "reset of the GPU", 2: "reboot of the node", 3: "drain of its peers", 4: "drain and reset"}
+_APPLICATIONS = "13,31,43,45,68,109"  # Xids that applications cause, as NVIDIA's own plugin has them
+_CAPABILITIES = "/proc/driver/nvidia/capabilities"
+
+
+class _Pci(ctypes.Structure):
+    _fields_ = (
+        ("busIdLegacy", ctypes.c_char * 16),
+        *((name, ctypes.c_uint) for name in ("domain", "bus", "device", "pciDeviceId", "pciSubSystemId")),
+        ("busId", ctypes.c_char * 32),
+    )
+
+
+class _Event(ctypes.Structure):
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("eventType", ctypes.c_ulonglong),
+        ("eventData", ctypes.c_ulonglong),
+        ("gpuInstanceId", ctypes.c_uint),
+        ("computeInstanceId", ctypes.c_uint),
+    )
+
+
+class _Field(ctypes.Structure):
+    _fields_ = (
+        ("fieldId", ctypes.c_uint),
+        ("scopeId", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latencyUsec", ctypes.c_longlong),
+        ("valueType", ctypes.c_uint),
+        ("nvmlReturn", ctypes.c_uint),
+        ("value", ctypes.c_uint),
+        ("rest", ctypes.c_uint),
+    )
+
+
+class NvmlError(Exception):
+    """A call that failed, with its code."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(said)
+        self.code = code
+
+
+class Nvml:
+    """The library, its functions by name."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function; one that an older library has not is not supported."""
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise NvmlError(3, f"{name}: not in this library")
+        code = function(*arguments)
+        if code:
+            raise NvmlError(code, f"{name}: NVML error {code}")
+
+    def number(self, name: str, *before: object) -> int | None:
+        """The number that a function gives, None where it does not."""
+        found = ctypes.c_uint()
+        try:
+            self(name, *before, ctypes.byref(found))
+        except NvmlError:
+            return None
+        return found.value
+
+    def text(self, name: str, handle: ctypes.c_void_p) -> str | None:
+        """The text that a function gives, None where it does not."""
+        found = ctypes.create_string_buffer(96)
+        try:
+            self(name, handle, found, ctypes.c_uint(len(found)))
+        except NvmlError:
+            return None
+        return found.value.decode("ascii", "replace")
+
+
+class Place(NamedTuple):
+    """A GPU or a MIG instance, by the name that the agent has for it. key: what events call it."""
+
+    name: str
+    handle: ctypes.c_void_p
+    key: tuple[int, int, int]
+    gpu: bool
+
+
+class Probe:
+    """All GPUs, over and over.
+
+    Args:
+        ignored: Xids that are no fault of the hardware.
+        hold: seconds for which another one makes its place ill.
+    """
+
+    def __init__(self, nvml: Nvml, ignored: frozenset[int], hold: float, say: Callable[..., None]) -> None:
+        self._nvml = nvml
+        self._ignored = ignored
+        self._hold = hold
+        self._say = say
+        self._xids: dict[tuple[int, int, int], tuple[float, int]] = {}
+        self._events: ctypes.c_void_p | None = None
+        self._watched: set[int] = set()
+
+    def round(self) -> None:
+        """Say of all what there is to say."""
+        for place in self._places():
+            self._tell(place)
+        self._say(complete=True)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for events that long, and say what they are as they come."""
+        until = time.monotonic() + seconds
+        if self._events is None or not self._watched:
+            time.sleep(seconds)
+            return
+        while (left := until - time.monotonic()) > 0:
+            event = _Event()
+            try:
+                self._nvml(
+                    "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(int(left * 1000) + 1)
+                )
+            except NvmlError as error:
+                if error.code != _TIMEOUT:
+                    raise
+                return
+            if event.eventType == _XID and event.eventData not in self._ignored:
+                key = (event.device or 0, event.gpuInstanceId, event.computeInstanceId)
+                self._xids[key] = time.monotonic(), event.eventData
+                self.round()
+
+    def watch(self) -> None:
+        """Have events of all GPUs that know any come."""
+        events = ctypes.c_void_p()
+        self._nvml("nvmlEventSetCreate", ctypes.byref(events))
+        self._events = events
+        for place in self._places():
+            if place.gpu:
+                try:
+                    self._nvml("nvmlDeviceRegisterEvents", place.handle, ctypes.c_ulonglong(_XID), events)
+                except NvmlError:
+                    continue  # boards that are too old for events
+                self._watched.add(place.key[0])
+
+    def _places(self) -> Iterator[Place]:
+        for index in range(self._nvml.number("nvmlDeviceGetCount_v2") or 0):
+            handle, pci = ctypes.c_void_p(), _Pci()
+            try:
+                self._nvml("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
+                self._nvml("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+            except NvmlError as error:
+                _write(f"GPU {index}: {error}")  # no line of the protocol: a note
+                continue
+            address = pci.busId.decode("ascii", "replace").lower()
+            domain, _, rest = address.partition(":")
+            yield Place(f"{int(domain or '0', 16):04x}:{rest}", handle, (handle.value or 0, _WHOLE, _WHOLE), gpu=True)
+            yield from self._instances(handle)
+
+    def _instances(self, gpu: ctypes.c_void_p) -> Iterator[Place]:
+        minor = self._nvml.number("nvmlDeviceGetMinorNumber", gpu)
+        for index in range(self._nvml.number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
+            handle = ctypes.c_void_p()
+            try:
+                self._nvml("nvmlDeviceGetMigDeviceHandleByIndex", gpu, ctypes.c_uint(index), ctypes.byref(handle))
+            except NvmlError:
+                continue  # none by this number
+            gi = self._nvml.number("nvmlDeviceGetGpuInstanceId", handle)
+            ci = self._nvml.number("nvmlDeviceGetComputeInstanceId", handle)
+            if minor is not None and gi is not None and ci is not None:
+                name = f"{_CAPABILITIES}/gpu{minor}/mig/gi{gi}/ci{ci}"
+                yield Place(name, handle, (gpu.value or 0, gi, ci), gpu=False)
+
+    def _tell(self, place: Place) -> None:
+        ill = self._xid(place) or (self._broken(place.handle) if place.gpu else "")
+        self._say(place=place.name, healthy=not ill, reason=ill or None)
+        name = self._nvml.text("nvmlDeviceGetName", place.handle)
+        fields: dict[str, str | int | None] = {"uuid": self._nvml.text("nvmlDeviceGetUUID", place.handle)}
+        if place.gpu:
+            fields |= {"name": name, "minor": self._nvml.number("nvmlDeviceGetMinorNumber", place.handle)}
+        else:
+            fields["profile"] = name.rpartition(" MIG ")[2] if name and " MIG " in name else None
+        for field, value in fields.items():
+            if value is not None:
+                self._say(place=place.name, field=field, value=value)
+
+    def _xid(self, place: Place) -> str:
+        """The last Xid of a place, while it counts."""
+        since, xid = self._xids.get(place.key, (float("-inf"), 0))
+        return f"Xid {xid}" if time.monotonic() < since + self._hold else ""
+
+    def _broken(self, gpu: ctypes.c_void_p) -> str:
+        """What is broken of a GPU that nothing but a reset or a repair mends."""
+        field = _Field(fieldId=_RECOVERY)
+        try:
+            self._nvml("nvmlDeviceGetFieldValues", gpu, ctypes.c_int(1), ctypes.byref(field))
+        except NvmlError:
+            field.nvmlReturn = 3
+        if not field.nvmlReturn and field.value:
+            return f"the driver asks for a {_ACTIONS.get(field.value, f'recovery ({field.value})')}"
+        rows = [ctypes.c_uint() for _ in range(4)]  # correctable, uncorrectable, pending, failed
+        try:
+            self._nvml("nvmlDeviceGetRemappedRows", gpu, *map(ctypes.byref, rows))
+        except NvmlError:
+            return (
+                "pages wait to be retired" if self._nvml.number("nvmlDeviceGetRetiredPagesPendingStatus", gpu) else ""
+            )
+        return "rows cannot be remapped" if rows[3].value else "rows wait to be remapped" if rows[2].value else ""
+
+
+def _say(**line: object) -> None:
+    _write(json.dumps(line))
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    """Report until ended."""
+    parser = argparse.ArgumentParser(prog="agent.probes.nvml", description="NVIDIA's management library as a probe")
+    parser.add_argument("--library", default=LIBRARY)
+    parser.add_argument("--every", type=float, default=10.0, metavar="SECONDS", help="between two rounds")
+    parser.add_argument("--ignore", default=_APPLICATIONS, metavar="XIDS", help="Xids that are no fault")
+    parser.add_argument("--hold", type=float, default=600.0, metavar="SECONDS", help="for which another one is")
+    parser.add_argument("--no-events", action="store_true", help="keep no device open between rounds")
+    said = parser.parse_args(arguments)
+    try:
+        nvml = Nvml(said.library)
+    except OSError as error:
+        _say(off=" ".join(str(error).split()))
+        return 0
+    probe = Probe(nvml, frozenset(int(xid) for xid in said.ignore.split(",") if xid), said.hold, _say)
+    try:
+        nvml("nvmlInit_v2")
+        if not said.no_events:
+            probe.watch()
+        while True:
+            probe.round()
+            if said.no_events:
+                nvml("nvmlShutdown")
+                time.sleep(said.every)
+                nvml("nvmlInit_v2")
+            else:
+                probe.wait(said.every)
+    except NvmlError as error:
+        if error.code in _GONE:
+            _say(off=str(error))
+            return 0
+        _write(str(error))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
