@@ -32,5 +32,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(change)
     changed = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
     milliseconds = answer["seconds"] * 1000
-    print(f"{answer['host_devices']:,} host devices looked at in {milliseconds:.0f} ms: {changed}")
+    devices = answer["host_devices"]
+    print(f"{devices:,} host device{'s' * (devices != 1)} looked at in {milliseconds:.0f} ms: {changed}")
     return 0

@@ -71,10 +71,11 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
     now = read(answer["time"])
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
+    resources, files = _many(len(answer["resources"]), "resource"), _many(config["files"], "file")
     loaded = when(read(config["loaded"]), now)
     yield terminal.text(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
-        f"configuration {config['digest']} of {loaded} ({len(answer['resources'])} resources, {config['files']} files)"
+        f"configuration {config['digest']} of {loaded} ({resources}, {files})"
     )
     up = {"up": f"up since {since(kubelet['since'], answer['time'])}", "down": "down", None: "not seen yet"}
     healthy = sum(one["healthy"] for one in answer["resources"])
@@ -85,6 +86,10 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
         f"{healthy:,} of {total:,} devices Healthy",
     )
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def attention_lines(answer: Answer, terminal: Terminal) -> Iterator[str]:

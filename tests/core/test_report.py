@@ -124,6 +124,7 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
     assert told(down) == [("kubelet", "down", "refused; 0 of 1 resources streaming", ())]
     resource = status(down)["resources"][0]
     assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
+    assert [one["subject"] for one in status(down, A)["attention"]] == ["kubelet"]
     alone = replace(down, kubelet=Kubelet(up=True, since=3.0))
     assert [one[:2] for one in told(alone)] == [(A, "waiting")]
     starting = replace(made, kubelet=Kubelet(), states={A: ResourceState(Phase.WAITING, "starting")})

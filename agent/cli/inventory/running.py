@@ -93,7 +93,7 @@ class View:
         if one["held_by"]:
             yield f"  held by      {held_by(one['held_by'])}"
         elif one["may_be_held"]:
-            yield "  held by      perhaps a pod: it was granted, and the kubelet has not said since that none has it"
+            yield "  held by      perhaps a pod: the kubelet has not said for sure that none has it"
         if not one["told_kubelet"]:
             kubelet = (self.answer or {})["kubelet"]
             down = f"; the kubelet is down since {since(kubelet['since'], now)}" if kubelet["up"] is False else ""

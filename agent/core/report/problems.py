@@ -13,6 +13,7 @@ from agent.core.report.moment import Moment
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
 _CHECK = "device-agent check"
+KUBELET = "kubelet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def _kubelet(moment: Moment) -> Iterator[Problem]:
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
         reason = f"{kubelet.reason}; {listed} of {len(moment.states)} resources streaming"
-        yield Problem("kubelet", "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since)
+        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since)
 
 
 def _configuration(moment: Moment) -> Iterator[Problem]:

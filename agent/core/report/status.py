@@ -6,18 +6,18 @@ from agent.core.lists.called import called
 from agent.core.phase import Phase
 from agent.core.report.devices import Said, drain_said, held_by, resource_of
 from agent.core.report.moment import Moment, stamp
-from agent.core.report.problems import Problem, problems
+from agent.core.report.problems import KUBELET, Problem, problems
 
 SCHEMA = "device-agent/status/1"
 _UP = {True: "up", False: "down", None: None}
 
 
 def status(moment: Moment, only: str | None = None) -> Said | None:
-    """All that there is to say; of one resource only, if one is named; None if there is no such resource."""
+    """All that there is to say; of one resource and the kubelet only, if one is named; None if there is no such one."""
     lists = moment.assembly.snapshots
     if only is not None and only not in lists:
         return None
-    found = [one for one in problems(moment) if only in (None, one.subject)]
+    found = [one for one in problems(moment) if only in (None, one.subject) or one.subject == KUBELET]
     kubelet = moment.kubelet
     return {
         "schema": SCHEMA,
