@@ -91,6 +91,33 @@ def test_a_mount_that_is_missing_is_told_before_a_pod_fails_by_it(host):
     assert host.inside("in-time", f"cat {HOST}/later") == "here"
 
 
+def test_programs_before_each_start_of_a_container(host):
+    """By the kubelet's PreStartContainer: one that fails keeps the container from starting until it does not."""
+    host.plug("lab/reset0", "c", 240, 172)
+    ready, runs = host.machine.path(f"{HOST}/ready"), host.machine.path(f"{HOST}/runs")
+    script = f"echo $1 >> {HOST}/runs; test -e {HOST}/ready && exit 0; echo card is busy; exit 1"
+    program = f"prestart.reset.run = {json.dumps(['/bin/sh', '-c', script, 'sh', '{id}'])}\n"
+    text = entry("reset", "/dev/lab/reset[0-9]", 'nodes.it = "{node}"')
+    host.serve(text.replace("[resource.give]", f"{program}[resource.give]"))
+    host.start_agent()
+    host.offers("reset", "lab_reset0")
+    host.apply("is-reset", reset=1)
+
+    def waiting():
+        mains = host.status("is-reset").get("containerStatuses", [])
+        said = (main["state"].get("waiting", {}).get("message", "") for main in mains)
+        return next((text for text in said if text), None)
+
+    assert "prestart.reset: /bin/sh ended with 1: card is busy" in until(waiting, 40, "the kubelet says why")
+    ready.write_text("")
+    host.running("is-reset", seconds=50)
+    before, first = host.container("is-reset"), runs.read_text().split()
+    assert set(first) == {"lab_reset0"}
+    host.kill("is-reset")
+    host.runs_again("is-reset", before)
+    assert len(runs.read_text().split()) > len(first)
+
+
 @BOTH
 def test_annotations_reach_the_runtime(host):
     for n in range(2):
