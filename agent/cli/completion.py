@@ -96,6 +96,7 @@ _NAMES = {
     "scan": ("devices",),
     "explain": ("devices", "resources"),
     "status": ("resources",),
+    "allocate": ("resources",),
     "drain": ("devices", "resources"),
     "undrain": ("devices", "resources"),
     "clear": ("devices",),

@@ -51,6 +51,7 @@ def test_resources_are_those_of_the_files(bash, config):
     assert bash("--config", str(directory), "status", "") == {"a.example/x"}
     assert bash("--config", str(directory / "none"), "status", "") == set()
     assert "a.example/x" in bash("--config", str(directory), "explain", "a")
+    assert bash("--config", str(directory), "allocate", "a") == {"a.example/x"}
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
