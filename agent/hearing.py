@@ -77,6 +77,8 @@ class Hearing:
 
     def _readable(self) -> None:
         self._take()
+        if self._kernel_log.ended:
+            self._stop()  # until the next sweep
         if self._checking.stirred:
             self._stirred()
 

@@ -38,10 +38,15 @@ class _Said(NamedTuple):
 
 
 class KernelLog:
-    """The kernel log, read on and on."""
+    """The kernel log, read on and on.
+
+    Attributes:
+        ended: nothing more comes of it for now, though it counts as readable; to wait for it would be to spin.
+    """
 
     def __init__(self, root: Root) -> None:
         self._root = root
+        self.ended = False
         self._handle: int | None = None
         self._plain = False
         self._torn = b""
@@ -77,6 +82,7 @@ class KernelLog:
             self.begin()  # a file may have come
         if self._handle is None:
             return None
+        self.ended = False
         said = list(self._lines(limit) if self._plain else self._records(limit))
         self._live = self._live or not said
         if not said:
@@ -109,8 +115,9 @@ class KernelLog:
                     yield None
                     continue
                 log.warning("the kernel log: %s", error)
-                return
+                data = b""
             if not data:
+                self.ended = True
                 return
             yield _said(data.partition(b"\n")[0])
 

@@ -173,6 +173,10 @@ def test_what_can_be_read_no_more_is_told(log, device, caplog):
     device(OSError(errno.EIO, "broken"))
     assert log.take(2) is None
     assert "broken" in caplog.text
+    assert log.ended
+    device(said(1, "a"))
+    assert [record.number for record in log.take(2)] == [1]
+    assert not log.ended
 
 
 @pytest.mark.parametrize(
