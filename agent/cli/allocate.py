@@ -30,6 +30,7 @@ from agent.host.root import Root
 from agent.kubelet.wire import answer_json
 
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
+TOLD = {"grant", "grpc"}  # as the kubelet is told; the others are for whoever has no agent that writes CDI specs
 REFUSED = 1
 WRONG_COMMAND_LINE = 2
 NO_SUCH_NAME = 4
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"device-agent allocate: {escape(name)}: no such resource{hint}", file=sys.stderr)
         return NO_SUCH_NAME
     try:
-        grant = seen.grant(name, _ids(seen, arguments))
+        grant = seen.grant(name, _ids(seen, arguments), by_spec=arguments.form in TOLD)
         said = _said(grant, arguments.form, as_json=as_json)
     except (Refused, NotSaid) as refused:
         if as_json:

@@ -60,6 +60,7 @@ class Machine:
             self,
             self.asked.extend,
             cdi=SpecDirectories(),
+            own_specs=None,
             devinfo=None,
             held=frozenset,
         )

@@ -269,3 +269,13 @@ def test_ctr_knows_these_flags():
 def test_docker_knows_these_flags():
     done = subprocess.run(["docker", "run", "--help"], capture_output=True, text=True, check=False)
     assert all(f"--{flag} " in done.stdout for flag in ("device", "mount", "env", "annotation"))
+
+
+def test_what_the_agent_puts_into_a_spec_of_its_own_is_said_itself(asked):
+    """There is no agent that wrote it: only people, and the kubelet, are told its name."""
+    text = ENTRIES.replace("[resource.give.nodes]\none", '[resource.give]\nvia = "cdi"\n[resource.give.nodes]\none')
+    assert asked(SHARED, "--dry-run", "--as", "docker", text=text)[:2] == (0, "--device /dev/one:/dev/one:rw\n")
+    spec = json.loads(asked(SHARED, "--dry-run", "--as", "cdi", text=text)[1])
+    assert spec["devices"][0]["containerEdits"]["deviceNodes"][0]["path"] == "/dev/one"
+    (answer,) = json.loads(asked(SHARED, "--dry-run", "--as", "grpc", text=text)[1])["container_responses"]
+    assert [*answer] == ["cdi_devices"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.allocation import requested
 from agent.anew import asked_of, read_anew
@@ -60,8 +60,9 @@ class Sight:
         chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
-    def grant(self, resource: str, ids: Sequence[str]) -> Grant:
-        """What a container that is given these ids gets.
+    def grant(self, resource: str, ids: Sequence[str], *, by_spec: bool = True) -> Grant:
+        """What a container that is given these ids gets. Without `by_spec` that is said itself, also where the agent
+        would put it into a CDI spec of its own and name that.
 
         Raises:
             Refused: with the reason, as the kubelet would be told.
@@ -71,12 +72,25 @@ class Sight:
         if too_much := exceeded(spec.limit, devices, len(ids)):
             raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
         chosen = read_anew(self.root, asked_of(resource, spec, devices, self), self.cdi)
+        if not by_spec:
+            chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]
         return allocate(spec, ids, chosen, snapshot.offered, resource=resource)
 
     def entry_of(self, resource: str) -> ResourceSpec:
         """The entry that a resource is of."""
         written = self.assembly.written[resource] or resource
         return next(spec for spec in self.specs if spec.name == written)
+
+
+def _without_spec(spec: ResourceSpec) -> ResourceSpec:
+    """The same entry, of which no CDI spec of our own says anything."""
+    return replace(
+        spec,
+        via="",
+        nodes=tuple(replace(node, in_spec=False) for node in spec.nodes),
+        mounts=tuple(replace(mount, in_spec=False) for mount in spec.mounts),
+        env=tuple(replace(variable, in_spec=False) for variable in spec.env),
+    )
 
 
 def sight(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> Sight:
