@@ -12,6 +12,7 @@ from tests.cli.conftest import TOP, device_agent
 
 GOLDEN = TOP / "tests/agent/drop-in"
 KUBEVIRT = TOP / "tests/cli/imports/kubevirt.yaml"
+SQUAT = TOP / "tests/cli/imports/squat.yaml"
 SRIOV = TOP / "tests/cli/imports/sriov.json"
 UUIDS = [f"8f6b1c9e-0000-4000-8000-00000000000{number}" for number in (1, 2)]
 
@@ -80,6 +81,36 @@ def onload(rig: Rig) -> str:
     return '[[resource]]\nclass = "onload"\nslots.count = 2\n'
 
 
+def amd(rig: Rig) -> str:
+    """Two cards with their compute nodes, known by their render nodes."""
+    tree = rig.tree
+    tree.file("/sys/module/amdgpu/initstate", "live\n")
+    tree.class_device("/sys/devices/virtual/kfd/kfd", "kfd", "kfd", 238, 0)
+    for number, bus in enumerate((0x0C, 0x8C)):
+        card = tree.pci(f"0000:{bus:02x}:00.0", driver="amdgpu", vendor="0x1002\n", device="0x74a1\n")
+        tree.drm(card, number, 128 + number)
+        said = f"drm_render_minor {128 + number}\nlocation_id {bus << 8}\ndomain 0\n"
+        tree.file(f"/sys/devices/virtual/kfd/kfd/topology/nodes/{number + 1}/properties", said)
+    return '[[resource]]\nclass = "amd-gpu"\n'
+
+
+def intel(rig: Rig) -> str:
+    """Two GPUs; their names by place, which Intel's plugin mounts, are nodes here."""
+    for number, bus in enumerate((0x03, 0x83)):
+        card = rig.tree.pci(f"0000:{bus:02x}:00.0", driver="i915", vendor="0x8086\n", device="0x56c0\n")
+        rig.tree.drm(card, number, 128 + number)
+    return '[[resource]]\nclass = "intel-gpu"\n'
+
+
+def squat(rig: Rig) -> str:
+    """The configuration that generic-device-plugin had, taken over."""
+    for number in (1, 2):
+        stick = rig.tree.usb(f"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-{number}", "0403", "6001", devnum=number + 3)
+        port = f"{stick}/1-{number}:1.0/ttyUSB{number}/tty/ttyUSB{number}"
+        rig.tree.class_device(port, "tty", f"ttyUSB{number}", 188, number)
+    return device_agent("import", "squat", str(SQUAT)).stdout
+
+
 @pytest.mark.parametrize(
     ("golden", "machine", "resource"),
     [
@@ -90,6 +121,9 @@ def onload(rig: Rig) -> str:
         ("qat", qat, "qat.intel.com/cy"),
         ("qat-noiommu", without_iommu, "qat.intel.com/cy"),
         ("onload", onload, "amd.com/onload"),
+        ("squat", squat, "edge.example/serial"),
+        ("amd-gpu", amd, "amd.com/gpu"),
+        ("intel-gpu", intel, "gpu.intel.com/i915"),
     ],
 )
 async def test_what_a_container_gets(rig, golden, machine, resource):
