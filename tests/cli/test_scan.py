@@ -99,7 +99,7 @@ def test_of_a_machine_where_nothing_is_configured_that_is_shown_which_a_class_fi
     assert code == 0
     rows = {" ".join(line.split()[:2]): line.rpartition("–  ")[2] for line in out.splitlines()[1:]}
     assert rows["gnss gnss0"] == "class gnss fits"
-    assert rows["infiniband mlx5_0"] == "class rdma-shared fits"
+    assert rows["infiniband mlx5_0"] == "class rdma-exclusive fits"
     assert "dev /dev/null" not in rows
 
 
