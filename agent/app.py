@@ -242,7 +242,7 @@ class Agent:
         """Serve every resource, then say that the agent is ready.
 
         What the last life had listed is offered at once, all Unhealthy until it has been looked for: the kubelet's
-        part of a registration takes as long as a look (docs/adr/0009-names-and-shares.md). Others' first lists are
+        part of a registration takes as long as a look (docs/adr/0022-names-and-shares.md). Others' first lists are
         full.
         """
         told = self.tracker.assembly.snapshots

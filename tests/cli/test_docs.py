@@ -73,6 +73,19 @@ def test_links_lead_somewhere():
             assert (TOP / name).parent.joinpath(target).exists(), f"{name}: {target}"
 
 
+def test_decisions_are_numbered_and_listed_once_each():
+    """By number and heading; two branches that take the next number meet here."""
+    files = sorted((TOP / "docs/adr").glob("[0-9]*.md"))
+    headings = [file.read_text().splitlines()[0].removeprefix("# ") for file in files]
+    numbered = zip(range(1, len(files) + 1), files, headings, strict=True)
+    listed = []
+    for n, file, heading in numbered:
+        number, _, title = heading.partition(". ")
+        assert (file.name[:5], number) == (f"{n:04}-", str(n))
+        listed.append(f"{n}. [{title}]({file.name})")
+    assert text_of("docs/adr/README.md").splitlines()[4:] == listed
+
+
 def test_words_are_printed_from_the_tables():
     assert text_of("docs/words.md") == page(), "run: make docs"
     assert text_of("docs/keys.md") == keys_page(), "run: make docs"

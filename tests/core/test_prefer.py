@@ -106,7 +106,7 @@ def test_the_first_rule_decides_and_the_next_breaks_ties():
 
 
 def test_what_same_leaves_open_is_for_the_next_rule():
-    """Two groups that fit: which of them is what the second rule says, and only then where most are free (ADR)."""
+    """Two groups that fit: which of them is what the second rule says, and only then where most are free (ADR 17)."""
     rules = [keyed("same"), keyed("packed")]
     cards = {"a": (0, "A"), "b": (0, "A"), "c": (0, "A"), "d": (1, "D"), "e": (1, "D")}
     assert chosen(stock(rules, cards), 2) == "d e"
