@@ -60,7 +60,7 @@ class DevInfoFiles:
             self._stirred.clear()
             if not self.any:
                 continue
-            self.any, faults = await self._alone(lambda: begin(self._directory.keep, self._held().__contains__))
+            _, faults = await self._alone(self._begin_keeping)
             if faults and faults != self._faults:
                 log.warning("devinfo: files of what nobody holds cannot be removed: %s", escape("; ".join(faults)))
             self._faults = faults
@@ -73,10 +73,24 @@ class DevInfoFiles:
             self._changed()
         return begin(self._directory.write, infos)
 
+    def _begin_keeping(self) -> asyncio.Future[tuple[bool, list[str]]]:
+        """Begin to remove; what is left is known before anything else begins that may leave more."""
+        kept = begin(self._directory.keep, self._held().__contains__)
+        kept.add_done_callback(self._kept)
+        return kept
+
+    def _kept(self, kept: asyncio.Future[tuple[bool, list[str]]]) -> None:
+        if not kept.exception():
+            self.any, _ = kept.result()
+
     async def _alone(self, call: Callable[[], asyncio.Future[T]]) -> T:
         """What a call in a thread returns or raises; no other begins before it is done, even if nobody waits for it."""
         await self._one.acquire()
-        done = call()
+        try:
+            done = call()
+        except BaseException:  # no thread to be had: the next one may find one
+            self._one.release()
+            raise
         done.add_done_callback(self._done)
         await asyncio.wait((done,))
         return done.result()

@@ -2,11 +2,16 @@
 
 import asyncio
 import json
+import threading
+from unittest.mock import Mock
 
 import pytest
 
 from agent import allocation, devinfo
+from agent.core.entry.devinfo import DevInfo
 from agent.core.grants import holding
+from agent.host.aside import aside
+from agent.host.devinfo import DevInfoDirectory
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import FOO, entry
 
@@ -126,3 +131,46 @@ async def test_the_directory_is_where_agent_toml_says(node):
         await node.kubelet.allocate("pod", "c", {FOO: 1})
         (path,) = node.tree.at("/opt/info").iterdir()
         assert json.loads(path.read_text())["type"] == "pci"
+
+
+async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(tmp_path):
+    removing, go, gone = threading.Event(), threading.Event(), asyncio.Event()
+
+    class Slow(DevInfoDirectory):
+        def keep(self, held):
+            removing.set()
+            go.wait()
+            return super().keep(held)
+
+    def changed():
+        if not files.any:
+            gone.set()
+
+    held = {"id"}
+    there = tmp_path / "there"
+    files = devinfo.DevInfoFiles(Slow(str(there), str(tmp_path / "state")), lambda: frozenset(held), changed)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(files.run())
+        await aside(removing.wait)
+        writing = tasks.create_task(files.write([DevInfo("id", "file", "{}")]))
+        await asyncio.sleep(0)  # it waits for the lock by now
+        go.set()
+        await writing
+        assert files.any
+        assert (there / "file").exists()
+        held.clear()
+        files.stir()
+        await gone.wait()
+        assert not (there / "file").exists()
+        running.cancel()
+
+
+async def test_where_no_thread_is_to_be_had_the_next_file_is_written_all_the_same(tmp_path, monkeypatch):
+    directory = DevInfoDirectory(str(tmp_path), str(tmp_path / "state"))
+    files = devinfo.DevInfoFiles(directory, frozenset, lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError):
+            await files.write([DevInfo("id", "file", "{}")])
+    await files.write([DevInfo("id", "file", "{}")])
+    assert (tmp_path / "file").read_text() == "{}"
