@@ -2,6 +2,12 @@
 
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
+# However slow a host is, that fails nothing: no test measures time, nor how long it takes to make an example.
+settings.register_profile("any host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any host")
+
 KUBELET_TIER = tuple(Path(__file__).parent / name for name in ("real", "node"))
 
 

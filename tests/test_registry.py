@@ -186,7 +186,7 @@ async def test_what_is_forgotten_is_gone_and_an_open_stream_is_told_an_empty_lis
     assert registry._boards == {}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from(["x", "y", "publish", "read", "end"]), max_size=30), st.integers(1, 3))
 def test_whatever_happens_every_stream_ends_up_with_the_newest_list(steps, streams):
     asyncio.run(_live(steps, streams))

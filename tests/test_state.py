@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import state
@@ -295,7 +295,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON, st.sampled_from([*GOOD]), JSON)
 def test_no_content_ends_the_agent(tmp_path_factory, anything, key, value):
     path = tmp_path_factory.mktemp("state") / "state.json"

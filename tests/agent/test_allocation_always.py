@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.allocation import Allocation
@@ -185,7 +185,7 @@ async def play(machine, steps):
             judge(machine, resource, [id], one)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(STEPS)
 def test_each_answer_is_of_one_list_and_the_same_again_is_the_same(steps):
     top = Path(tempfile.mkdtemp())

@@ -289,7 +289,7 @@ def agrees(text):
             assert type(again) is type(value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(DATA, st.integers(0, 1_000_000), st.booleans())
 def test_every_path_has_its_place(data, seed, windows):
     text = written(data, seed)
@@ -304,7 +304,7 @@ LINES = ("\na = ", "\nb.a=", "\n[a]\n", "\n[[a]]\n", "\n[a.b]\n", "\n[[a.b]]\n")
 SOUP = st.lists(st.sampled_from([*MARKS, *PIECES, *TOKENS, *LINES]), max_size=14).map("".join)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(SOUP)
 @example("a = {b = 1, b")
 @example("a = '''\nb = c\x00")

@@ -49,7 +49,6 @@ def loaded(files: dict[str, bytes]) -> Configuration:
     return found
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.binary(max_size=200), st.binary(max_size=200))
 def test_any_bytes(agent, entry, device_class):
     loaded({"agent.toml": agent, "resources.d/a.toml": entry, "classes/c.toml": device_class})
@@ -69,7 +68,7 @@ def mutated(draw) -> str:
     return text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(mutated(), mutated())
 def test_mutated_files(entry, device_class):
     entry = entry if "[[resource]]" in entry else f"[[resource]]\nname = 'a/b'\n{entry}"
@@ -131,7 +130,7 @@ OPTIONAL = {key: form("entry", key) for key in PLACES["entry"][1]} | {
 SENTENCE = st.fixed_dictionaries({}, optional=OPTIONAL)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SENTENCE, SENTENCE)
 def test_any_shape_under_known_keys(entry, device_class):
     one = "[[resource]]\n" + "".join(f'"{key}" = {toml(value)}\n' for key, value in entry.items())

@@ -398,7 +398,7 @@ KEYS = st.one_of(*(st.tuples(st.just(key), st.sampled_from(values)) for key, *va
 TABLES = st.lists(KEYS, min_size=1, max_size=4, unique_by=lambda pair: pair[0])
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(TABLES, st.sampled_from(("./device", "./ports", "vendor", "./none")))
 def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, tree, table, other):
     said = ", ".join(f"{key} = {value}" for key, value in table)

@@ -402,4 +402,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestLife.settings = settings(max_examples=40, stateful_step_count=20)

@@ -265,7 +265,7 @@ WORDS = st.fixed_dictionaries({}, optional=dict.fromkeys(("serial", "slot", "col
 CHANGES = st.dictionaries(st.sampled_from(list(KINDS)), st.one_of(st.none(), WORDS, WORDS), max_size=3)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(st.sampled_from(list(KINDS)), WORDS), st.lists(CHANGES, min_size=1, max_size=4))
 def test_events_come_to_the_same_as_looking_at_everything(first, rounds):
     board = join("board", ours=("slot",), source=BOARDS, theirs=("slot",), optional=True)

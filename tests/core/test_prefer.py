@@ -4,7 +4,7 @@ import itertools
 from math import comb
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.entry.prefer import Cost, Keyed, Links, Near
@@ -20,7 +20,6 @@ from tests.core.building import candidate, host, listed, snapshot, spec
 
 LINKS = Links("xgmi", None, {}, "to", "number", Kind.INT, Cost(otherwise=1))
 PCIE, XGMI = Near(), Near(LINKS)
-BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a host that is slow fails nothing
 
 
 def keyed(verb, word="word"):
@@ -296,7 +295,7 @@ def choices(draw, most=8):
     return rules, stock(rules, devices), size, must
 
 
-@settings(BUSY, max_examples=150)
+@settings(max_examples=150)
 @given(choices())
 def test_nothing_better_is_to_be_had(choice):
     rules, of, size, must = choice
@@ -309,7 +308,6 @@ def test_nothing_better_is_to_be_had(choice):
     assert ([*badness(rules, of, found)], found) == ([*badness(rules, of, best)], best)
 
 
-@settings(BUSY)
 @given(st.integers(1, 12), st.data())
 def test_of_kinds_the_least_is_found_where_all_ways_are_gone_through(kinds, data):
     room = [data.draw(st.integers(0, 3)) for _ in range(kinds)]
@@ -351,7 +349,7 @@ def greedy(costs, size):
     return counts
 
 
-@settings(BUSY, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(17, 40), st.integers(6, 9), st.randoms(use_true_random=False))
 def test_never_worse_than_what_takes_the_nearest_next(kinds, size, chance):
     rows = [[0] * kinds for _ in range(kinds)]
@@ -362,7 +360,7 @@ def test_never_worse_than_what_takes_the_nearest_next(kinds, size, chance):
     assert costs.of(choose(costs, size)) <= costs.of(greedy(costs, size))
 
 
-@settings(BUSY, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 400), st.data())
 def test_many_are_chosen_from_too(count, data):
     verbs = data.draw(st.lists(st.sampled_from(["same", "packed", "balanced", "order"]), max_size=3))
