@@ -1,14 +1,12 @@
-"""The ways in which NVIDIA's device plugin gives a GPU, as the class of the language's samples says them (golden)."""
+"""The ways in which NVIDIA's device plugin gives a GPU, as class nvidia-gpu says them (golden)."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.agent.rig import entry
 
 GPU = "nvidia.com/gpu"
-CLASS = Path(__file__).parents[1] / "config/language/classes/nvidia-gpu.toml"
 ONE = {"address": "0000:3b:00.0", "uuid": "GPU-0a1b2c3d-0000-1111-2222-333344445555", "minor": 0}
 TWO = {"address": "0000:af:00.0", "uuid": "GPU-ffeeddcc-0000-1111-2222-333344445555", "minor": 3}  # not contiguous
 BOTH = f"{ONE['uuid']},{TWO['uuid']}"
@@ -38,8 +36,6 @@ WAYS = {
 
 @pytest.fixture
 async def node(rig):
-    (rig.etc / "classes").mkdir()
-    (rig.etc / "classes/nvidia-gpu.toml").write_text(CLASS.read_text())
     for gpu in (ONE, TWO):
         rig.tree.pci(gpu["address"], vendor="0x10de\n", config=b"\xde\x10\x00\x23", numa_node="0\n")
         rig.tree.file(f"/proc/driver/nvidia/gpus/{gpu['address']}/information", INFORMATION.format(**gpu))
