@@ -18,7 +18,7 @@ _BASH = r"""# bash completion of device-agent
 _device_agent_names() {
     case $1 in
         resources) sed -n 's/^ *name *= *"\([^"{]*\)".*/\1/p' "$2"/resources.d/*.toml ;;
-        devices) command ls -1 /sys/bus/pci/devices /sys/class/net /sys/class/infiniband; compgen -f -- "$3" ;;
+        devices) command ls -1 /sys/bus/pci/devices /sys/class/net /sys/class/infiniband | grep -v :$ ;;
     esac 2>/dev/null
 }
 _device_agent() {
@@ -37,17 +37,24 @@ _device_agent() {
         esac
     done
     case $prev in
-        --config|--root|--textfile|--state|--write) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+        --config|--root|--textfile|--state|--write) COMPREPLY=(); return ;;
         -o|--output) COMPREPLY=($(compgen -W "table json" -- "$cur")); return ;;
         --color) COMPREPLY=($(compgen -W "auto always never" -- "$cur")); return ;;
     esac
-    local flags= names=
+    local flags= fixed= kinds= kind name
     case $command in
-        "") flags="@COMMON@"; names="@COMMANDS@" ;;
+        "") flags="@COMMON@"; fixed="@COMMANDS@" ;;
 @CASES@
     esac
-    if [[ $cur == -* ]]; then names=$flags; fi
-    COMPREPLY=($(compgen -W "$names" -- "$cur"))
+    if [[ $cur == -* ]]; then fixed=$flags kinds=; fi
+    COMPREPLY=($(compgen -W "$fixed" -- "$cur"))
+    # Names are others' (a pod may have renamed a network interface): compgen -W would run what stands in them.
+    while IFS= read -r name; do
+        if [[ -n $name && $name == "$cur"* ]]; then
+            printf -v name %q "$name"
+            COMPREPLY+=("$name")
+        fi
+    done < <(for kind in $kinds; do _device_agent_names "$kind" "$config"; done)
     if declare -F __ltrim_colon_completions >/dev/null; then __ltrim_colon_completions "$cur"; fi
 }
 complete -o default -F _device_agent device-agent
@@ -140,9 +147,8 @@ def _commands() -> Mapping[str, _Command]:
 def _bash() -> str:
     cases = []
     for name, command in _commands().items():
-        named = "".join(f'$(_device_agent_names {kind} "$config" "$cur") ' for kind in _NAMES.get(name, ()))
-        words = " ".join((*command.words, named)).strip()
-        cases.append(f'        {name}) flags="{" ".join(command.flags)}"; names="{words}" ;;')
+        flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
+        cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
     filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
     return filled.replace("@COMMON@", " ".join(main.parser_of("version")._option_string_actions)).replace(  # noqa: SLF001
         "@CONFIG@", main.CONFIG

@@ -1,5 +1,6 @@
 """Completion: what a shell offers."""
 
+import shlex
 import subprocess
 
 import pytest
@@ -30,7 +31,7 @@ def bash(cli, tmp_path):
             capture_output=True, text=True, check=True, cwd=tmp_path,
         )  # fmt: skip
         assert done.stderr == ""
-        return set(done.stdout.split())
+        return set(done.stdout.splitlines()) - {""}
 
     return offered
 
@@ -52,6 +53,16 @@ def test_resources_are_those_of_the_files(bash, config):
     assert bash("--config", str(directory / "none"), "status", "") == set()
     assert "a.example/x" in bash("--config", str(directory), "explain", "a")
     assert bash("--config", str(directory), "allocate", "a") == {"a.example/x"}
+
+
+@pytest.mark.parametrize("name", ["$(touch run)", "`touch run`", "a;touch run", "$(>run)"])
+def test_names_are_offered_as_words_and_never_run(bash, config, tmp_path, name):
+    directory = config(f'[[resource]]\nname = "{name}"\n')
+    offered = bash("--config", str(directory), "status", "")
+    assert shlex.split(" ".join(offered)) == [name]
+    (tmp_path / name.replace("/", "")).touch()
+    bash("explain", "")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
