@@ -128,12 +128,12 @@ class _Client:
             self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self.writer.drain()
-        except (OSError, TimeoutError, ValueError):
-            return  # a client that went away, says nothing, or too much
-        finally:
-            self.writer.close()
-            with suppress(OSError):
+                self.writer.close()
                 await self.writer.wait_closed()
+        except (OSError, TimeoutError, ValueError):
+            return  # a client that went away, says nothing, or too much, or does not take its answer
+        finally:
+            self.writer.transport.abort()  # what it has not taken by now it does not get: a close would wait for it
 
 
 def _make_room(clients: Sequence[_Client], user: int | None) -> bool:

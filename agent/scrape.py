@@ -77,6 +77,7 @@ def _bind(listen: str) -> socket.socket:
     with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             raise FileExistsError(f"{path} is no socket")
+        other.setblocking(False)  # one that has too many waiting would keep this waiting, too
         try:
             other.connect(path)
         except ConnectionRefusedError:
@@ -100,12 +101,12 @@ async def _answer(
         writer.write(await _answered(request.split(b"\r\n", 1)[0], measured))
         async with asyncio.timeout(REQUEST_SECONDS):
             await writer.drain()
-    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        return  # a client that went away, says nothing, or too much
-    finally:
-        writer.close()
-        with suppress(OSError):
+            writer.close()
             await writer.wait_closed()
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return  # a client that went away, says nothing, or too much, or does not take its answer
+    finally:
+        writer.transport.abort()  # what it has not taken by now it does not get: a close would wait for it
 
 
 async def _answered(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:
@@ -113,7 +114,12 @@ async def _answered(line: bytes, measured: Callable[[], Awaitable[str]]) -> byte
         case [b"GET" | b"HEAD" as method, path, version] if version.startswith(b"HTTP/1."):
             if path.partition(b"?")[0] != b"/metrics":
                 return _said("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
-            return _said("200 OK", (await measured()).encode(), head=method == b"HEAD")
+            try:
+                text = await measured()
+            except Exception:  # what is shown may be wrong: that is no reason to end what is served
+                log.exception("metrics: a defect")
+                return _said("500 Internal Server Error", b"a defect; the agent's log has it\n")
+            return _said("200 OK", text.encode(), head=method == b"HEAD")
         case [_, _, version] if version.startswith(b"HTTP/1."):
             return _said("405 Method Not Allowed", b"GET and HEAD are answered\n")
     return _said("400 Bad Request", b"no HTTP/1\n")

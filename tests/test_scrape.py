@@ -21,11 +21,16 @@ async def until(holds):
             await asyncio.sleep(0.01)
 
 
+def listens(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        return client.connect_ex(path) == 0
+
+
 @pytest.fixture
 async def served(tmp_path):
     path = str(tmp_path / "metrics.sock")
     task = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
-    await until(lambda: os.path.exists(path))
+    await until(lambda: listens(path))
     yield path
     task.cancel()
     await asyncio.wait([task])
@@ -77,6 +82,61 @@ async def test_clients_that_hang_take_nothing_from_others(served):
     assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
     for _, writer in hanging:
         writer.close()
+
+
+@pytest.fixture
+async def long(tmp_path):
+    """Where an answer is longer than what a socket holds; its path and its task."""
+    path = str(tmp_path / "long.sock")
+    task = asyncio.create_task(scrape.serve(f"unix:{path}", lambda: asyncio.sleep(0, "x" * 8_000_000)))
+    await until(lambda: listens(path))
+    yield path, task
+    task.cancel()
+
+
+async def takes_nothing(path):
+    """A client that asks, and takes the first byte of its answer alone."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=1)
+    writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert await reader.readexactly(1) == b"H"
+    return writer
+
+
+async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(long):
+    path, task = long
+    writer = await takes_nothing(path)
+    task.cancel()
+    assert (await asyncio.wait([task], timeout=5))[0] == {task}
+    writer.close()
+
+
+async def test_who_does_not_take_its_answer_makes_room(long, monkeypatch):
+    path, _ = long
+    waiting = [await takes_nothing(path) for _ in range(scrape.MOST)]
+    monkeypatch.setattr(scrape, "REQUEST_SECONDS", 0.1)
+    async with asyncio.timeout(20):
+        while not (await asked(path, b"GET / HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 404"):
+            pass
+    for writer in waiting:
+        writer.close()
+
+
+async def test_a_defect_in_what_is_told_ends_nothing(tmp_path, caplog):
+    path = str(tmp_path / "metrics.sock")
+    told = iter([ValueError("no such thing"), BODY])
+
+    async def once_wrong():
+        if isinstance(now := next(told), Exception):
+            raise now
+        return now
+
+    task = asyncio.create_task(scrape.serve(f"unix:{path}", once_wrong))
+    await until(lambda: listens(path))
+    assert (await asked(path, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 500 ")
+    assert "no such thing" in caplog.text
+    assert (await asked(path, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_port_on_the_loopback(caplog):

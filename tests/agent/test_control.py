@@ -216,6 +216,22 @@ async def test_who_has_asked_is_not_sent_away(served):
         await writer.wait_closed()
 
 
+async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
+    path = str(tmp_path / "run/control.sock")
+
+    async def long(request):
+        return {"said": "x" * 8_000_000}
+
+    task = asyncio.create_task(control.serve(path, {"long": long}))
+    await until(lambda: there(path))
+    reader, writer = await asyncio.open_unix_connection(path, limit=1)
+    writer.write(b'{"do": "long"}\n')
+    assert await reader.readexactly(1) == b"{"  # and no more
+    task.cancel()
+    assert (await asyncio.wait([task], timeout=5))[0] == {task}
+    writer.close()
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 async def test_one_user_shuts_out_nobody_else(served):
     asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
