@@ -158,6 +158,9 @@ class Held:
             log.debug("pod resources: %s", unavailable)
             self._due, self.answering = True, False
             return False
+        except asyncio.CancelledError:  # whoever wanted to know gave up: that was no answer
+            self._due = True
+            raise
         before = self.ids
         ours = self._ours()
         self.answered_at, self.answering = asked_at, True

@@ -1,0 +1,49 @@
+"""What pods hold, by what PodResources says and when it is asked."""
+
+import asyncio
+from unittest.mock import AsyncMock
+
+from agent import held
+
+
+class Replaced:
+    """A kubelet that another one has come after, once."""
+
+    def __init__(self):
+        self.kubelets = iter(["one", "other"])
+
+    async def there(self):
+        return "one"
+
+    async def other_than(self, _):
+        if next(self.kubelets, None) != "one":
+            await asyncio.Event().wait()
+
+
+async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_agent(monkeypatch):
+    holding = held.Held("pod-resources.sock", (), tuple, dict, lambda: None)
+    monkeypatch.setattr(held, "holders", AsyncMock(return_value={}))
+    await holding.refresh(0.0, 10.0)
+    assert holding.answering
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def silent(*_):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def answers(*_):
+        answered.set()
+        return {}
+
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(holding._follow(Replaced()))
+        monkeypatch.setattr(held, "holders", silent)
+        giving_up = tasks.create_task(holding.refresh(0.0, 10.0))
+        await asked.wait()
+        giving_up.cancel()
+        await asyncio.wait([giving_up])
+        monkeypatch.setattr(held, "holders", answers)
+        polling = tasks.create_task(holding._poll())
+        await answered.wait()
+        polling.cancel()
+        following.cancel()
