@@ -164,7 +164,7 @@ def device_table(answer: Answer, resource: Answer, terminal: Terminal) -> list[s
                 one["health"],
                 when(read(one["since"]), now),
                 held_by(one["held_by"]) or "–",
-                escape(one["reason"] or ""),
+                escape(one["reason"] or ("in its pod, and not on the host" if one["in_pod"] else "")),
             ),
             "red" if one["health"] != "Healthy" and not one["drained"] else "",
         )

@@ -302,7 +302,7 @@ KEYS = {
     },
     "devices": {
         "resource", "id", "address", "place", "health", "reason", "since", "drained", "leaving", "numa", "shares",
-        "told_kubelet", "held_by", "may_be_held", "checks",
+        "told_kubelet", "held_by", "in_pod", "may_be_held", "checks",
     },
     "checks": {"check", "member", "verdict", "latched", "since", "reason", "evidence", "recovers"},
 }  # fmt: skip

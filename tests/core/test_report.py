@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from agent.cli.status import device_table
+from agent.cli.terminal import Terminal
 from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
 from agent.core.entry.log import Log, Record
 from agent.core.grants.holding import Holder
@@ -66,6 +68,15 @@ def good(name, **more):
 
 def told(made):
     return [(one.subject, one.what, one.reason, one.devices) for one in problems(made)]
+
+
+def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
+    made = moment(good("a", away=True), good("b"), held=["a"])
+    said = status(made)
+    assert [device["in_pod"] for device in said["resources"][0]["devices"]] == [True, False]
+    assert said["verdict"] == "well"
+    _, _, *rows = device_table(said, said["resources"][0], Terminal())
+    assert [row.rstrip().endswith("in its pod, and not on the host") for row in rows] == [True, False]
 
 
 def test_all_is_well():

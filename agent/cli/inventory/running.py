@@ -85,6 +85,8 @@ class View:
         now = (self.answer or {})["time"]
         reason = f": {escape(one['reason'])}" if one["reason"] else ""
         yield f"  health       {one['health']} since {since(one['since'], now)}{reason}"
+        if one["in_pod"]:
+            yield f"{_BELOW}in its pod, and not on the host"
         if one["leaving"]:
             yield f"{_BELOW}offered no more: listed until no pod holds it"
         if one["drained"]:

@@ -35,6 +35,7 @@ def device_of(moment: Moment, resource: str, device: Device) -> Said:
         "shares": None if device.shares is None else len(device),
         "told_kubelet": moment.streams[resource].told if resource in moment.streams else False,
         "held_by": [held_by(holder, ids) for holder, ids in holders(moment, resource, [device]).items()],
+        "in_pod": found is not None and found.away,
         "may_be_held": not moment.held.isdisjoint(device.ids()),
         "checks": checks_of(moment, resource, device),
     }
