@@ -52,3 +52,24 @@ async def test_a_choice_goes_by_the_newest_look(rig):
         agent.tracker.nudge()
         await agent.tracker.looked()
         assert await preferred() == [0, 1]
+
+
+async def test_cards_with_a_direct_link_go_together(rig):
+    """Class amd-gpu: of three on one NUMA node two have an XGMI link, and the others meet on PCI Express alone."""
+    tree = rig.tree
+    tree.file("/sys/module/amdgpu/initstate", "live\n")
+    kfd = tree.class_device("/sys/devices/virtual/kfd/kfd", "kfd", "kfd", 238, 0)
+    links = {1: [(2, 2), (3, 11)], 2: [(1, 2), (3, 2)], 3: [(1, 11), (2, 2)]}
+    for number, joined in links.items():
+        card = tree.pci(f"0000:{number:02x}:00.0", driver="amdgpu", numa_node="0\n")
+        tree.drm(card, number, 127 + number)
+        node = f"{kfd}/topology/nodes/{number}"
+        tree.file(f"{node}/properties", f"drm_render_minor {127 + number}\nlocation_id {number << 8}\ndomain 0\n")
+        for link, (to, kind) in enumerate(joined):
+            tree.file(f"{node}/io_links/{link}/properties", f"type {kind}\nnode_from {number}\nnode_to {to}\n")
+    rig.serve('[[resource]]\nclass = "amd-gpu"\n')
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable("amd.com/gpu", 3)
+        got = await rig.kubelet.allocate("p", "c", {"amd.com/gpu": 2})
+        assert {name for name in got.devices if "render" in name} == {"/dev/dri/renderD128", "/dev/dri/renderD130"}
