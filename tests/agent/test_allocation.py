@@ -3,7 +3,6 @@
 import asyncio
 import shutil
 import threading
-import time
 
 import pytest
 
@@ -92,38 +91,43 @@ async def test_many_at_once(node):  # 56
 
 @pytest.fixture
 def stuck(monkeypatch):
-    """The hardware behind foo0 does not answer until this is set."""
+    """The hardware behind foo0 does not answer until this is set. `begun`: how often it was asked."""
     release = threading.Event()
+    release.begun = 0
     read_anew = allocation.read_anew
 
     def slow(root, asked, *more, **named):
         if "foo0" in {one.device.id for one in asked}:
-            release.wait(20)
+            release.begun += 1
+            release.wait()
         return read_anew(root, asked, *more, **named)
 
     monkeypatch.setattr(allocation, "read_anew", slow)
-    monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
+    monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 60.0)  # no host is so slow
     yield release
     release.set()
 
 
 async def test_one_that_is_stuck_delays_no_other(node, stuck):  # 51, 52
     waiting = asyncio.create_task(ask(node, ["foo0"]))
+    await node.until(lambda: stuck.begun)
     (answer,) = await ask(node, ["bar0"], resource=BAR)
     assert answer.devices[0].host_path == "/dev/bar0"
     assert not waiting.done()
-    with pytest.raises(Exception, match="did not answer within") as raised:
-        await waiting
-    assert raised.value.status.name == "DEADLINE_EXCEEDED"
+    stuck.set()
+    (answer,) = await waiting
+    assert answer.devices[0].host_path == "/dev/foo0"
 
 
-async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuck):  # 52
+async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuck, monkeypatch):  # 52
     before = threading.active_count()
-    began = time.monotonic()
-    for _ in range(40):
-        with pytest.raises(Exception, match="did not answer within"):
-            await ask(node, ["foo0"])
-    assert time.monotonic() - began < 40 * allocation.DEADLINE_SECONDS / 2
+    with monkeypatch.context() as patch:
+        patch.setattr(allocation, "DEADLINE_SECONDS", 0.3)
+        for _ in range(40):
+            with pytest.raises(Exception, match="did not answer within") as raised:
+                await ask(node, ["foo0"])
+            assert raised.value.status.name == "DEADLINE_EXCEEDED"
+    assert stuck.begun == 1  # and all others were refused at once
     assert threading.active_count() <= before + 1
     (answer,) = await ask(node, ["bar0"], resource=BAR)
     assert answer.devices[0].host_path == "/dev/bar0"
