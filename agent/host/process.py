@@ -76,8 +76,12 @@ class Child:
     async def close(self) -> None:
         """Kill it and its group, and return when it is gone, which what waits for dead hardware may never be."""
         _kill(self._process)
-        await asyncio.wait([self._ended])
-        self._process.wait()
+        self._ended.add_done_callback(lambda _: self._process.wait())  # reaped, whoever waits for it by then
+        try:
+            await asyncio.wait([self._ended])
+        except asyncio.CancelledError:
+            await asyncio.wait([self._ended], timeout=_PATIENCE)
+            raise
 
 
 @asynccontextmanager

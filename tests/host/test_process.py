@@ -147,6 +147,27 @@ def test_cancelled_it_is_killed(on_loop):
     on_loop(work())
 
 
+@pytest.mark.parametrize("script", ["exit 0", "exec sleep 1000"])
+def test_cancelled_while_it_is_killed_it_is_gone_all_the_same(on_loop, monkeypatch, script):
+    kill, killed = process._kill, []
+
+    def kill_and_cancel(one):
+        kill(one)
+        killed.append(one)
+        asyncio.current_task().cancel()
+
+    monkeypatch.setattr(process, "_kill", kill_and_cancel)
+    monkeypatch.setattr(process, "_PATIENCE", 30.0)
+
+    async def work():
+        task = asyncio.create_task(ran(SH, "-c", script, seconds=0.0))
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert [one.returncode is None for one in killed] == [False]
+
+    on_loop(work())
+
+
 def test_cancelled_while_it_starts_it_is_killed(on_loop, monkeypatch):
     start, may_start, pids = process._start, threading.Event(), queue.Queue()
 
