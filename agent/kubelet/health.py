@@ -22,6 +22,7 @@ from agent.core.entry.inquiry import Answer, Reply, Service
 from agent.kubelet.wire import one_line
 
 _WATCH, _CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
+_BREATH = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
 _WHOLE = b""  # a HealthCheckRequest that names no service
 _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
 _SAYS = {
@@ -69,8 +70,8 @@ async def ask(service: Service) -> AsyncGenerator[Answer, None]:
         yield Answer(Reply.UNKNOWN, f"{service.path}: {text}")
     except OSError as error:
         yield Answer(Reply.UNKNOWN, f"{service.path}: {os.strerror(error.errno) if error.errno else 'no connection'}")
-    except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError):
-        # RuntimeError: uvloop's for a transport that is closed.
+    except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
+        # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
         yield Answer(Reply.UNKNOWN, f"{service.path}: the connection was lost, or is none of gRPC")
 
 
@@ -94,6 +95,7 @@ async def _watched(channel: Channel, service: Service) -> AsyncGenerator[Answer,
             message = await stream.recv_message()
         while message is not None:
             yield _says(message)
+            await asyncio.sleep(_BREATH)
             try:
                 async with asyncio.timeout_at(until):
                     message = await stream.recv_message()

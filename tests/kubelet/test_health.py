@@ -137,6 +137,46 @@ async def test_a_server_that_goes_ends_the_watch(path):
         assert last.reply is Reply.UNKNOWN
 
 
+@pytest.mark.parametrize("torn", [b"\0\0\0", b"\0\0\0\0\x02\x08"])
+@pytest.mark.parametrize("watch", [True, False])
+async def test_an_answer_that_is_cut_short_is_none(path, torn, watch):
+    class Torn(Health):
+        async def watch(self, stream):
+            assert await stream.recv_message() == b""
+            await stream.send_initial_metadata()
+            await stream._stream.send_data(torn, end_stream=True)
+
+        check = watch
+
+    async with Torn(watch=watch).serve(path):
+        answer = await once(path)
+    assert answer == Answer(Reply.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+
+
+async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
+    class Flood(Health):
+        async def watch(self, stream):
+            assert await stream.recv_message() == b""
+            for _ in range(100):
+                await stream.send_message(SERVING)
+            await self.changed.wait()
+
+    turns, turning = 0, True
+
+    def turn():
+        nonlocal turns
+        turns += 1
+        if turning:
+            asyncio.get_running_loop().call_soon(turn)
+
+    monkeypatch.setattr(health, "_BREATH", 0)
+    async with Flood().serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+        turn()
+        seen = [(await anext(answers), turns)[1] for _ in range(100)]
+        turning = False
+    assert len(set(seen)) == len(seen)
+
+
 async def test_a_server_without_the_service(path):
     async with Health(watch=False, check=False).serve(path):
         answer = await once(path)
