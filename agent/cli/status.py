@@ -37,7 +37,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print."""
-    answer = asked("status", arguments.config, {"do": "status", "resource": arguments.resource})
+    every = arguments.output == "json" or arguments.resource is not None
+    request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
+    answer = asked("status", arguments.config, request)
     if isinstance(answer, int):
         return NO_SUCH_RESOURCE if answer == 1 else answer
     if arguments.output == "json":
@@ -112,7 +114,8 @@ def _which(problem: Answer) -> str:
     devices = problem["devices"]
     if not devices:
         return ""
-    return f"{devices[0]} " if len(devices) == 1 else f"{len(devices)} devices, the first {escape(devices[0])}, "
+    first = escape(devices[0])
+    return f"{first} " if len(devices) == 1 else f"{len(devices)} devices, the first {first}, "
 
 
 def _drained(answer: Answer) -> Iterator[str]:

@@ -24,6 +24,7 @@ from agent.core.language.printable import escape
 
 NO_TERMINAL = 2
 SECONDS = 1.0  # between two pictures
+ANSWER_SECONDS = 5.0
 _UP, _DOWN, _END = (b"\x1b[A", b"k"), (b"\x1b[B", b"j"), (b"q", b"Q", b"\x03", b"\x04")
 _KEYS = "up, down: resource   q: end"
 
@@ -38,25 +39,26 @@ def run(arguments: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("device-agent top: this is no terminal; device-agent status says the same once", file=sys.stderr)
         return NO_TERMINAL
-    answer = asked("top", arguments.config, {"do": "status"})
+    answer = asked("top", arguments.config, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer
     path = load(arguments.config).settings.paths.control
-    chosen, gone = 0, ""
+    chosen = 0
     with _screen():
         while True:
-            chosen = max(0, min(chosen, len(answer["resources"]) - 1))
+            name = answer["resources"][chosen]["name"] if answer["resources"] else ""
+            said = reached(path, {"do": "status", "devices": name}, ANSWER_SECONDS)
+            gone = said.reason if isinstance(said, Unreachable) else ""
+            answer = answer if isinstance(said, Unreachable) else said
+            last = max(0, len(answer["resources"]) - 1)
+            chosen = min(chosen, last)
             terminal = Terminal.of(sys.stdout, colour=arguments.color)
             size = os.get_terminal_size(sys.stdout.fileno())
             _paint(picture(answer, chosen, gone, terminal, size.lines), terminal)
             key = _key()
             if key in _END:
                 return 0
-            chosen += (key in _DOWN) - (key in _UP)
-            if key is None:
-                said = reached(path, {"do": "status"}, SECONDS)
-                gone = said.reason if isinstance(said, Unreachable) else ""
-                answer = answer if isinstance(said, Unreachable) else said
+            chosen = max(0, min(chosen + (key in _DOWN) - (key in _UP), last))
 
 
 def picture(answer: Answer, chosen: int, gone: str, terminal: Terminal, height: int) -> list[str]:

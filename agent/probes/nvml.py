@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 LIBRARY = "libnvidia-ml.so.1"
 _GONE = (9, 12, 18)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
-_TIMEOUT = 10
+_TIMEOUT, _LOST = 10, 15
 _XID = 0x8  # nvmlEventTypeXidCriticalError
 _WHOLE = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
 _RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
@@ -105,9 +105,10 @@ class Nvml:
 
 
 class Place(NamedTuple):
-    """A GPU or a MIG instance, by the name that the agent has for it. key: what events call it."""
+    """A GPU or a MIG instance, by the name that the agent has for it. number: of its GPU. key: what events call it."""
 
     name: str
+    number: int
     handle: ctypes.c_void_p
     key: tuple[int, int, int]
     gpu: bool
@@ -129,12 +130,27 @@ class Probe:
         self._xids: dict[tuple[int, int, int], tuple[float, int]] = {}
         self._events: ctypes.c_void_p | None = None
         self._watched: set[int] = set()
+        self._told: dict[str, int] = {}
+        self._errors: dict[int, NvmlError] = {}
 
     def round(self) -> None:
-        """Say of all what there is to say."""
+        """Say of all what there is to say, and of what there was that it is lost or gone."""
+        before, self._told = self._told, {}
         for place in self._places():
             self._tell(place)
+            self._told[place.name] = place.number
+        for name, index in before.items():
+            if name not in self._told:
+                self._missing(name, index)
         self._say(complete=True)
+
+    def _missing(self, name: str, index: int) -> None:
+        error = self._errors.get(index)
+        if error is None:
+            self._say(place=name, gone=True)
+            return
+        self._told[name] = index
+        self._say(place=name, healthy=False if error.code == _LOST else None, reason=str(error))
 
     def wait(self, seconds: float) -> None:
         """Wait for events that long, and say what they are as they come."""
@@ -171,6 +187,7 @@ class Probe:
                 self._watched.add(place.key[0])
 
     def _places(self) -> Iterator[Place]:
+        self._errors.clear()
         for index in range(self._nvml.number("nvmlDeviceGetCount_v2") or 0):
             handle, pci = ctypes.c_void_p(), _Pci()
             try:
@@ -178,13 +195,15 @@ class Probe:
                 self._nvml("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
             except NvmlError as error:
                 _write(f"GPU {index}: {error}")  # no line of the protocol: a note
+                self._errors[index] = error
                 continue
             address = pci.busId.decode("ascii", "replace").lower()
             domain, _, rest = address.partition(":")
-            yield Place(f"{int(domain or '0', 16):04x}:{rest}", handle, (handle.value or 0, _WHOLE, _WHOLE), gpu=True)
-            yield from self._instances(handle)
+            name = f"{int(domain or '0', 16):04x}:{rest}"
+            yield Place(name, index, handle, (handle.value or 0, _WHOLE, _WHOLE), gpu=True)
+            yield from self._instances(index, handle)
 
-    def _instances(self, gpu: ctypes.c_void_p) -> Iterator[Place]:
+    def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[Place]:
         minor = self._nvml.number("nvmlDeviceGetMinorNumber", gpu)
         for index in range(self._nvml.number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
             handle = ctypes.c_void_p()
@@ -196,7 +215,7 @@ class Probe:
             ci = self._nvml.number("nvmlDeviceGetComputeInstanceId", handle)
             if minor is not None and gi is not None and ci is not None:
                 name = f"{_CAPABILITIES}/gpu{minor}/mig/gi{gi}/ci{ci}"
-                yield Place(name, handle, (gpu.value or 0, gi, ci), gpu=False)
+                yield Place(name, of, handle, (gpu.value or 0, gi, ci), gpu=False)
 
     def _tell(self, place: Place) -> None:
         ill = self._xid(place) or (self._broken(place.handle) if place.gpu else "")
@@ -221,8 +240,10 @@ class Probe:
         field = _Field(fieldId=_RECOVERY)
         try:
             self._nvml("nvmlDeviceGetFieldValues", gpu, ctypes.c_int(1), ctypes.byref(field))
-        except NvmlError:
-            field.nvmlReturn = 3
+        except NvmlError as error:
+            field.nvmlReturn = error.code
+        if field.nvmlReturn == _LOST:
+            return "the GPU is lost"
         if not field.nvmlReturn and field.value:
             return f"the driver asks for a {_ACTIONS.get(field.value, f'recovery ({field.value})')}"
         rows = [ctypes.c_uint() for _ in range(4)]  # correctable, uncorrectable, pending, failed

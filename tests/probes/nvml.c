@@ -21,7 +21,8 @@ int nvmlInit_v2(void) { return number("init", 0); }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 3; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
-    if (index > 1) return 15; /* GPU_IS_LOST */
+    if (index > 1 || (int)index == number("lost", -1)) return 15; /* GPU_IS_LOST */
+    if ((int)index == number("denied", -1)) return 4;
     *device = &gpus[index];
     return 0;
 }
@@ -40,7 +41,7 @@ int nvmlDeviceGetName(void *device, char *text, unsigned size) {
 int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = device == &gpus[0] ? 4 : 5; return 0; }
 int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { *count = device == &gpus[1] ? 7 : 0; return 0; }
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig) {
-    if (device != &gpus[1] || index != 2) return 6;
+    if (device != &gpus[1] || index != 2 || number("uncut", 0)) return 6;
     *mig = &instance;
     return 0;
 }
@@ -48,7 +49,7 @@ int nvmlDeviceGetGpuInstanceId(void *device, unsigned *id) { *id = 7; return dev
 int nvmlDeviceGetComputeInstanceId(void *device, unsigned *id) { *id = 1; return device == &instance ? 0 : 3; }
 int nvmlDeviceGetFieldValues(void *device, int count, field_t *field) {
     if (count != 1 || field->id != 230) return 2;
-    field->ret = number("recovery", -1) < 0 || device != &gpus[0] ? 3 : 0;
+    field->ret = number("recovery", -1) < 0 || device != &gpus[0] ? number("field", 3) : 0;
     field->value = number("recovery", 0);
     return 0;
 }

@@ -41,8 +41,8 @@ def device_of(moment: Moment, resource: str, device: Device) -> Said:
     }
 
 
-def resource_of(moment: Moment, snapshot: Snapshot) -> Said:
-    """A resource, with its devices in list order."""
+def resource_of(moment: Moment, snapshot: Snapshot, *, devices: bool = True) -> Said:
+    """A resource, with its devices in list order if they are wanted."""
     name = snapshot.resource
     spec = moment.entry(name)
     state = moment.states.get(name, ResourceState(Phase.WAITING, "starting", moment.started))
@@ -66,7 +66,7 @@ def resource_of(moment: Moment, snapshot: Snapshot) -> Said:
         "not_listed": [
             {"place": one.place, "reason": one.reason} for one in moment.assembly.unlisted if one.resource == name
         ],
-        "devices": [device_of(moment, name, device) for device in snapshot.devices],
+        "devices": [device_of(moment, name, device) for device in snapshot.devices] if devices else [],
     }
 
 

@@ -12,8 +12,11 @@ SCHEMA = "device-agent/status/1"
 _UP = {True: "up", False: "down", None: None}
 
 
-def status(moment: Moment, only: str | None = None) -> Said | None:
-    """All that there is to say; of one resource and the kubelet only, if one is named; None if there is no such one."""
+def status(moment: Moment, only: str | None = None, devices: str | None = None) -> Said | None:
+    """All that there is to say; of one resource and the kubelet only, if one is named; None if there is no such one.
+
+    devices: the resource whose devices are told one by one; None for all. There may be very many.
+    """
     lists = moment.assembly.snapshots
     if only is not None and only not in lists:
         return None
@@ -42,7 +45,11 @@ def status(moment: Moment, only: str | None = None) -> Said | None:
         },
         "streaming": sum(state.phase is Phase.STREAMING for state in moment.states.values()),
         "drained": _drained(moment),
-        "resources": [resource_of(moment, one) for name, one in lists.items() if only in (None, name)],
+        "resources": [
+            resource_of(moment, one, devices=devices in (None, name))
+            for name, one in lists.items()
+            if only in (None, name)
+        ],
     }
 
 
