@@ -36,6 +36,7 @@ from agent.scanners.reading import UNASKED, Answers, at_hand
 from agent.starting import run_before_start
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
+WRITE_SECONDS = 1.0  # so long may device-information files take
 DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
 
@@ -241,12 +242,12 @@ class Allocation:
     async def _write(self, resource: str, infos: Sequence[DevInfo]) -> None:
         """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(WRITE_SECONDS):
                 await self._devinfo.write(infos)
         except DevInfoError as error:
             raise Refused(Cause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}") from None
         except TimeoutError:
-            text = f"{resource} {infos[0].id}: device-information file: not written within {DEADLINE_SECONDS:g} s"
+            text = f"{resource} {infos[0].id}: device-information file: not written within {WRITE_SECONDS:g} s"
             raise Refused(Cause.DEADLINE, text) from None
 
     def _read(self, read: asyncio.Future[list[Chosen]]) -> None:

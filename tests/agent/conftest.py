@@ -7,7 +7,7 @@ import tempfile
 import pytest
 import uvloop
 
-from agent import held, registration, watched
+from agent import allocation, held, registration, watched
 from agent.core.backoff import Backoff
 from tests.agent.rig import Rig
 
@@ -21,6 +21,13 @@ def pytest_asyncio_loop_factories(config, item):
 @pytest.fixture
 def both_loops():
     """A mark: see above."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """No host that runs the tests is so slow that a grant is refused or an error comes before its list for that."""
+    for deadline in ("DEADLINE_SECONDS", "WRITE_SECONDS", "DELIVERY_SECONDS"):
+        monkeypatch.setattr(allocation, deadline, 60.0)
 
 
 @pytest.fixture

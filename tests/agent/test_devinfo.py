@@ -98,7 +98,7 @@ async def test_a_directory_that_cannot_be_made_refuses_the_container(node):
 
 async def test_a_disk_that_does_not_answer_is_not_waited_for_and_what_it_has_late_goes(node, monkeypatch):
     stuck, go, written = asyncio.Event(), asyncio.Event(), []
-    monkeypatch.setattr(allocation, "DEADLINE_SECONDS", 0.1)
+    monkeypatch.setattr(allocation, "WRITE_SECONDS", 0.1)
 
     def begin(call, *arguments):
         async def wait():
