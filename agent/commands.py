@@ -41,9 +41,7 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
 
     async def status(request: Mapping[str, Any]) -> Answer:
         moment = await capture(agent)
-        said = await asyncio.to_thread(
-            status_of, moment, _text(request.get("resource")), _text(request.get("devices"))
-        )
+        said = await asyncio.to_thread(status_of, moment, _text(request.get("resource")), _text(request.get("devices")))
         return said or {"error": f"no such resource; there are {', '.join(moment.assembly.snapshots) or 'none'}"}
 
     async def explain(request: Mapping[str, Any]) -> Answer:
