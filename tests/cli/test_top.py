@@ -44,6 +44,13 @@ def test_an_agent_that_went_away_is_said():
     assert shown[0] == "not of now: no agent is running: nobody"
 
 
+def test_what_hardware_says_does_not_reach_the_terminal():
+    answer = said(bad("a"))
+    for devices in (["\x1b]0;x\a"], ["\x1b]0;x\a"] * 2):
+        answer["attention"][0]["devices"] = devices
+        assert "\x1b" not in "".join(picture(answer, 0, "", SCREEN, 24))
+
+
 def test_nothing_served_is_a_picture_too():
     assert picture({**said(good("a")), "resources": []}, 0, "", SCREEN, 24)
 

@@ -281,5 +281,8 @@ def test_of_one_resource_only_that():
     assert [one["name"] for one in status(made, "example.com/b")["resources"]] == ["example.com/b"]
     assert [one["subject"] for one in status(made, "example.com/b")["attention"]] == ["example.com/b"]
     assert status(made, "example.com/c") is None
+    assert [len(one["devices"]) for one in status(made)["resources"]] == [1, 1]
+    assert [len(one["devices"]) for one in status(made, devices=A)["resources"]] == [1, 0]
+    assert [one["unhealthy"] for one in status(made, devices="")["resources"]] == [1, 1]
     assert explained(made, A)["resource"]["name"] == A
     assert explained(made, "none")["devices"] == []
