@@ -13,6 +13,7 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.pattern import Pattern
+from agent.core.language.piece import Taken
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
@@ -65,10 +66,10 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return previous if now == previous else now
 
 
-def device_at(sight: Sight, path: str, pattern: Pattern) -> HostDevice | None:
+def device_at(sight: Sight, path: str, pattern: Pattern | None) -> HostDevice | None:
     """A directory as a device, without a source that lists it; None if it is none of the kernel's.
 
-    `pattern` takes words of as many of its last names as it has.
+    `pattern`, if there is one, takes words of as many of its last names as it has.
     """
     directory = sight.root.device(path) if path.startswith("/sys/") else sight.root.real(path)
     if isinstance(directory, Absent) or not directory.startswith(("/sys/", "/proc/")):
@@ -76,9 +77,16 @@ def device_at(sight: Sight, path: str, pattern: Pattern) -> HostDevice | None:
     stamp = sight.root.directory(directory)
     if not stamp:
         return None
+    return HostDevice(
+        KIND, key_of(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, _captures(path, pattern)
+    )
+
+
+def _captures(path: str, pattern: Pattern | None) -> Taken:
+    if pattern is None:
+        return ()
     names = path.split("/")[-len(pattern.text.split("/")) :]
-    captures = pattern.take("/".join(names)) or ()
-    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, captures)
+    return pattern.take("/".join(names)) or ()
 
 
 def concerns(source: Source, previous: Found, touched: Touched) -> bool:

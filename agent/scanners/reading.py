@@ -129,16 +129,6 @@ class HostReader:
         last = found[:1] and not is_glob(path.rpartition("/")[2])
         return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
 
-    def below(self, device: HostDevice, path: str) -> tuple[HostDevice, ...]:
-        """The directories below /sys and /proc that fit a path."""
-        found = self._fitting(device, path)
-        real = [self._root.real(each) for each in (() if isinstance(found, Absent) else found)]
-        return tuple(
-            HostDevice("dir", f"dir:{path}", path, path, path)
-            for path in real
-            if isinstance(path, str) and path.startswith(("/sys/", "/proc/")) and self._root.is_directory(path)
-        )
-
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
         if path not in self._files:
@@ -146,7 +136,9 @@ class HostReader:
             self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
         return self._files[path]
 
-    def directories(self, device: HostDevice, path: str, pattern: Pattern) -> Sequence[HostDevice] | Absent:
+    def directories(
+        self, device: HostDevice, path: str, pattern: Pattern | None = None
+    ) -> Sequence[HostDevice] | Absent:
         """The directories that fit a path, as devices."""
         found = self._fitting(device, path)
         if isinstance(found, Absent):

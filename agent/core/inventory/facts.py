@@ -32,14 +32,16 @@ class Reader(Standing, Protocol):
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
 
-    def directories(self, device: HostDevice, path: str, pattern: Pattern) -> Sequence[HostDevice] | Absent:
-        """The directories that fit a path, as devices of a `dir` source; `pattern` takes words of their last names."""
+    def directories(
+        self, device: HostDevice, path: str, pattern: Pattern | None = None
+    ) -> Sequence[HostDevice] | Absent:
+        """The directories below /sys and /proc that fit a path, in natural order, as devices of a `dir` source.
+
+        pattern: takes words of their last names.
+        """
 
     def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about a device."""
-
-    def below(self, device: HostDevice, path: str) -> tuple[HostDevice, ...]:
-        """The directories below /sys and /proc that fit a path, in natural order; none where that cannot be told."""
 
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
@@ -159,8 +161,9 @@ class Facts:
         return self.reader.names(self.device, path)
 
     def below(self, path: str) -> tuple[Facts, ...]:
-        """The directories that fit a path, each a thing of its own."""
-        found = self.reader.below(self.device, path)
+        """The directories that fit a path, each a thing of its own; none where that cannot be told."""
+        there = self.reader.directories(self.device, path)
+        found = () if isinstance(there, Absent) else there
         self.ends.update((end.key, end) for end in found)
         return tuple(Facts(None, end, self.reader) for end in found)
 
