@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TypeAlias
 
 from agent.core.lists.transition import Change, Transition
@@ -25,7 +26,7 @@ class History:
             name = one.resource, one.id
             before = self._changes.pop(name, ())
             self._changes[name] = (*before[1 - CHANGES :], Change(now, one.old, one.new, one.reason))
-        for name in list(self._changes)[: max(0, len(self._changes) - DEVICES)]:
+        for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
     @property
