@@ -1,6 +1,6 @@
 """What a container gets in place of other programs' plugins, compared whole with files: names and formats are theirs.
 
-Permissions are ours, `rw`; other plugins say the same, or `mrw`.
+Permissions are ours, `rw`; other plugins say the same, or `mrw`. As Google's says it, class gcp-gpu does, `rwm`.
 """
 
 import json
@@ -111,6 +111,26 @@ def squat(rig: Rig) -> str:
     return device_agent("import", "squat", str(SQUAT)).stdout
 
 
+def nvidia(rig: Rig, text: str = 'class = "nvidia-gpu"\noptions.strategy = ["nodes", "env"]') -> str:
+    """Two GPUs whose minor numbers have a gap."""
+    tree = rig.tree
+    for name, minor in (("0000:3b:00.0", 0), ("0000:af:00.0", 3)):
+        tree.pci(name, vendor="0x10de\n", device="0x2330\n", config=b"\xde\x10\x30\x23")
+        said = f"GPU UUID: \t GPU-{UUIDS[minor // 3]}\nDevice Minor: \t {minor}\nGPU Excluded:\t No\n"
+        tree.file(f"/proc/driver/nvidia/gpus/{name}/information", said)
+        tree.node(f"/dev/nvidia{minor}", f"c 195:{minor}")
+    for name, number in (("nvidiactl", "195:255"), ("nvidia-modeset", "195:254"), ("nvidia-uvm", "510:0")):
+        tree.node(f"/dev/{name}", f"c {number}")
+    tree.file("/dev/kmsg", "")
+    return f"[[resource]]\n{text}\n"
+
+
+def gcp(rig: Rig) -> str:
+    """The same with the libraries of Container-Optimized OS."""
+    rig.tree.file("/home/kubernetes/bin/nvidia/vulkan/icd.d/nvidia_icd.json", "{}")
+    return nvidia(rig, 'class = "gcp-gpu"')
+
+
 @pytest.mark.parametrize(
     ("golden", "machine", "resource"),
     [
@@ -124,6 +144,8 @@ def squat(rig: Rig) -> str:
         ("squat", squat, "edge.example/serial"),
         ("amd-gpu", amd, "amd.com/gpu"),
         ("intel-gpu", intel, "gpu.intel.com/i915"),
+        ("nvidia-gpu", nvidia, "nvidia.com/gpu"),
+        ("gcp-gpu", gcp, "nvidia.com/gpu"),
     ],
 )
 async def test_what_a_container_gets(rig, golden, machine, resource):

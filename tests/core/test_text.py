@@ -121,9 +121,11 @@ def test_paths(source, paths):
         ("/opt/{options.x}/lib", "a/b", "/opt/a/b/lib"),
         ("/opt/{options.x}/lib", "a/../b", None),
         ("/opt/{options.x}", "a\0", None),
+        ("/run/{resource}/pipe", "example.com/gpu.shared", "/run/example.com/gpu.shared/pipe"),
+        ("/run/{resources}/pipe", "example.com/gpu.shared", None),
     ],
 )
-def test_an_option_may_lead_through_directories(source, said, path):
+def test_what_the_configuration_says_may_lead_through_directories(source, said, path):
     written = parse(source).write_paths(lambda _: said)
     assert written == (path,) if path else isinstance(written, Absent)
 

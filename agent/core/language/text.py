@@ -85,7 +85,8 @@ class Text:
         """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
 
         Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
-        of itself can so choose a name within a directory, and no more (rulings 28). An option is what a person wrote.
+        of itself can so choose a name within a directory, and no more (rulings 28). An option is what a person wrote;
+        what a resource is called has one slash, and of each side the kubelet's rules make a name.
         `glob`: it is a pattern, in which a word fits only what it says.
         """
         leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
@@ -93,7 +94,9 @@ class Text:
         def safe(word: str) -> Value | Absent:
             value = fact(word)
             for item in value if isinstance(value, tuple) else (value,):
-                if not isinstance(item, str) or (word.startswith("options.") and not has_control(item)):
+                if not isinstance(item, str) or word == "resource":
+                    continue
+                if word.startswith("options.") and not has_control(item):
                     continue
                 if not (word == leading and _may_lead(word, item)) and not is_name(item):
                     return Absent(f"{item[:64]!r} cannot be in a path")
