@@ -10,8 +10,8 @@ from agent.core.entry.group import Grouping
 from agent.core.entry.inquiry import Heard
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.when import things
-from agent.core.grants.allocate import cdi_names, mount_patterns, node_paths
 from agent.core.grants.grant import Cause, Chosen, Each, Refused
+from agent.core.grants.needed import cdi_names, mount_patterns, node_paths
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.facts import Facts, Finder

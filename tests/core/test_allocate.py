@@ -4,8 +4,9 @@ from dataclasses import replace
 import pytest
 
 from agent.core.entry.resource import Slots
-from agent.core.grants.allocate import allocate, cdi_names, mount_patterns, node_paths
+from agent.core.grants.allocate import allocate
 from agent.core.grants.grant import Cause, Chosen, Refused
+from agent.core.grants.needed import cdi_names, mount_patterns, node_paths
 from agent.core.inventory.device import Fit, Node
 from agent.core.language.text import parse
 from agent.core.language.value import Absent

@@ -1,0 +1,271 @@
+"""A grant while it is made: device after device, line after line, until two want one thing or something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.core.entry.cdi import annotation_key, is_name
+from agent.core.entry.devinfo import DevInfo, file_name
+from agent.core.entry.own_cdi import Edits, device_name
+from agent.core.entry.resource import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
+from agent.core.entry.when import holds
+from agent.core.grants.annotation import is_annotation_key
+from agent.core.grants.edits import edits, is_text
+from agent.core.grants.giving import GivingWords, overlaid
+from agent.core.grants.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.grants.sayings import Said, Sayings, said_of
+from agent.core.inventory.device import Device, Fit, Node
+from agent.core.language.clause import Clause
+from agent.core.language.structure import Table
+from agent.core.language.text import Fact, has_control
+from agent.core.language.value import Absent, natural
+
+
+class Draft:
+    """A grant while it is made."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._nodes: dict[str, GrantedNode] = {}
+        self._mounts: dict[str, GrantedMount] = {}
+        self._env = Sayings()
+        self._annotations = Sayings()
+        self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
+        self._devinfo: list[DevInfo] = []
+        self._in_spec: dict[str, str] = {}  # what a spec of our own says, by where it comes out in the container
+        self._besides: set[str] = set()
+
+    def grant(self, ids: Sequence[str]) -> Grant:
+        """What it has become."""
+        annotations = {**self._annotations.texts}
+        if told := self._cdi["annotation"]:
+            annotations[annotation_key(self._resource)] = ",".join(told)
+        return Grant(
+            self._resource,
+            ids=tuple(sorted(ids, key=natural)),
+            nodes=tuple(node for path, node in self._nodes.items() if self._is_told(f"node {path}", "")),
+            env={name: text for name, text in self._env.texts.items() if self._is_told(f"env {name}", text)},
+            mounts=tuple(mount for path, mount in self._mounts.items() if self._is_told(f"mount {path}", "")),
+            annotations=annotations,
+            cdi=tuple(self._cdi["field"]),
+            devinfo=tuple(self._devinfo),
+        )
+
+    def spec(self, device: Device) -> Edits:
+        """What it has become, as a CDI spec has it."""
+        said = edits(self._nodes.values(), self._mounts.values(), self._env.texts)
+        if not is_text(said):
+            raise self._conflict(f"{device.id}: a path or text of it is not UTF-8, and cannot be in a CDI spec")
+        if not said:
+            raise self._missing(Cause.CDI_MISSING, device, "there is nothing that its CDI spec could say")
+        return said
+
+    def add(self, entry: ResourceSpec, device: Chosen, words: GivingWords, *, spec: bool = False) -> None:
+        """Put in the nodes, mounts and variables of a device; of a spec of our own alone if `spec` says so."""
+        for node in entry.nodes:
+            if node.in_spec or not spec:
+                self.add_nodes(node, device, words)
+        if not device.same:
+            raise self.missing(device.device, "other hardware is in its place now")
+        if device.unfit:
+            raise self.missing(device.device, device.unfit)
+        for mount in entry.mounts:
+            if mount.in_spec or not spec:
+                self.add_mounts(mount, device, words)
+        for variable in entry.env:
+            if variable.in_spec or not spec:
+                self.add_variable(variable, device.device, words)
+
+    def add_own(self, entry: ResourceSpec, device: Device) -> None:
+        """Put in the device of our own spec."""
+        self._cdi["annotation" if entry.via == "cdi-annotation" else "field"][
+            device_name(self._resource, device.id)
+        ] = None
+
+    def _comes_out(self, place: str, text: str, *, in_spec: bool) -> None:
+        if in_spec:
+            self._in_spec[place] = text
+        else:
+            self._besides.add(place)
+
+    def _is_told(self, place: str, text: str) -> bool:
+        """Whether the kubelet is told of it: what a spec of our own says as well the runtime has from there."""
+        if place not in self._in_spec:
+            return True
+        if place in self._besides and text != self._in_spec[place]:
+            raise self._conflict(f"{place} would be both {self._in_spec[place]}, by its CDI spec, and {text}")
+        return False
+
+    def add_nodes(self, give: NodeGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in what one `give.nodes` line gives of a device."""
+        given: list[tuple[int, str]] = []
+        many = len(give.to) > 1
+        for member, matched in words.members(each=give.each):
+            many |= member is not words
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for n, fact in member.elements(give.path):
+                many |= fact is not member
+                optional = give.optional or not matched
+                node = self._node(give, chosen, fact, element=fact is not member, optional=optional)
+                if node is None:
+                    continue
+                numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
+                for to in give.to:
+                    path = to.write_paths(numbered)
+                    if not isinstance(path, Absent) and len(path) == 1:
+                        given.append((n, self._add_node(path[0], give, node)))
+        words.give(give.name, tuple(dict.fromkeys(given)), many=many)
+
+    def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in what one `give.mounts` line gives of a device."""
+        for member, matched in words.members(each=give.each):
+            if not self._is_given(give.when, chosen.device, member):
+                continue
+            for _, fact in member.elements(give.path):
+                written = give.path.write_paths(fact, glob=True)
+                name = f"mount {give.name}" if isinstance(written, Absent) else written[0]
+                there = written if isinstance(written, Absent) else chosen.mounts.get(name, Absent("was not looked at"))
+                if isinstance(there, Absent):
+                    if give.optional or not matched:
+                        continue
+                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
+                for fit in there:
+                    for container in _containers(give, fit, fact):
+                        self._add_mount(fit, give, container)
+                        self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
+
+    def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
+        """Put in the CDI devices that one `give.cdi` line names of a device."""
+        if not self._is_given(give.when, chosen.device, words):
+            return
+        names = give.name.write_all(words)
+        if isinstance(names, Absent):
+            raise self._missing(Cause.CDI_MISSING, chosen.device, f"cdi {give.key}: {names.reason}")
+        for name in names:
+            if not is_name(name):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} is no full name of a CDI device")
+            spec = name if give.unchecked else chosen.cdi.get(name, Absent("was not looked for"))
+            if isinstance(spec, Absent):
+                raise self._missing(Cause.CDI_MISSING, chosen.device, f"{name} {spec.reason}")
+            self._cdi[give.via][name] = None
+
+    def add_variable(self, give: EnvGive, device: Device, words: GivingWords) -> None:
+        """Put in what one `give.env` line says of a device."""
+        for said in self._said(give, device, words):
+            if not said.name or "=" in said.name or has_control(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the name of a variable")
+            self._say(self._env, said, device)
+            self._comes_out(f"env {said.name}", said.value, in_spec=give.in_spec)
+
+    def add_annotation(self, give: EnvGive, device: Device, words: GivingWords) -> None:
+        """Put in what one `give.annotations` line says of a device."""
+        for said in self._said(give, device, words):
+            if not is_annotation_key(said.name):
+                raise self._conflict(f"{device.id}: {said.name!r} cannot be the key of an annotation")
+            self._say(self._annotations, said, device)
+
+    def add_devinfo(self, table: Table, chosen: Chosen, words: GivingWords) -> None:
+        """Put in the file of each id that is asked of a device, if there is anything to say in it."""
+        text, device = table.write(words), chosen.device
+        ids = (f"{device.id}{device.suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
+        self._devinfo += (DevInfo(id, file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
+
+    def _said(self, give: EnvGive, device: Device, words: GivingWords) -> tuple[Said, ...]:
+        return tuple(said_of(give, words)) if self._is_given(give.when, device, words) else ()
+
+    def _say(self, sayings: Sayings, said: Said, device: Device) -> None:
+        if has_control(said.value) or has_control(said.member or ""):
+            raise self._conflict(f"{device.id}: {said.name} has a control character")
+        if conflict := sayings.add(said):
+            raise self._conflict(conflict)
+
+    def _is_given(self, when: Clause | None, device: Device, words: GivingWords) -> bool:
+        """Whether something is given that is given only where a clause holds."""
+        given = holds(when, words)
+        if isinstance(given, str):
+            raise self._missing(Cause.UNHEALTHY, device, given)
+        return given
+
+    def _node(
+        self, give: NodeGive, chosen: Chosen, fact: Fact, *, element: bool, optional: bool
+    ) -> tuple[str, Node] | None:
+        """The host path as written and what stands there; none if it is optional and nothing does.
+
+        `element`: it is one of the nodes that the hardware has now, of which there may be more than were listed.
+        """
+        written = give.path.write_paths(fact)
+        if isinstance(written, Absent):
+            path, node = f"node {give.name}", written
+        else:
+            path = written[0]
+            found = chosen.nodes.get(path, Absent("was not looked at"))
+            if isinstance(found, Node):
+                self._check(path, found, chosen.device, known=not optional and not element)
+                return path, found
+            node = found
+        if optional:
+            return None
+        raise self.missing(chosen.device, f"{path}: {node.reason}")
+
+    def _check(self, path: str, node: Node, device: Device, *, known: bool) -> None:
+        """What stands at the path has to be what was listed: a name may have gone to another device meanwhile.
+
+        `known`: it was there when the device was listed, as it is required.
+        """
+        listed = next((other for other in device.nodes if other.path == node.path), None)
+        if listed is None and known:
+            raise self.missing(device, f"{path} is {node.path} {_numbered(node)} now, which was not listed")
+        if listed is not None and listed != node:
+            raise self.missing(device, f"{path} is {_numbered(node)} now, was listed as {_numbered(listed)}")
+
+    def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
+        path, node = found
+        container = to + path.rpartition("/")[2] if to.endswith("/") else to
+        earlier = self._nodes.get(container)
+        if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
+            raise self._conflict(
+                f"{container} would be both {earlier.host} {earlier.permissions} and {node.path} {give.permissions}"
+            )
+        if container in self._mounts:
+            raise self._conflict(f"{container} would be both {node.path} and {_described(self._mounts[container])}")
+        self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        self._comes_out(f"node {container}", "", in_spec=give.in_spec)
+        return container
+
+    def _add_mount(self, fit: Fit, give: MountGive, container: str) -> None:
+        mount = GrantedMount(fit.real, container, give.read_only)
+        earlier = self._mounts.get(container)
+        if earlier is not None and earlier != mount:
+            raise self._conflict(f"{container} would be both {_described(earlier)} and {_described(mount)}")
+        if container in self._nodes:
+            raise self._conflict(f"{container} would be both {self._nodes[container].host} and {_described(mount)}")
+        self._mounts[container] = mount
+
+    def missing(self, device: Device, reason: str) -> Refused:
+        """That a node is not there, or not the one that was listed."""
+        return self._missing(Cause.NODE_MISSING, device, reason)
+
+    def _missing(self, cause: Cause, device: Device, reason: str) -> Refused:
+        return Refused(cause, f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}")
+
+    def _conflict(self, reason: str) -> Refused:
+        return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
+
+
+def _containers(give: MountGive, fit: Fit, fact: Fact) -> Iterator[str]:
+    """Where a mount comes out in the container."""
+    if not give.to:
+        yield fit.path
+    for to in give.to:
+        paths = to.write_paths(fact)
+        for path in () if isinstance(paths, Absent) else paths:
+            yield path + fit.path.rpartition("/")[2] if path.endswith("/") else path
+
+
+def _described(mount: GrantedMount) -> str:
+    return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"
+
+
+def _numbered(node: Node) -> str:
+    return f"{'char' if node.type == 'c' else 'block'} {node.major}:{node.minor}"
