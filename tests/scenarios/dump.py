@@ -37,7 +37,10 @@ def plug(tree: Tree, text: str) -> list[tuple[str, str]]:
 
 
 def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
-    """Take a device out, everything below it first, with its nodes and links; directories and subsystems."""
+    """Take a device out, everything below it first, with its nodes and links; directories and subsystems.
+
+    It is moved aside and stays: a disk would give its inode numbers to what comes next, which sysfs and /dev never do.
+    """
     top = f"/sys{path}" if path.startswith("/devices/") else path
     gone: list[tuple[str, str]] = []
     for here, _, files in os.walk(tree.at(top), topdown=False):
@@ -47,11 +50,7 @@ def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
             gone.append((directory, os.path.basename(os.readlink(subsystem))))
         if "uevent" in files:
             _forget_node(tree, directory)
-        for name in os.listdir(here):
-            entry = os.path.join(here, name)
-            if os.path.islink(entry) or not os.path.isdir(entry):
-                os.unlink(entry)
-        os.rmdir(here)
+    _aside(tree, top)
     for listed in ("/sys/bus", "/sys/class", "/sys/dev", "/dev", "/sys/kernel/iommu_groups"):
         _drop_dangling(tree, listed)
     return gone
@@ -97,7 +96,14 @@ def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
 def _forget_node(tree: Tree, directory: str) -> None:
     name = re.search(r"^DEVNAME=(?:/dev/)?(.+)$", tree.at(f"{directory}/uevent").read_text(), re.MULTILINE)
     if name:
-        tree.at(f"/dev/{name[1]}").unlink(missing_ok=True)
+        _aside(tree, f"/dev/{name[1]}")
+
+
+def _aside(tree: Tree, path: str) -> None:
+    gone = tree.top.with_name(f"{tree.top.name}.gone")
+    gone.mkdir(exist_ok=True)
+    if os.path.lexists(tree.at(path)):
+        tree.at(path).rename(gone / str(len(os.listdir(gone))))
 
 
 def _drop_dangling(tree: Tree, top: str) -> None:
