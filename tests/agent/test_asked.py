@@ -32,7 +32,8 @@ def run(rig, more="", every="100ms", argument="{address}"):
 
 
 def say(rig, what, address=ONE, end="ill"):
-    (rig.top / f"{address}.{end}").write_text(what)
+    (rig.top / "new").write_text(what)
+    (rig.top / "new").rename(rig.top / f"{address}.{end}")  # whole at once: a program may be looking just now
 
 
 def asked(rig):
