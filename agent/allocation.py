@@ -197,9 +197,10 @@ class Allocation:
         Raises:
             Refused: another pod has what these cannot be had beside.
         """
-        if holder := self._reserved.holder(devices, ids, self._held()):
-            device = next(iter(devices))
-            raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
+        held = self._held()
+        for device in devices:
+            if holder := self._reserved.holder([device], ids, held):
+                raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
         self._reserved.grant(resource, devices, ids)
 
     def _in_specs(self, resource: str, chosen: Sequence[Chosen]) -> None:

@@ -88,6 +88,19 @@ async def test_of_two_requests_at_the_same_moment_one_gets_the_group(node):
     assert [one.host for one in alone.nodes] == ["/dev/vfio/vfio", "/dev/vfio/21"]
 
 
+async def test_of_several_the_one_that_cannot_be_had_is_named(node):
+    other = "0000:04:00.0"  # before the others in the list
+    node.at[other] = node.tree.pci(other, driver="vfio-pci", **{"class": "0x020000\n"})
+    node.tree.vfio(22, node.at[other])
+    node.running.tracker.nudge()
+    await node.allocatable(NIC, 4)
+    allocation = node.running.allocation
+    asked = allocation.allocate(DISK, [SSD]), allocation.allocate(NIC, [other, FIRST])
+    _, nic = await asyncio.gather(*asked, return_exceptions=True)
+    assert isinstance(nic, Refused)
+    assert f"{NIC} {FIRST}: a pod holds its IOMMU group" in nic.text
+
+
 async def test_together_they_are_given_and_again_to_the_same_pod(node):
     allocation = node.running.allocation
     both = await allocation.allocate(NIC, [SECOND, FIRST])
