@@ -292,6 +292,7 @@ def test_a_check_of_the_page(name, make, device, changes, tmp_path):
     make(machine)
     if name == "xid":
         machine.tree.node("/dev/nvidia0", "c 195:0")
+        machine.tree.file(f"/proc/driver/nvidia/gpus/{ADDRESS}/information", "Device Minor: \t 0\n")
     assert machine.faults(3)[device] == ""
     for change, fault in changes:
         change(machine)
