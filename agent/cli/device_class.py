@@ -32,7 +32,7 @@ _COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", nar
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `class`."""
-    parser.add_argument("what", choices=("list", "show"), help="all of them, or one")
+    parser.add_argument("what", metavar="list|show", choices=("list", "show"), help="all of them, or one")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the class to show")
     parser.add_argument("--here", action="store_true", help="list: those that find something here, and who has it")
     how = parser.add_mutually_exclusive_group()

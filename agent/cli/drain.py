@@ -8,9 +8,15 @@ Exit code 0: done; with --wait: and no pod holds it. 3: no agent is running. 4: 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 
 from agent.cli.draining import WAIT_SECONDS, asked_about, printed
+
+WAITING = (
+    "drained; waiting until no pod can hold it (Ctrl-C ends the waiting, not the drain). "
+    "If that never ends: device-agent doctor says whether the kubelet tells what pods hold"
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     answer = asked_about("drain", arguments, reason=arguments.reason)
     if isinstance(answer, int):
         return answer
+    if arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
+        print(WAITING, file=sys.stderr)
     while arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
         time.sleep(WAIT_SECONDS)
         now = asked_about("held", arguments)

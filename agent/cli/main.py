@@ -75,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if name not in COMMANDS:
         near = nearest(name, COMMANDS)
-        print(f"device-agent: {name!r}: no such command" + (f"; nearest: {near}" if near else ""), file=sys.stderr)
+        hint = f"nearest: {near}" if near else "device-agent help lists them"
+        print(f"device-agent: {name!r}: no such command; {hint}", file=sys.stderr)
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -70,6 +70,7 @@ async def test_a_quiet_day_is_short(node):
         code, out, _ = await ask(node, "status", FOO)
         assert code == 0
         assert NPU not in out
+        assert "1 of 1 streaming" in out
         held = next(line for line in out.splitlines() if "default/pod" in line)
         assert held.startswith("foo")
         assert (await ask(node, "status", "a.example/none"))[0] == 4

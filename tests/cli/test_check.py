@@ -64,6 +64,13 @@ def test_what_an_entry_accepts_is_not_said(host, config):
     )
 
 
+def test_a_warning_at_a_line_of_a_class_names_the_entry(host, config):
+    code, out = check(config('[[resource]]\nname = "a.example/serial"\nclass = "tty"\n'), "--root", str(host.top))
+    assert code == 0
+    assert "classes/tty.toml:" in out
+    assert "warning[never-matches]: a.example/serial: there is none of these on host: 0 devices" in out
+
+
 def test_what_is_so_on_any_host_is_not_said_of_each_again(host, config):
     code, out = check(config(TWO.replace(', driver = "vfio-pci"', "")), "--root", str(host.top))
     assert code == 0

@@ -274,3 +274,13 @@ def test_a_device_without_a_node_is_named_where_it_silences_others(tree, config,
     assert cli("--root", tree.top, "--config", config(accepted), "check", "--strict")[0] == 0
     (tree.at("/sys/devices/system/node/node1")).rmdir()  # one node is near to everything
     assert cli("--root", tree.top, "--config", config(NUMA), "check", "--strict")[0] == 0
+
+
+def test_a_pattern_that_nothing_fits_is_said_once_and_what_is_no_device_is_said(tree, config, cli):
+    tree.file("/dev/gps0", "no node")
+    entry = '[[resource]]\nname = "a.example/gps"\nsource = { node = %s }\ngive = { nodes = { gps = "{node}" } }\n'
+    _, out, _ = cli("--root", str(tree.top), "--config", config(entry % '["/dev/tty*", "/dev/gps0"]'), "explain")
+    assert "/dev/tty*: nothing fits it" not in out
+    assert "none fits /dev/tty*" in out
+    _, out, _ = cli("--root", str(tree.top), "--config", config(entry % '"/dev/gps0"'), "explain")
+    assert "  next         /dev/gps0: is a plain file" in out

@@ -138,6 +138,7 @@ def test_sorted_by_place_and_stable():
             6,
             '4 warnings in 6 files. To accept one: accept = { unstable-id = "why" } in the entry.',
         ),
+        ([replace(WARNING, code="unreadable")], 0, "1 warning in 0 files."),  # of no entry: nothing can accept it
         ([], 1, "No errors in 1 file."),
         ([], 1200, "No errors in 1,200 files."),
     ],

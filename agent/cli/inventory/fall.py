@@ -14,6 +14,7 @@ from agent.core.inventory.device import Device
 from agent.core.language.clause import Origin
 from agent.core.language.printable import escape, printable
 from agent.core.language.value import Absent
+from agent.scanners.globs import is_glob
 
 QUIET = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
 _SHOWN = 3  # devices that are named where some fell
@@ -101,7 +102,9 @@ def next_steps(inventory: Inventory, spec: ResourceSpec, fall: Sequence[Step]) -
     """What a person may look at where a resource has no device."""
     if not fall[0].left:
         yield _nothing_there(inventory, spec)
-        for oddity in inventory.oddities.get(spec.source, ())[:_SHOWN]:
+        said = set(filter(is_glob, spec.source.arguments[:1]))  # that nothing fits this one is said by the line above
+        others = [each for each in inventory.oddities.get(spec.source, ()) if each.path not in said]
+        for oddity in others[:_SHOWN]:
             yield f"{printable(oddity.path, None)}: {escape(oddity.reason)}"
         return
     near = [(item, turned) for step in fall for item, turned in step.fell if turned.nearly]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from agent.cli.inventory.fall import QUIET, Step, last_to_fall, steps
 from agent.cli.inventory.take import Inventory, Item
@@ -36,11 +37,11 @@ def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Itera
         ):
             continue  # of any host: said already
         if "overlap" not in accepted and lost:
-            yield _overlap(entry, lost, where)
+            yield _named(entry, _overlap(entry, lost, where))
         elif "overlap" not in accepted and twice:
-            yield _given_twice(entry, twice, given[twice[0]], where)
+            yield _named(entry, _given_twice(entry, twice, given[twice[0]], where))
         elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
-            yield _never_matches(entry, steps(inventory, spec), where)
+            yield _named(entry, _never_matches(entry, steps(inventory, spec), where))
         given.update(dict.fromkeys(own, spec))
         if "no-topology" not in accepted and len(known(inventory.root)) > 1:
             yield from _silent(entry, spec, inventory, where)
@@ -98,6 +99,13 @@ def _silent(entry: Entry, spec: ResourceSpec, inventory: Inventory, where: str) 
         if not spec.adds and (silent := inventory.silences.get(name)) is not None:
             message = f"on {where} {printable(silent.said, None)}"
             yield _spot(entry, "topology").warning("no-topology", message, QUIET, mark="key")
+
+
+def _named(entry: Entry, finding: Finding) -> Finding:
+    """What stands at a line of a class names the entry: many may use that class."""
+    if entry.spec is None or finding.file == entry.spec.origin.file:
+        return finding
+    return replace(finding, message=f"{entry.spec.name}: {finding.message}")
 
 
 def _spot(entry: Entry, section: str, address: str = "") -> Spot:

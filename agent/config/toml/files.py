@@ -8,7 +8,7 @@ import os
 import stat
 
 from agent.config.toml.document import Document, DocumentError, decode, parse
-from agent.config.toml.finding import Finding, Severity
+from agent.config.toml.finding import UNREADABLE, Finding, Severity
 
 SIZE_LIMIT = 1024 * 1024  # bytes; the parser's work grows with the text
 DEPTH_LIMIT = 32  # what is read recursively here stays far from Python's own limit
@@ -82,7 +82,7 @@ def _depth(data: object) -> int:
 
 def unreadable(name: str, message: str, severity: Severity = Severity.ERROR) -> Finding:
     """That a file or directory could not be used as a whole."""
-    return Finding(name, 1, 1, 1, severity, "unreadable", message)
+    return Finding(name, 1, 1, 1, severity, UNREADABLE, message)
 
 
 def _content(path: str) -> bytes:

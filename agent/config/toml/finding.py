@@ -9,6 +9,7 @@ from enum import StrEnum
 from agent.core.language.printable import columns, escape
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
+UNREADABLE = "unreadable"  # the code of what is of no entry, which none can accept
 _TAB = "    "  # what a tab is shown as
 
 
@@ -85,8 +86,9 @@ def summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> 
         )
     also = f"; {on_host}" if on_host else ""
     if warnings:
-        accept = f'To accept one: accept = {{ {warnings[0].code} = "why" }} in the entry.'
-        return f"{_count(len(warnings), 'warning')} in {files}{also}. {accept}"
+        meant = next((each.code for each in warnings if each.code != UNREADABLE), None)
+        accept = f' To accept one: accept = {{ {meant} = "why" }} in the entry.' if meant else ""
+        return f"{_count(len(warnings), 'warning')} in {files}{also}.{accept}"
     return f"No errors in {files}{also}."
 
 

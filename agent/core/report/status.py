@@ -43,7 +43,9 @@ def status(moment: Moment, only: str | None = None, devices: str | None = None) 
             "reason": kubelet.reason or None,
             "restarts": kubelet.restarts,
         },
-        "streaming": sum(state.phase is Phase.STREAMING for state in moment.states.values()),
+        "streaming": sum(
+            state.phase is Phase.STREAMING for name, state in moment.states.items() if only in (None, name)
+        ),
         "drained": _drained(moment),
         "resources": [
             resource_of(moment, one, devices=devices in (None, name))
