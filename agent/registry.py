@@ -108,6 +108,8 @@ class Registry:
             yield follower
         finally:
             board.followers.discard(follower)
+            if not board.followers:
+                board.since = None  # how long the kubelet stays away is no time of ours
             board.progress.set()
             self._drop_if_forgotten(resource, board)
 

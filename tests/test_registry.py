@@ -1,12 +1,14 @@
 """Streams are given the newest list, each once, and nobody waits for anybody."""
 
 import asyncio
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.inventory.device import Snapshot
+from agent.counts import Counts
 from agent.registry import Registry
 from tests.core.building import listed, snapshot
 
@@ -228,3 +230,17 @@ async def _live(steps, streams):
         task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await next(iter(tasks.values()))
+
+
+async def test_how_long_the_kubelet_is_away_is_no_time_that_a_list_took():
+    counts = Counts()
+    registry = Registry(counts)
+    with registry.follow(R):
+        registry.publish(ONE, time.monotonic())
+    with registry.follow(R) as follower:
+        follower.sent(await follower.next(), 1)
+    assert sum(counts.changes.reading().counts) == 0
+    with registry.follow(R) as follower:
+        registry.publish(TWO, time.monotonic())
+        follower.sent(await follower.next(), 1)
+    assert sum(counts.changes.reading().counts) == 1
