@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 
 import pytest
 
@@ -91,6 +92,33 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
             assert reasons(agent)[ONE] == "state: self-test: no end within 0.1 s"
         assert node.kubelet.unhealthy(NPU) == ids
         os.unlink(node.top / f"{ONE}.hang")
+        await ill(node)
+
+
+async def test_a_program_that_reads_what_nobody_writes_is_killed_and_asked_again(node):
+    pipe = node.top / "pipe"
+    os.mkfifo(pipe)
+    node.serve(card(f'run = ["/bin/cat", "{pipe}"]\nevery = "100ms"\ntimeout = "100ms"'))
+    async with node.agent() as agent:
+        await node.until(lambda: reasons(agent) == dict.fromkeys(CARDS, "state: cat: no end within 0.1 s"))
+        pipe.unlink()
+        pipe.touch()
+        await node.allocatable(NPU, 2)
+
+
+@pytest.mark.parametrize("jump", [-86400.0, 86400.0])
+async def test_a_clock_that_is_set_turns_nothing_sooner_or_later(node, monkeypatch, jump):
+    node.serve(run(node, 'trip = "3 looks"\nrecover = "3 looks"'))
+    async with node.agent():
+        await node.allocatable(NPU, 2)
+        clock = time.time
+        monkeypatch.setattr(time, "time", lambda: clock() + jump)
+        before = asked(node).count(ONE)
+        say(node, "no")
+        await ill(node, ONE)
+        assert asked(node).count(ONE) >= before + 3
+        monkeypatch.undo()
+        os.unlink(node.top / f"{ONE}.ill")
         await ill(node)
 
 
