@@ -94,6 +94,14 @@ def test_a_path_that_cannot_be_written_is_missing(word, reason):
     assert reason in text
 
 
+def test_a_required_node_without_a_place_in_the_container_is_missing():
+    there = chosen("d", {"w": Absent("no driver")}, {"/dev/x": node("/dev/x", 1)})
+    cause, text = refused(spec(nodes=(give("p", "/dev/x", "/dev/{w}"),)), ["d"], [there], 1)
+    assert cause is Cause.NODE_MISSING
+    assert "node p: no place in the container: w: no driver" in text
+    assert allocate(spec(nodes=(give("p", "/dev/x", "/dev/{w}", optional=True),)), ["d"], [there], 1).nodes == ()
+
+
 def test_an_empty_list_of_required_nodes_is_missing():
     cause, _ = refused(spec(nodes=(give("p", "/dev/{w}"),)), ["d"], [chosen("d", {"w": ()})], 1)
     assert cause is Cause.NODE_MISSING
@@ -305,6 +313,14 @@ def test_a_required_mount_that_is_missing_is_refused_and_an_optional_one_left_ou
     assert cause is Cause.MOUNT_MISSING
     assert text == "example.com/a d: /opt/x: no such file; on the node: device-agent scan d"
     assert allocate(spec(mounts=(mount("lib", "/opt/x", optional=True),)), ["d"], [gone], 1).mounts == ()
+
+
+def test_a_required_mount_without_a_place_in_the_container_is_missing():
+    there = holding("d", {"w": Absent("no driver")}, {"/x": [("/x", "/x")]})
+    cause, text = refused(spec(mounts=(mount("lib", "/x", "/{w}"),)), ["d"], [there], 1)
+    assert cause is Cause.MOUNT_MISSING
+    assert "mount lib: no place in the container: w: no driver" in text
+    assert allocate(spec(mounts=(mount("lib", "/x", "/{w}", optional=True),)), ["d"], [there], 1).mounts == ()
 
 
 @pytest.mark.parametrize("more", [mount("b", "/y", "/c"), mount("b", "/x", "/c", read_only=True)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent.core.entry.cdi import annotation_key, is_name
 from agent.core.entry.devinfo import DevInfo, file_name
@@ -111,10 +111,11 @@ class Draft:
                 if node is None:
                     continue
                 numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
-                for to in give.to:
-                    path = to.write_paths(numbered)
-                    if not isinstance(path, Absent) and len(path) == 1:
-                        given.append((n, self._add_node(path[0], give, node)))
+                paths = [to.write_paths(numbered) for to in give.to]
+                places = [path[0] for path in paths if not isinstance(path, Absent) and len(path) == 1]
+                if not places and not optional:
+                    raise self.missing(chosen.device, f"node {give.name}: {_nowhere(paths[0])}")
+                given += [(n, self._add_node(place, give, node)) for place in places]
         words.give(give.name, tuple(dict.fromkeys(given)), many=many)
 
     def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
@@ -130,8 +131,11 @@ class Draft:
                     if give.optional or not matched:
                         continue
                     raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
+                places = [to.write_paths(fact) for to in give.to]
+                if places and not give.optional and matched and all(isinstance(place, Absent) for place in places):
+                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {_nowhere(places[0])}")
                 for fit in there:
-                    for container in _containers(give, fit, fact):
+                    for container in _containers(give, places, fit):
                         self._add_mount(fit, give, container)
                         self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 
@@ -253,14 +257,18 @@ class Draft:
         return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
 
 
-def _containers(give: MountGive, fit: Fit, fact: Fact) -> Iterator[str]:
+def _containers(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: Fit) -> Iterator[str]:
     """Where a mount comes out in the container."""
     if not give.to:
         yield fit.path
-    for to in give.to:
-        paths = to.write_paths(fact)
+    for paths in places:
         for path in () if isinstance(paths, Absent) else paths:
             yield path + fit.path.rpartition("/")[2] if path.endswith("/") else path
+
+
+def _nowhere(to: tuple[str, ...] | Absent) -> str:
+    """Why something has no place in the container."""
+    return f"no place in the container: {to.reason if isinstance(to, Absent) else f'its `to` is {len(to)} paths'}"
 
 
 def _described(mount: GrantedMount) -> str:
