@@ -112,6 +112,9 @@ class Allocation:
         except Refused as refused:
             result = refused.cause.value
             raise refused.explained(resource, ids) from None
+        except asyncio.CancelledError:
+            result = "cancelled"
+            raise
         finally:
             self._counts.allocations[resource, result] += 1
             self._counts.calls["Allocate"].observe(time.monotonic() - began)

@@ -118,6 +118,14 @@ async def test_one_that_is_stuck_delays_no_other(node, stuck):  # 51, 52
     assert answer.devices[0].host_path == "/dev/foo0"
 
 
+async def test_one_that_the_kubelet_gives_up_is_no_defect(node, stuck):
+    waiting = asyncio.create_task(ask(node, ["foo0"]))
+    await node.until(lambda: stuck.begun)
+    waiting.cancel()
+    await node.until(lambda: node.running.counts.allocations[FOO, "cancelled"] == 1)
+    assert node.running.counts.allocations[FOO, "defect"] == 0
+
+
 async def test_many_that_are_stuck_cost_one_thread_and_delay_no_other(node, stuck, monkeypatch):  # 52
     before = threading.active_count()
     with monkeypatch.context() as patch:

@@ -17,7 +17,7 @@ from agent.core.report.tally import Tally
 
 STATES = (*(phase.value for phase in Phase), "retired")
 REGISTRATIONS = ("ok", "refused", "failed")
-ALLOCATIONS = ("ok", *(cause.value for cause in Cause))
+ALLOCATIONS = ("ok", *(cause.value for cause in Cause), "cancelled", "defect")
 
 
 def metrics(moment: Moment, tally: Tally, python: str, max_devices: int) -> str:
