@@ -235,6 +235,8 @@ class Agent:
         await self._stopping.wait()
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {self._offering.offered} streams")
         await asyncio.wait([offering])
+        if not self._first_lists:
+            self._remember(self.tracker.assembly)  # with what was granted since the last lists
         for work in works:
             work.cancel()
 
@@ -285,15 +287,18 @@ class Agent:
         self._first_lists = False
         self.status.expected(short(self.tracker.specs, self.tracker.look, assembly))
         self._want()
-        fanned = {name: one.written for name, one in assembly.fanned.items()}
-        known = self.held.known
-        drained = self.tracker.drained
-        self._file.save(State(assembly.snapshots, known, fanned, self.tracker.memory, self._boot, drained))
+        self._remember(assembly)
         # What happened in these between the look that named them and now, nobody saw.
         if unseen := self._nodes.watch(self.tracker.directories):
             self.tracker.nudge(Touched(unseen))
         for name in assembly.ending:
             self._offering.retire(name)
+
+    def _remember(self, assembly: Assembly) -> None:
+        """Have written what should outlast this life."""
+        fanned = {name: one.written for name, one in assembly.fanned.items()}
+        known, drained = self.held.known, self.tracker.drained
+        self._file.save(State(assembly.snapshots, known, fanned, self.tracker.memory, self._boot, drained))
 
     def _want(self) -> None:
         """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""

@@ -37,7 +37,7 @@ def text(device):
 
 @pytest.fixture
 async def node(rig, at_once, monkeypatch):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     rig.plug("foo0", "foo1")
     rig.serve(entry(FOO, give=GIVE))
     await rig.kubelet.start()

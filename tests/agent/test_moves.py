@@ -47,7 +47,7 @@ class Node:
 
 @pytest.fixture(params=ENTRIES)
 async def node(rig, at_once, monkeypatch, request):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{ENTRIES[request.param]}')
     await rig.kubelet.start()
     return Node(rig)

@@ -151,7 +151,7 @@ async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
 
 
 async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     more = ENTRIES["net"].replace("give.env", 'give.via = "cdi"\ngive.env')
     rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{more}')
     await rig.kubelet.start()
