@@ -126,7 +126,7 @@ def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
 def test_what_identifies_the_machine_is_replaced_equal_by_equal(machine, tmp_path):
     machine.file("/proc/driver/nvidia/gpus/0000:61:00.0/information", f"GPU UUID: GPU-{UUID}\n")
     said = recorded(machine, tmp_path / "a.rec", "--pseudonymise")
-    assert "1 MAC, 1 host name, 1 serial (equal stays equal)" in said
+    assert "1 MAC, 1 UUID, 1 host name, 1 serial (equal stays equal)" in said
     with tarfile.open(tmp_path / "a.rec") as archive:
         text = b"".join(archive.extractfile(member).read() for member in archive if member.isreg())
         names = " ".join(f"{member.name} {member.linkname}" for member in archive.getmembers())
