@@ -14,6 +14,7 @@ A = "example.com/a"
     [
         (f"{A} x: Unhealthy: absent", ["x"], f"{A} x: Unhealthy: absent; on the node: device-agent explain x"),
         (f"{A} y: heat", ["x::0", "y::12"], f"{A} y: heat; on the node: device-agent explain y"),
+        (f"{A} x: gone; on the node: device-agent scan y", ["x"], f"{A} x: gone; on the node: device-agent scan y"),
         (f"{A}: too many", ["9"], f"{A}: too many; on the node: device-agent explain {A}"),
         (f"{A}: no device 'b\x1bad' is listed", ["b\x1bad"], f"{A}: no device 'b\\x1bad' is listed; on the node: "),
     ],
@@ -21,6 +22,7 @@ A = "example.com/a"
 def test_it_ends_in_a_step(text, ids, said):
     refused = Refused(Cause.UNHEALTHY, text).explained(A, ids)
     assert refused.text.startswith(said)
+    assert refused.text.count("on the node: ") == 1
     assert refused.cause is Cause.UNHEALTHY
 
 

@@ -59,4 +59,4 @@ def test_what_a_pod_has_taken_along_is_no_fault_and_its_file_is_there(node, inte
     assert all(file.exists() for file in files.values())  # the pod has both still
     node.machine.must("nsenter", f"--net=/proc/{elsewhere}/ns/net", "ip", "link", "set", "stays", "netns", "1")
     node.offers("stays", "stays")
-    assert node.health("has-both")["stays"] == "Healthy"
+    until(lambda: node.health("has-both")["stays"] == "Healthy", 10, "the pod's status says Healthy")

@@ -50,8 +50,11 @@ class Refused(Exception):  # noqa: N818  the field's word for it
     def explained(self, resource: str, ids: Iterable[str]) -> Refused:
         """The same, with what to type on the node: of a device that it speaks of, if it does, else of the resource.
 
-        A reason is whole before it says that as well; only one that is cut anyhow gives way to it.
+        A reason is whole before it says that as well; only one that is cut anyhow gives way to it. One that has a step
+        of its own, for the very node that is missing, keeps that.
         """
+        if "; on the node: device-agent " in self.text:
+            return self
         bases = (split_share(id)[0][0] for id in ids)  # noqa: A001  the API's own word
         name = next((base for base in bases if re.search(_AS_A_WORD % re.escape(base), self.text)), resource)
         for step in (f"; on the node: device-agent explain {name}", f"; device-agent explain {name}"):
