@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from agent.core.entry.log import Record
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Concluded, Conditions, Memory, Spot, Ward, conclude, remembered
+from agent.core.health.conclude import Concluded, conclude
+from agent.core.health.conditions import Conditions, Memory, Spot, Ward, remembered
 from agent.core.health.drained import Drained, Overlay, overlay
 from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate

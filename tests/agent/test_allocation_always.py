@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.allocation import Allocation
 from agent.config.load import load
 from agent.core.grants.grant import Grant, Refused
-from agent.core.health.conditions import as_it_is
+from agent.core.health.conclude import as_it_is
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import assemble

@@ -6,7 +6,7 @@ import pytest
 
 from agent.config.load import load
 from agent.core.entry.log import Record
-from agent.core.health.conditions import Concluded, conclude
+from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.heard import Journal
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING

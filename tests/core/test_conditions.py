@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
 from agent.core.entry.log import Log, Record
 from agent.core.entry.rises import Rises
-from agent.core.health.conditions import Concluded, Memory, Spot, as_it_is, conclude, remembered
+from agent.core.health.conclude import Concluded, as_it_is, conclude
+from agent.core.health.conditions import Memory, Spot, remembered
 from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health
 from agent.core.inventory.look import Listing, look

@@ -10,7 +10,8 @@ from agent.core.entry.cared import Assuming, at_once, knowing, supposing
 from agent.core.entry.check import Behind, Check, Checked, Ear, Lasting, Outcome, Says
 from agent.core.entry.log import Log, Record
 from agent.core.entry.rises import Rises
-from agent.core.health.conditions import Concluded, Spot, conclude
+from agent.core.health.conclude import Concluded, conclude
+from agent.core.health.conditions import Spot
 from agent.core.health.heard import Journal
 from agent.core.language.text import parse
 from agent.core.language.value import Kind

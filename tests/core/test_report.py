@@ -9,7 +9,7 @@ from agent.cli.terminal import Terminal
 from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
 from agent.core.entry.log import Log, Record
 from agent.core.grants.holding import Holder
-from agent.core.health.conditions import Concluded, conclude
+from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.drained import Drain, Drained, Overlay, overlay
 from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health

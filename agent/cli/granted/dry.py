@@ -13,7 +13,7 @@ from agent.core.grants.grant import Cause, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import prefer
 from agent.core.grants.stock import stock_of
-from agent.core.health.conditions import as_it_is
+from agent.core.health.conclude import as_it_is
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING

@@ -9,7 +9,7 @@ from agent.core.entry.cared import at_once
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.check import Checked
 from agent.core.entry.resource import ResourceSpec, Source
-from agent.core.health.conditions import as_it_is
+from agent.core.health.conclude import as_it_is
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.facts import NOBODY, Facts

@@ -10,19 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from agent.core.entry.group import ties
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.inventory.away import Mover, away, moved
 from agent.core.inventory.candidate import Candidate, candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import NOBODY, Facts, Reader
-from agent.core.inventory.gather import Gathered, Tied, gather
+from agent.core.inventory.gather import Gathered, gather
 from agent.core.inventory.glance import View, view
-from agent.core.inventory.judge import Refusal, judge, part_of
-from agent.core.inventory.members import MemberFacts, alone
+from agent.core.inventory.members import MemberFacts
 from agent.core.inventory.partners import Partners, joined
 from agent.core.inventory.preparing import Wanted, unprepared, wanted
+from agent.core.inventory.sighting import Sighting, liked, sight
 from agent.core.inventory.standing import Noted
 from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
@@ -47,30 +46,6 @@ class Oddity:
 
     path: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """One host device in one look: who takes it, who turned it down (in file order) and what that rests on.
-
-    candidate: what the entry that takes it makes of it; None if that puts host devices together, and see
-        `Look.candidate`.
-    stopped, tied: see `Judged`.
-    lent: what entries with `slots` make of it, which take it from nobody.
-    """
-
-    devices: tuple[HostDevice, ...]
-    candidate: Candidate | None
-    refusals: tuple[Refusal, ...]
-    consulted: frozenset[str]
-    stopped: int | None = None
-    tied: Mapping[int, Tied] = field(default_factory=dict)
-    lent: tuple[Candidate, ...] = ()
-
-    @property
-    def undecided(self) -> bool:
-        """See `Judged`."""
-        return bool(self.refusals) and self.refusals[-1].undecided
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +152,7 @@ def look(
         sources = tuple(by_source)
         if sources not in views:
             views[sources] = view(specs, sources)
-        sighting = sightings[key] = _sight(views[sources], by_source, reader, partners, gates)
+        sighting = sightings[key] = sight(views[sources], by_source, reader, partners, gates)
         places.add(key, sighting.consulted)
     gone = _gone(
         {key: movers[key] for key in movers.keys() - refused},
@@ -288,7 +263,7 @@ def _grouped(
             return f"may be in {specs[stopped].name}" if stopped is not None else "is elsewhere"
 
         made = joined(together(spec, group, facts, make, owner), spec, facts.values())
-        made = _known(made, spec, facts[made.device.key])
+        made = liked(made, spec, facts[made.device.key])
         consulted = noted.places.union(
             *(now.sightings[key].consulted for key in facts),
             *(reader.consulted(end) for of in facts.values() for end in (of.device, *of.rests_on().values())),
@@ -367,69 +342,3 @@ def _different(before: Listing, now: Listing) -> set[str]:
             others = set(map(id, old)) ^ set(map(id, new))
             keys.update(device.key for device in (*old, *new) if id(device) in others)
     return keys
-
-
-def _sight(
-    seen_by: View,
-    by_source: Mapping[Source, HostDevice],
-    reader: Reader,
-    partners: Partners,
-    gates: Mapping[int, str],
-) -> Sighting:
-    refusals: list[Refusal] = []
-    noted = Noted(reader)
-    ends: dict[str, HostDevice] = {}
-    taken: Candidate | None = None
-    stopped: int | None = None
-    tied: dict[int, Tied] = {}
-    lent: list[Candidate] = []
-    glance = seen_by.glance
-    passed = 0  # entries that have turned it down together
-    for number, (entry, spec) in enumerate(seen_by.entries):
-        claims = spec.group is not None and spec.group.claims
-        if number < passed or (stopped is not None and not claims and spec.slots is None):
-            continue
-        glance, refusal = glance.judge(number, by_source, reader)
-        if refusal is not None:
-            run = glance.refused(number)
-            refusals += run
-            passed = number + len(run)
-            continue
-        device = by_source[spec.source]
-        facts = Facts(spec, device, reader, partners)
-        if spec.slots is not None:
-            refusal = judge(spec, facts)
-            if refusal is None:
-                lent.append(_made(spec, entry, facts, noted, gates))
-            elif stopped is None:
-                refusals.append(replace(refusal, undecided=False))
-            ends.update(facts.rests_on())
-            continue
-        part = ""
-        if stopped is None:
-            refusal = judge(spec, facts)
-            if refusal is None and spec.group is not None:
-                part, _ = part_of(spec, spec.group, facts)
-            if refusal is not None:
-                refusals.append(refusal)
-            elif spec.group is None:
-                taken = _made(spec, entry, facts, noted, gates)
-            if refusal is None or refusal.undecided:
-                stopped = entry
-        if spec.group is not None and (claims or (stopped == entry and not (refusals and refusals[-1].undecided))):
-            tied[entry] = Tied(device, ties(spec.group, facts), part)
-        ends.update(facts.rests_on())
-    devices = tuple(by_source.values())
-    consulted = noted.places.union(*map(reader.consulted, (*devices, *ends.values())))
-    return Sighting(devices, taken, tuple(refusals), consulted, stopped, tied, tuple(lent))
-
-
-def _made(spec: ResourceSpec, entry: int, facts: Facts, noted: Noted, gates: Mapping[int, str]) -> Candidate:
-    """What an entry makes of one host device."""
-    made = candidate(spec, facts.device, alone(facts), noted, entry=entry, gate=gates.get(entry, ""))
-    return _known(joined(made, spec, (facts,)), spec, facts)
-
-
-def _known(made: Candidate, spec: ResourceSpec, facts: Facts) -> Candidate:
-    """A candidate with what it is preferred by."""
-    return replace(made, traits=traits_of(spec, facts, made.numa)) if spec.prefer else made
