@@ -49,7 +49,7 @@ proto: .venv/.ready
 docs: .venv/.ready
 	$(bin)/python -m agent.cli.reference words > docs/words.md
 	$(bin)/python -m agent.cli.reference keys > docs/keys.md
-	$(bin)/python -m agent.cli.class_reference > docs/classes.md
+	$(bin)/python -m agent.cli.class_reference docs
 
 bench: .venv/.ready
 	@$(bin)/python -m bench $(ONLY) $(ARGS)

@@ -1,61 +1,98 @@
-"""The shipped device classes as a page, from their files: `python -m agent.cli.class_reference`."""
+"""The shipped device classes as pages, from their files: `python -m agent.cli.class_reference docs` writes them.
+
+`classes.md` lists all by kind, as `classes/kinds.toml` beside the pages has them; `classes/NAME.md` is one in full.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
 
-from agent.config.aloud.manual import Manual, lines_of, manual
-from agent.config.load import SHIPPED, study
+from agent.cli.fixtures import fixture
+from agent.config.aloud.book import of_class
+from agent.config.aloud.manual import Manual, manual
+from agent.config.aloud.page import render
+from agent.config.load import Study, study
 
 _HEAD = """# Device classes
 
-Printed from the classes themselves (`make docs`): what comes with device-agent, each as one TOML file in
-`agent/classes` and on a node where the package is. `device-agent class list --here` shows which find something on a
-host, `class show NAME --toml` the file. An entry names a class and says what is different, as
+What comes with device-agent, printed from the classes themselves (`make docs`): each is one TOML file, here in
+`agent/classes`. `device-agent class list --here` shows which find something on a host, `class show
+NAME` one in full, `class show NAME --toml` the file. An entry names a class and says what is different, as
 [configuration](configuration.md) has it; any key of a class may be said anew.
 """
+_OTHERS = "Others"
+_SECTIONS = (
+    ("What it looks at", ("takes", "words")),
+    ("Name and id", ("name", "id")),
+    ("What a container gets", ("gives", "shares")),
+    ("Health", ("waits", "health")),
+    ("Hints to the kubelet", ("prefers",)),
+    ("Options", ("options",)),
+    ("Besides", ("besides",)),
+)
 
 
-def page() -> str:
-    """The page, as Markdown."""
+def pages(directory: str) -> dict[str, str]:
+    """The pages, each by its name below the directory where they belong, as Markdown."""
     studied = study(os.devnull)
-    manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
-    lines = [_HEAD, "| class | serves |", "| --- | --- |"]
-    lines += [f"| [{one.name}](#{one.name}) | {one.about} |" for one in manuals]
-    for one in manuals:
-        lines += ["", f"## {one.name}", "", *_section(one)]
+    manuals = {name: manual(studied, name) for name in sorted(studied.shelf.names())}
+    with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
+        kinds = tomllib.load(file)
+    made = {"classes.md": _text(_index(manuals, kinds))}
+    return made | {f"classes/{name}.md": _text(_page(one, studied)) for name, one in manuals.items()}
+
+
+def _text(lines: Iterator[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(one: Manual) -> Iterator[str]:
-    title, _file, *said = lines_of(one, None)
-    yield "```text"
-    yield title
-    yield from said[: len(said) - len(one.example.splitlines())]
-    yield from ("```", "")
-    with open(os.path.join(SHIPPED, f"{one.name}.toml"), encoding="utf-8") as file:
-        yield from _prose(file.read())
-    yield from ("```toml", *one.example.splitlines(), "```")
+def _index(manuals: dict[str, Manual], kinds: dict[str, list[str]]) -> Iterator[str]:
+    yield _HEAD.removesuffix("\n")
+    rest = [name for name in manuals if not any(name in names for names in kinds.values())]
+    for kind, names in (*kinds.items(), *([(_OTHERS, rest)] if rest else ())):
+        yield from ("", f"## {kind}", "", "| class | serves |", "| --- | --- |")
+        for name in names:
+            yield f"| [{name}](classes/{name}.md) | {manuals[name].about} |"
 
 
-def _prose(text: str) -> Iterator[str]:
-    """What stands at the top of a class for its users; what is further in than the rest is TOML."""
-    before = ""
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        said = line.removeprefix("#").removeprefix(" ")
-        fence = said.startswith("  ") != before.startswith("  ")
-        if fence:
-            yield "```toml" if said.startswith("  ") else "```"
-        yield said.strip()
-        before = said
-    if before.startswith("  "):
-        yield "```"
-    if before:
-        yield ""
+def _page(one: Manual, studied: Study) -> Iterator[str]:
+    """A class in full."""
+    yield from (f"# {one.name}", "", f"{one.about[:1].upper()}{one.about[1:]}.")
+    used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)
+    yield f"One of the [device classes](../classes.md){f'; it uses {used}' if used else ''}."
+    for title, subjects in _SECTIONS:
+        said = [text for wanted in subjects for subject, text in one.says if subject == wanted]
+        if said:
+            yield from ("", f"## {title}", "", "```text", *said, "```")
+    if one.notes:
+        yield from ("", "## Notes and traps", "", *_notes(one.notes))
+    yield from ("", "## Example", "", "```toml", *one.example.splitlines(), "```")
+    yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
+    yield from ("```text", *render(of_class(one.name, studied.shelf.sentence(one.name))), "```")
+    behind = fixture(one.name)
+    if behind:
+        yield from ("", "## What stands behind it", "", *behind)
+
+
+def _notes(notes: Sequence[tuple[bool, str]]) -> Iterator[str]:
+    for index, (toml, text) in enumerate(notes):
+        yield from ([""] if index else [])
+        yield from ("```toml", *text.splitlines(), "```") if toml else (text,)
+
+
+def main(directory: str) -> None:
+    """Write them, and take away those of classes that are gone."""
+    made = pages(directory)
+    for name in os.listdir(os.path.join(directory, "classes")):
+        if name.endswith(".md") and f"classes/{name}" not in made:
+            os.unlink(os.path.join(directory, "classes", name))
+    for name, text in made.items():
+        with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    main(sys.argv[1])

@@ -140,5 +140,6 @@ def _facts(one: Manual) -> dict[str, object]:
         "takes": one.takes,
         "uses": list(one.uses),
         "says": [{"of": section, "text": said} for section, said in one.says],
+        "notes": [{"toml": toml, "text": text} for toml, text in one.notes],
         "example": one.example,
     }

@@ -7,7 +7,8 @@ import pytest
 
 from agent.config.load import SHIPPED, load
 
-OWN = 'about = "every NPU"\nname = "a.example/npu"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
+NOTES = '# Which is for\n# the entry to say:\n#   match.driver = "acme"\n# It is never two.\n'
+OWN = NOTES + 'about = "every NPU"\nname = "a.example/npu"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
 ENTRY = '[[resource]]\nname = "a.example/tun"\nclass = "tun"\nreplicas = 7\n'
 
 
@@ -57,6 +58,13 @@ def test_a_class_in_full_ends_in_an_entry_that_serves(cli, directory):
         "  takes       Every npu device",
         "  name        called a.example/npu",
         "  id          known as {path_id}",
+        "                follows the place where it is plugged in",
+        "  shares      not shared: one container has a device at a time",
+        "  health      healthy while it is there",
+        "  prefers     the kubelet is told the NUMA node of each, where it has one",
+        "  notes       Which is for the entry to say:",
+        '                match.driver = "acme"',
+        "              It is never two.",
         "  example     [[resource]]",
         '              class = "npu"',
     ]
@@ -75,13 +83,13 @@ def test_a_class_aloud(cli, directory):
     out = cli("class", "show", "npu", "--aloud", "--config", directory)[1]
     assert [line.split() for line in out.splitlines()] == [
         ["class", "npu:", "every", "NPU"],
-        ["Every", "npu", "device", "npu.toml:3"],
-        ["called", "a.example/npu", "npu.toml:2"],
-        ["known", "as", "{path_id}", "npu.toml:4"],
+        ["Every", "npu", "device", "npu.toml:7"],
+        ["called", "a.example/npu", "npu.toml:6"],
+        ["known", "as", "{path_id}", "npu.toml:8"],
         [],
     ]
     told = json.loads(cli("class", "show", "npu", "--aloud", "--config", directory, "-o", "json")[1])
-    assert [clause["line"] for clause in told["clauses"]] == [3, 2, 4]
+    assert [clause["line"] for clause in told["clauses"]] == [7, 6, 8]
     assert told["clauses"][0]["file"] == "classes/npu.toml"
 
 

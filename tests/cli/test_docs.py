@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import tomllib
 from dataclasses import fields
 
 import pytest
@@ -11,8 +12,9 @@ from agent.cli import class_reference
 from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
+from agent.config.aloud.manual import manual
 from agent.config.language.table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
-from agent.config.load import SHIPPED, load
+from agent.config.load import SHIPPED, load, study
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
 
@@ -135,9 +137,39 @@ def test_every_key_of_the_language_is_said_to_be_there_or_not():
 
 
 def test_classes_are_printed_from_their_files():
-    assert text_of("docs/classes.md") == class_reference.page(), "run: make docs"
-    for name in os.listdir(SHIPPED):
-        assert f"\n## {name.removesuffix('.toml')}\n" in class_reference.page()
+    """The index and a page for each; no page of a class that is gone."""
+    made = class_reference.pages(str(TOP / "docs"))
+    for name, text in made.items():
+        assert text_of(f"docs/{name}") == text, "run: make docs"
+    names = {name.removesuffix(".toml") for name in os.listdir(SHIPPED)}
+    assert {path.stem for path in (TOP / "docs/classes").glob("*.md")} == names
+    for name in names:
+        assert made["classes.md"].count(f"](classes/{name}.md) |") == 1
+
+
+def test_the_page_of_a_class_says_what_the_command_says():
+    """Each line of `class show`, and its example, which a test of the classes loads."""
+    for name in ("tty", "nvidia-gpu", "kvm"):
+        said = manual(study(os.devnull), name)
+        text = text_of(f"docs/classes/{name}.md")
+        assert all(line in text.splitlines() for _, line in said.says)
+        assert all(piece in text for _, piece in said.notes)
+        assert f"```toml\n{said.example}\n```" in text
+
+
+def test_the_page_of_a_class_says_what_stands_behind_it():
+    text = text_of("docs/classes/dsa-wq.md")
+    assert "- good, on NUMA node 1: `0000:e7:01.0-wq0`" in text
+    assert "- faulty: `0000:e7:01.0-wq1::0`: /dev/dsa/wq2.1: no such file" in text
+    assert "- tried on hardware: " in text
+    assert "\n1. " in text
+
+
+def test_kinds_name_classes_that_there_are():
+    kinds = tomllib.loads(text_of("docs/classes/kinds.toml"))
+    named = [name for names in kinds.values() for name in names]
+    assert len(named) == len(set(named))
+    assert {f"{name}.toml" for name in named} <= set(os.listdir(SHIPPED))
 
 
 def test_the_manual_names_every_command_and_exit_code():

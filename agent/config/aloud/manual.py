@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.config.aloud.lasting import lasting
+from agent.config.aloud.notes import notes
 from agent.config.aloud.page import fold
 from agent.config.aloud.said import value
 from agent.config.aloud.sentence import sections
@@ -19,7 +22,8 @@ class Manual:
     """A class as its users see it.
 
     own: it is one of the configuration's. part: it is for others to use. takes: its source, in words.
-    says: what it says, by subject, in the order in which it is read. example: TOML to paste.
+    says: what it says, by subject, in the order in which it is read, and what holds where it says nothing.
+    notes: advice and traps, in pieces of prose and of TOML. example: TOML to paste.
     """
 
     name: str
@@ -30,19 +34,21 @@ class Manual:
     takes: str
     uses: tuple[str, ...]
     says: tuple[tuple[str, str], ...]
+    notes: tuple[tuple[bool, str], ...]
     example: str
 
 
 def manual(study: Study, name: str) -> Manual:
     """The documentation of a class."""
     tree = study.shelf.sentence(name).tree
-    found = [(subject, said) for subject, clauses in sections(tree) for said in clauses]
-    says = [
+    found = [
         (subject, "  " * max(0, said.level - (subject == "words")) + said.text)
-        for wanted in _SUBJECTS
-        for subject, said in found
-        if subject == wanted
+        for subject, clauses in sections(tree)
+        for said in clauses
     ]
+    found += [("id", f"  {said}") for said in lasting(tree)]
+    found += _silent(tree, {subject for subject, _ in found})
+    says = [(subject, said) for wanted in _SUBJECTS for subject, said in found if subject == wanted]
     about, uses = tree.leaf("about"), tree.leaf("uses")
     return Manual(
         name=name,
@@ -53,13 +59,27 @@ def manual(study: Study, name: str) -> Manual:
         takes="" if "source" not in tree.members else says[0][1].removeprefix("Every "),
         uses=tuple(map(value, uses.value)) if uses and isinstance(uses.value, list) else (),
         says=tuple(_asked(subject, said, tree) for subject, said in says),
+        notes=tuple(notes(tree.spot.document.text)),
         example=_example(name, tree),
     )
+
+
+def _silent(tree: Branch, said: set[str]) -> Iterator[tuple[str, str]]:
+    """What holds of devices where their class says nothing."""
+    if "source" not in tree.members:
+        return
+    if "shares" not in said and "slots" not in tree.members:
+        yield "shares", "not shared: one container has a device at a time"
+    if "health" not in said:
+        yield "health", "healthy while it is there"
+    if "topology" not in tree.members and "slots" not in tree.members:
+        yield "prefers", "the kubelet is told the NUMA node of each, where it has one"
 
 
 def lines_of(one: Manual, width: int | None) -> list[str]:
     """The documentation as text: subjects at the left, what is said at the right."""
     rows = [("file", one.file), *((("uses", ", ".join(one.uses)),) if one.uses else ()), *one.says]
+    rows += [("notes", f"{'  ' * toml}{line}") for toml, piece in one.notes for line in piece.split("\n")]
     rows += [("example", line) for line in one.example.splitlines()]
     lines = _fold(f"{one.name}{f'   {one.about}' if one.about else ''}", "    ", width)
     before = ""
