@@ -12,11 +12,11 @@ import os
 import random
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
-from agent.checks.report import LINE_LIMIT, Alive, Complete, Field, Gone, Line, Off, Verdict, read
+from agent.checks.report import Alive, Complete, Gone, Line, Lines, Off, read
+from agent.checks.reports import Reports
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.entry.inquiry import Answer, Probe, Reply
 from agent.core.language.printable import cut, escape
@@ -25,8 +25,6 @@ from agent.host.process import Child, Ran, started
 
 RESTART = Backoff(1.0, 60.0)
 OFF_SECONDS = 300.0  # until it is tried again whether there is something to report
-PLACES_LIMIT = 10_000  # of which one probe may speak
-FIELDS_LIMIT = 64  # of one place
 _CHUNK = 65536  # bytes that are read at once
 _BREATH = 0.02  # seconds between two of these: who floods is read slowly, and then has to wait
 _SHOWN = 200  # characters of what is no line of the protocol
@@ -47,18 +45,14 @@ class Looks(Protocol):
 class _Life:
     """What is known of one probe.
 
-    down: why nothing is known; empty while it is heard of. off: why there is nothing to report. life: its number, which
-    each report has: what an earlier one said and this one has not when it is complete, is so no more.
+    down: why nothing is known; empty while it is heard of. off: why there is nothing to report.
     note: the last line that was none of the protocol. why: how the last life ended, until the next is heard of.
     """
 
     def __init__(self) -> None:
+        self.reports = Reports()
         self.down = ""
         self.off = ""
-        self.complete = False
-        self.life = 0
-        self.verdicts: dict[str, tuple[int, Answer]] = {}
-        self.fields: dict[str, dict[str, tuple[int, Scalar]]] = {}
         self.note = ""
         self.why = ""
         self.said = ""
@@ -83,12 +77,10 @@ class Probes:
             return Answer(Reply.OFF, f"{probe.name} is off: {life.off}") if life else _AWAITED
         if life.down:
             return Answer(Reply.UNKNOWN, f"the probe {probe.name}: {life.down}")
-        said = [found[1] for place in places if (found := life.verdicts.get(place)) is not None]
-        if not said:
-            nothing = Answer(Reply.UNKNOWN, f"the probe {probe.name} says nothing of it")
-            return nothing if life.complete else _AWAITED
-        worst = min(said, key=lambda answer: _WORST.index(answer.reply))
-        return replace(worst, number=max(answer.number for answer in said))
+        if (worst := life.reports.worst(places)) is not None:
+            return worst
+        nothing = Answer(Reply.UNKNOWN, f"the probe {probe.name} says nothing of it")
+        return nothing if life.reports.complete else _AWAITED
 
     def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
         """What it reports as a field."""
@@ -99,11 +91,9 @@ class Probes:
             return Absent(f"the probe {probe.name} is off: {life.off}")
         if life.down:
             return Absent(f"the probe {probe.name}: {life.down}", unread=True)
-        for place in places:
-            found = life.fields.get(place, {}).get(field)
-            if found is not None:
-                return found[1]
-        return Absent(f"the probe {probe.name} says no {field}", pending=not life.complete)
+        found = life.reports.field(places, field)
+        absent = Absent(f"the probe {probe.name} says no {field}", pending=not life.reports.complete)
+        return absent if found is None else found
 
     def looked(self, looks: Looks) -> None:
         """A look is over: have what it asked for the first time started, and end what nothing rests on."""
@@ -140,7 +130,7 @@ class Probes:
         try:
             while True:
                 began = loop.time()
-                life.life += 1
+                life.reports.begin()
                 life.note = ""
                 why = await self._one(probe, life, looks)
                 if loop.time() - began >= STEADY_SECONDS:
@@ -179,7 +169,7 @@ class Probes:
         child.stirs(stirred)
         until = loop.time() + probe.timeout
         complete_at: float | None = until
-        lines = _Lines()
+        lines = Lines()
 
         def readable() -> None:
             loop.remove_reader(child.stdout)
@@ -233,46 +223,25 @@ class Probes:
             life.down = life.off = ""
             self._say(probe, life, logging.INFO, "reports")
             looks.told(probe.mark, changed=True)
-        changed = True
         match line:
             case Off(reason):
                 self._off(probe, life, looks, reason)
-                return
             case Complete():
                 self._complete(probe, life, looks)
-                return
             case Alive():
-                return
+                pass
             case Gone(place):
-                changed = bool(life.verdicts.pop(place, None)) | bool(life.fields.pop(place, None))
-            case Verdict(place, reply, reason) if place in life.verdicts or len(life.verdicts) < PLACES_LIMIT:
-                before = life.verdicts.get(place)
-                changed = before is None or before[1].reply is not reply
-                life.verdicts[place] = life.life, Answer(reply, reason, next(self._numbers))
-            case Field(place, name, value) if place in life.fields or len(life.fields) < PLACES_LIMIT:
-                fields = life.fields.setdefault(place, {})
-                known = fields.get(name)
-                changed = (None if known is None else known[1]) != value
-                if value is None:
-                    fields.pop(name, None)
-                elif known is not None or len(fields) < FIELDS_LIMIT:
-                    fields[name] = life.life, value
+                looks.told(probe.about(place), changed=life.reports.drop(place))
             case _:
-                life.note = f"it speaks of more than {PLACES_LIMIT} places"
-                return
-        looks.told(probe.about(place), changed=changed)
+                changed = life.reports.take(line, next(self._numbers))
+                if life.reports.full:
+                    self._say(probe, life, logging.WARNING, "it says more than can be remembered: the rest is dropped")
+                looks.told(probe.about(line.place), changed=changed)
 
     def _complete(self, probe: Probe, life: _Life, looks: Looks) -> None:
         """Forget what an earlier life said and this one has not."""
-        first, life.complete = not life.complete, True
-        gone = [place for place, (number, _) in life.verdicts.items() if number < life.life]
-        for place in gone:
-            del life.verdicts[place]
-        for place, fields in life.fields.items():
-            old = [name for name, (number, _) in fields.items() if number < life.life]
-            for name in old:
-                del fields[name]
-            gone += [place] if old else []
+        first = not life.reports.complete
+        gone = life.reports.finish()
         if first:
             looks.told(probe.mark, changed=True)
         for place in gone:
@@ -301,23 +270,4 @@ class Probes:
             log.log(level, "probe %s: %s", escape(probe.name), what)
 
 
-class _Lines:
-    """Bytes as lines; what is longer than a line may be is dropped up to its end."""
-
-    def __init__(self) -> None:
-        self._begun = b""
-        self._dropping = False
-
-    def of(self, data: bytes) -> Iterable[bytes]:
-        """The lines that end in these bytes."""
-        *lines, self._begun = (self._begun + data).split(b"\n")
-        for line in lines:
-            if not self._dropping and line.strip():
-                yield line
-            self._dropping = False
-        if len(self._begun) > LINE_LIMIT:
-            self._begun, self._dropping = b"", True
-
-
 _AWAITED = Answer(Reply.AWAITED, "no answer yet")
-_WORST = (Reply.ILL, Reply.UNKNOWN, Reply.WELL)

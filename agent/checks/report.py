@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -98,3 +99,21 @@ def _place(text: str) -> str:
     """A place in the form that ours have: a PCI address in any of its forms is one."""
     address = from_kernel(Kind.PCI, text)
     return address if isinstance(address, str) else text
+
+
+class Lines:
+    """Bytes as lines; what is longer than a line may be is dropped up to its end."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._dropping = False
+
+    def of(self, data: bytes) -> Iterable[bytes]:
+        """The lines that end in these bytes."""
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if not self._dropping and line.strip():
+                yield line
+            self._dropping = False
+        if len(self._begun) > LINE_LIMIT:
+            self._begun, self._dropping = b"", True

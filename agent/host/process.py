@@ -23,6 +23,8 @@ ENVIRONMENT: Mapping[str, str] = MappingProxyType(
 )
 _PATIENCE = 1.0  # seconds for which a cancelled call waits for what it began, so that nothing of it comes later
 _CHUNK = 65536  # bytes, as many as a pipe holds
+_FREE = 16 * _CHUNK  # bytes that are read as they come; behind these
+_BREATH = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +156,17 @@ def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> 
 
 @asynccontextmanager
 async def heard(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]:
-    """Have `listen` told whatever comes from a file that does not block, at the latest when the block is left."""
+    """Have `listen` told whatever comes from a file that does not block, at the latest when the block is left.
+
+    Who floods is read slowly, and then has to wait.
+    """
     loop = asyncio.get_running_loop()
-    more = True
+    more, size = True, 0
+    waiting: asyncio.TimerHandle | None = None
 
     def read() -> bool:
         """Whether there may be more at once."""
-        nonlocal more
+        nonlocal more, size
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
@@ -170,12 +176,21 @@ async def heard(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]
             loop.remove_reader(fd)
         if data:
             listen(data)
+        size += len(data)
         return bool(data)
 
-    loop.add_reader(fd, read)
+    def readable() -> None:
+        nonlocal waiting
+        if read() and size > _FREE:
+            loop.remove_reader(fd)
+            waiting = loop.call_later(_BREATH, loop.add_reader, fd, readable)
+
+    loop.add_reader(fd, readable)
     try:
         yield
     finally:
+        if waiting is not None:
+            waiting.cancel()
         if more:
             loop.remove_reader(fd)
             more = False

@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
-from grpclib.client import Channel
+from grpclib.client import Channel, Handler
+from grpclib.config import Configuration
+from grpclib.protocol import H2Protocol
 
+if TYPE_CHECKING:
+    from grpclib.encoding.base import CodecBase
+
+_WINDOW = 65_535  # bytes that wait to be read: the least that HTTP/2 has (RFC 9113 §6.9.2)
 SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.4)
 
 
@@ -42,3 +49,48 @@ async def greeted(path: str) -> None:
         writer.close()
     if head[3:4] != SETTINGS:
         raise ConnectionError(f"{path} does not answer as a server of HTTP/2")
+
+
+class Wary(Channel):
+    """A channel to a service that may say anything: `limit` bytes at most until `heard`, and then it is closed.
+
+    So a length that a message begins with costs no more than that, nor does what nobody reads.
+
+    Attributes:
+        flooded: that was so.
+    """
+
+    def __init__(self, path: str, codec: CodecBase, limit: int) -> None:
+        window = min(limit, _WINDOW)
+        config = Configuration(http2_connection_window_size=window, http2_stream_window_size=window)
+        super().__init__(path=path, codec=codec, config=config)
+        self.flooded = False
+        self._limit = self._room = limit
+
+    def heard(self) -> None:
+        """A message was read: there is room for another."""
+        self._room = self._limit
+
+    def has_room(self, size: int) -> bool:
+        """Whether so many bytes more may come."""
+        self._room -= size
+        self.flooded = self.flooded or self._room < 0
+        return not self.flooded
+
+    def _protocol_factory(self) -> H2Protocol:
+        return _Wary(self)
+
+
+class _Wary(H2Protocol):
+    """The connection of a `Wary` channel."""
+
+    def __init__(self, channel: Wary) -> None:
+        super().__init__(Handler(), channel._config, channel._h2_config)  # noqa: SLF001  as Channel makes its own
+        self._channel = channel
+
+    def data_received(self, data: bytes) -> None:
+        """See `H2Protocol`."""
+        if self._channel.has_room(len(data)):
+            super().data_received(data)
+        else:
+            self.processor.close("it says too much")

@@ -12,17 +12,18 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from grpclib.client import Channel
 from grpclib.const import Cardinality
 from grpclib.encoding.base import CodecBase
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 from h2.exceptions import H2Error
 
 from agent.core.entry.inquiry import Answer, Reply, Service
+from agent.kubelet.channel import Wary
 from agent.kubelet.wire import one_line
 
 _WATCH, _CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
 _BREATH = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
+_LIMIT = 256 * 1024  # bytes for one answer, which has two
 _WHOLE = b""  # a HealthCheckRequest that names no service
 _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
 _SAYS = {
@@ -51,8 +52,9 @@ class _Plain(CodecBase):
 
 async def ask(service: Service) -> AsyncGenerator[Answer, None]:
     """What a service says, and what it says instead until it is time to ask again."""
+    channel = Wary(service.path, _Plain(), _LIMIT)
     try:
-        async with _dialled(service) as channel:
+        async with _dialled(channel, service):
             heard = False
             try:
                 async with aclosing(_watched(channel, service)) as answers:
@@ -72,21 +74,21 @@ async def ask(service: Service) -> AsyncGenerator[Answer, None]:
         yield Answer(Reply.UNKNOWN, f"{service.path}: {os.strerror(error.errno) if error.errno else 'no connection'}")
     except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
         # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
-        yield Answer(Reply.UNKNOWN, f"{service.path}: the connection was lost, or is none of gRPC")
+        why = "it says too much" if channel.flooded else "the connection was lost, or is none of gRPC"
+        yield Answer(Reply.UNKNOWN, f"{service.path}: {why}")
 
 
 @asynccontextmanager
-async def _dialled(service: Service) -> AsyncIterator[Channel]:
-    channel = Channel(path=service.path, codec=_Plain())
+async def _dialled(channel: Wary, service: Service) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(service.timeout):
             await channel.__connect__()
-        yield channel
+        yield
     finally:
         channel.close()
 
 
-async def _watched(channel: Channel, service: Service) -> AsyncGenerator[Answer, None]:
+async def _watched(channel: Wary, service: Service) -> AsyncGenerator[Answer, None]:
     """All that it says while it is watched."""
     until = asyncio.get_running_loop().time() + service.every
     async with channel.request(_WATCH, Cardinality.UNARY_STREAM, bytes, bytes) as stream:
@@ -95,6 +97,7 @@ async def _watched(channel: Channel, service: Service) -> AsyncGenerator[Answer,
             message = await stream.recv_message()
         while message is not None:
             yield _says(message)
+            channel.heard()
             await asyncio.sleep(_BREATH)
             try:
                 async with asyncio.timeout_at(until):
@@ -107,7 +110,7 @@ async def _watched(channel: Channel, service: Service) -> AsyncGenerator[Answer,
     yield Answer(Reply.UNKNOWN, f"{service.path}: it ended the call")
 
 
-async def _checked(channel: Channel, service: Service) -> Answer:
+async def _checked(channel: Wary, service: Service) -> Answer:
     """What it says when it is asked once."""
     async with asyncio.timeout(service.timeout), channel.request(_CHECK, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(_WHOLE, end=True)

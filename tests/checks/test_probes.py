@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks import probes
+from agent.checks import probes, reports
 from agent.checks.probes import Probes
 from agent.core.backoff import Backoff
 from agent.core.entry.inquiry import Answer, Probe, Reply
@@ -216,8 +216,8 @@ async def test_a_flood_leaves_others_their_turn(world):
 
 
 async def test_places_are_bounded(world, monkeypatch):
-    monkeypatch.setattr(probes, "PLACES_LIMIT", 2)
-    monkeypatch.setattr(probes, "FIELDS_LIMIT", 1)
+    monkeypatch.setattr(reports, "PLACES_LIMIT", 2)
+    monkeypatch.setattr(reports, "FIELDS_LIMIT", 1)
     probe = world.probe()
     world.verdict(probe)
     world.say(*(verdict("true", f"p{number}") for number in range(5)), '{"complete": true}')
@@ -229,6 +229,26 @@ async def test_places_are_bounded(world, monkeypatch):
     assert world.probes.field(probe, ("p0",), "f") == 1
     assert isinstance(world.probes.field(probe, ("p0",), "g"), Absent)
     assert isinstance(world.probes.field(probe, ("p2",), "f"), Absent)
+
+
+async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
+    monkeypatch.setattr(reports, "SIZE_LIMIT", 1000)
+    probe = world.probe()
+    world.verdict(probe)
+    world.say(*(f'{{"place": "p{n}", "field": "{f}", "value": "{"x" * 200}"}}' for n in range(9) for f in "fg"))
+    world.say(verdict("true", A, "short"), *(verdict("false", B, "y" * 4000) for _ in range(9)))
+    world.say(verdict("false", A, "z" * 999), '{"complete": true}', verdict("true", "p0", "end"))
+    await world.hears(probe, Reply.WELL, "end", place="p0")
+    assert world.verdict(probe, A) == (Reply.ILL, "")  # for its reason there is no room, and for what is so there is
+    held = world.probes._lives[probe].reports
+    assert held._size <= 1000
+    assert held._size == sum(
+        [len(place) + len(said.reason) for place, (_, said) in held._verdicts.items()]
+        + [len(f"{p}{name}{value}") for p, fields in held._fields.items() for name, (_, value) in fields.items()]
+    )
+    assert [record.message for record in caplog.records if "more than" in record.message] == [
+        "probe it: it says more than can be remembered: the rest is dropped"
+    ]
 
 
 async def test_what_closes_its_output_is_started_again(world):

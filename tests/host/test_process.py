@@ -5,6 +5,7 @@ import os
 import queue
 import sys
 import threading
+from itertools import accumulate
 
 import pytest
 import uvloop
@@ -56,10 +57,34 @@ def test_what_cannot_be_started_raises(on_loop, program, error):
         on_loop(ran(program))
 
 
-def test_a_gigabyte_of_output_costs_no_memory_and_does_not_block_the_program(on_loop):
-    found = on_loop(ran("/usr/bin/head", "-c", "1000000000", "/dev/zero", seconds=120.0))
+def test_much_output_costs_no_memory_and_does_not_block_the_program(on_loop):
+    found = on_loop(ran("/usr/bin/head", "-c", "100000000", "/dev/zero", seconds=120.0))
     assert found.code == 0
     assert len(found.output) == OUTPUT_LIMIT
+
+
+def test_who_floods_is_read_slowly(on_loop, monkeypatch):
+    reads = []
+
+    def read(fd, size):
+        data = real(fd, size)
+        reads.append(len(data))
+        return data
+
+    async def work():
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with run(["/usr/bin/yes"], 0.5) as how:
+            return how, list(reads), loop.time() - began
+
+    real, breath = os.read, 0.05
+    monkeypatch.setattr(process.os, "read", read)
+    monkeypatch.setattr(process, "_BREATH", breath)
+    found, seen, seconds = on_loop(work())
+    assert found.code is None
+    assert len(found.output) == OUTPUT_LIMIT
+    behind = sum(so_far > process._FREE for so_far in accumulate(seen))
+    assert 0 < behind <= 2 + seconds / breath
 
 
 def alive(pid):

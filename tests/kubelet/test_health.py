@@ -177,6 +177,62 @@ async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
     assert len(set(seen)) == len(seen)
 
 
+@pytest.mark.parametrize("watch", [True, False])
+async def test_an_answer_without_end_is_not_taken(path, watch):
+    sent = 0
+
+    class Endless(Health):
+        async def watch(self, stream):
+            nonlocal sent
+            assert await stream.recv_message() == b""
+            await stream.send_initial_metadata()
+            await stream._stream.send_data(b"\0\xff\xff\xff\xff")
+            while True:
+                await stream._stream.send_data(bytes(65536))
+                sent += 65536
+
+        check = watch
+
+    async with Endless(watch=watch).serve(path):
+        answer = await once(path)
+    assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+    assert sent <= 2 * health._LIMIT
+
+
+async def test_a_peer_that_says_nothing_of_use_is_left(path):
+    async def peer(reader, writer):
+        junk = b"\0\0\x08\x06\0\0\0\0\0" + bytes(8)  # a ping
+        try:
+            writer.write(b"\0\0\0\x04\0\0\0\0\0")
+            while not writer.is_closing():
+                writer.write(junk * 1000)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_unix_server(peer, path)
+    async with server:
+        answer = await once(path)
+    assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+
+
+async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
+    monkeypatch.setattr(health, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
+    monkeypatch.setattr(health, "_BREATH", 0)
+
+    class Flood(Health):
+        async def watch(self, stream):
+            assert await stream.recv_message() == b""
+            while True:
+                await stream.send_message(SERVING)
+
+    async with Flood().serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+        for _ in range(11_000):  # more than the limit
+            assert await anext(answers) == WELL
+
+
 async def test_a_server_without_the_service(path):
     async with Health(watch=False, check=False).serve(path):
         answer = await once(path)
