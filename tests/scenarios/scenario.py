@@ -4,6 +4,7 @@
     tree = '''dump''' · recording = "FILE"     the machine at first: see dump.py, and `device-agent record`
     files = { "/proc/x" = "text" }             beside it
     resources = '''[[resource]] …'''           the configuration; classes = { NAME = '''…''' } are those of one's own
+    [fixture]                                  what the class has on this machine; see fixture.py
     [[step]]                                   in order; all keys may be left out
     about = "…"
     plug = '''dump''' · unplug = ["/devices/…"]        with the kernel's event
@@ -33,10 +34,10 @@ from agent.core.inventory.device import Health
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.host.recording import unpacked
 from tests.agent.rig import Rig
-from tests.scenarios import dump
+from tests.scenarios import dump, fixture
 
 STEP = {"about", "plug", "unplug", "write", "remove", "log", "later", "clear", "release", "lists", "numa", "grant"}
-TOP = {"about", "tree", "recording", "files", "resources", "classes", "step"}
+TOP = {"about", "tree", "recording", "files", "resources", "classes", "step", "fixture"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
 
@@ -58,7 +59,7 @@ def read(path: Path) -> dict:
         said[name] = path.parent / said[name]
     assert set(said) <= TOP, set(said) - TOP
     assert said["about"], "a scenario says what it is about"
-    return said
+    return said | {"class": path.stem.removeprefix("class-")}
 
 
 async def play(said: dict, rig: Rig, clock: Clock) -> None:
@@ -74,6 +75,7 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
         (rig.etc / "classes" / f"{name}.toml").write_text(text)
     (rig.etc / "resources.d/10.toml").write_text(said["resources"])
     held: set[str] = set()
+    seen = fixture.shown(said)
     async with rig.agent() as agent:
         agent.tracker._held = agent.tracker._known = agent.allocation._held = lambda: frozenset(held)
         await agent.tracker.looked()
@@ -83,6 +85,7 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
             assert set(step) <= STEP, f"{where}: no such keys: {set(step) - STEP}"
             await happen(rig, agent, clock, held, step)
             now = told(agent)
+            seen.add(agent)
             expected = step.get("lists", {})
             for resource in sorted({*expected, *now, *before}):
                 lines = expected.get(resource, before.get(resource, []))
@@ -99,6 +102,8 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
             await agent.tracker.looked()
             assert told(agent) == after, f"{where}: looking at everything sees something else"
             before = now
+    if "fixture" in said:
+        fixture.check(said, seen)
 
 
 def unpack(recording: Path, rig: Rig) -> None:

@@ -1,0 +1,107 @@
+"""The machine of each class's scenario has what it has to: two good devices on different NUMA nodes, one faulty in the
+way that the class is known for, and one that must not be selected. That it has, the scenario itself proves by its
+marks (fixture.py); here is which classes go without, and why.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from agent.config.load import SHIPPED
+from agent.core.inventory.device import Device, Health
+from tests.scenarios.fixture import MARKS, Shown, check
+from tests.scenarios.scenario import read
+
+HERE = Path(__file__).parent
+CLASSES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
+
+SINGLE = "good left", "one node of the whole machine: there is no second one, no NUMA node and nothing to turn down"
+NO_PCI = "what uses it may be without a PCI function, so its scenario has one entry for all"
+# Marks that the scenario of a class goes without, and why. What is mended has to go from here.
+WITHOUT: dict[str, tuple[str, str]] = {
+    "fuse": SINGLE,
+    "kvm": SINGLE,
+    "loop": SINGLE,
+    "node": SINGLE,
+    "sev": SINGLE,
+    "sev-guest": SINGLE,
+    "sgx-enclave": SINGLE,
+    "sgx-provision": SINGLE,
+    "tdx-guest": SINGLE,
+    "tpm": SINGLE,
+    "tun": SINGLE,
+    "vhost-vsock": SINGLE,
+    "ama-transcoder": ("left", "the pattern of its nodes is all that it asks"),
+    "fpga-dfl-af": ("left", "to do"),
+    "fpga-dfl-region": ("left", "to do"),
+    "fpga-dfl-region-devel": ("left", "to do"),
+    "intel-gpu-monitoring": ("good faulty", "its one slot is all GPUs of the machine together, which has no NUMA node"),
+    "nvidia-mig": ("good", "to do"),
+    "nvidia-mps": ("left", "a part: it turns nothing down"),
+    "nvidia-xid": ("good left", NO_PCI),
+    "onload": ("good", "its slots are shares of the driver, not of a port: they have no NUMA node"),
+    "onload-stack": ("faulty", "to do"),
+    "pci-present": ("good left", NO_PCI),
+    "serial-port": ("good", "ports of the board have no NUMA node"),
+    "soft-roce": ("good", "devices of software have no NUMA node"),
+    "spi": ("left", "the pattern of its nodes is all that it asks"),
+    "usb-kit": ("left", "to do"),
+}
+# That one is pulled out is the fault that these are known for; of others it says nothing.
+PULLED_OUT = {"camera", "gpio", "hidraw", "i2c", "sound-card", "spi", "tty"}
+# … and these have no better one yet.
+TO_DO = {"devinfo-pci", "disk", "dlb", "dri", "gnss", "pci-function", "scalable-function", "serial-port"}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_machine_of_a_class_has_what_it_has_to(name):
+    fixture = read(HERE / f"class-{name}.toml").get("fixture", {})
+    without, why = WITHOUT.get(name, ("", ""))
+    assert set(MARKS) - set(fixture) == set(without.split()), why
+    pulled = "absent" in fixture.get("faulty", {}).values()
+    assert pulled == (name in PULLED_OUT | TO_DO or WITHOUT.get(name) is SINGLE), "what is it known for?"
+
+
+def test_only_classes_go_without():
+    assert WITHOUT.keys() | PULLED_OUT | TO_DO <= set(CLASSES)
+
+
+def device(id_: str, health: Health = Health.HEALTHY, numa: tuple[int, ...] = (0,), reason: str = "") -> Device:
+    return Device(id_, "", id_, health, reason, numa)
+
+
+GOOD = {"a": device("a"), "b": device("b", numa=(1,))}
+BAD = {"a": device("a", Health.UNHEALTHY, reason="ecc: it has two errors")}
+
+
+@pytest.mark.parametrize(
+    ("said", "lists"),
+    [
+        ({"good": ["a"]}, [GOOD]),
+        ({"good": []}, [GOOD]),
+        ({"good": ["a", "c"]}, [GOOD]),
+        ({"good": ["a", "b"]}, [{"a": device("a"), "b": device("b")}]),
+        ({"good": ["a", "b"]}, [{"a": device("a"), "b": device("b", numa=())}]),
+        ({"good": ["a", "b"]}, [{"a": device("a")}, {"b": device("b", numa=(1,))}]),
+        ({"good": ["a", "b"]}, [GOOD | BAD]),
+        ({"faulty": {}}, [BAD]),
+        ({"faulty": {"a": "two errors"}}, [GOOD]),
+        ({"faulty": {"a": "three errors"}}, [BAD]),
+        ({"faulty": {"a": ""}}, [BAD]),
+        ({"left": {}}, []),
+        ({"left": {"c": "match.x"}}, []),
+        ({"left": {"d": "match.driver"}}, []),
+        ({"tree": "somewhere"}, []),
+        ({"tree": "published: a forum"}, []),
+        ({"god": []}, []),
+    ],
+)
+def test_a_mark_that_is_not_so_fails(said, lists):
+    seen = Shown("x", frozenset(), lists, {("c", "match.driver")})
+    check({"fixture": {"tree": "published: a/b#1, c/d.e#22", "left": {"c": "match.driver"}}}, seen)
+    check(
+        {"fixture": {"tree": "built", "good": ["a", "b"], "faulty": {"a": "two errors"}}},
+        Shown("x", frozenset(), [GOOD, BAD]),
+    )
+    with pytest.raises(AssertionError, match="fixture"):
+        check({"fixture": {"tree": "built"} | said}, seen)
