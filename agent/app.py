@@ -25,6 +25,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.health.drained import Drained
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.printable import counted
 from agent.core.language.value import Absent
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.expect import short
@@ -233,7 +234,7 @@ class Agent:
         offering = tasks.create_task(self._offering.run(self._stopping))
         works.append(tasks.create_task(self._begin()))
         await self._stopping.wait()
-        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {self._offering.offered} streams")
+        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {counted(self._offering.offered, 'stream')}")
         await asyncio.wait([offering])
         if not self._first_lists:
             self._remember(self.tracker.assembly)  # with what was granted since the last lists

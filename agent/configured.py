@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from agent.app import Agent
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Finding, Severity, render
+from agent.core.language.printable import counted
 from agent.host import systemd
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
@@ -140,7 +141,7 @@ class Configured:
             # A configuration that is being put in place, or lost: nothing is taken from anybody for that.
             return f"{resources} is not there"
         errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
-        return f"{errors} error{'s' * (errors != 1)}" if errors else ""
+        return counted(errors, "error") if errors else ""
 
     def _files_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         del paths, overflow

@@ -16,7 +16,7 @@ from operator import itemgetter
 from agent.core.grants.holding import Holders
 from agent.core.health.drained import DRAINED
 from agent.core.inventory.device import Health, Snapshot, split_share
-from agent.core.language.printable import cut, escape
+from agent.core.language.printable import counted, cut, escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.topology import Silence
 from agent.core.lists.transition import STORM, Transition, transitions
@@ -154,7 +154,8 @@ class Status:
         total = sum(snapshot.offered for snapshot in self.lists.values())
         healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
-        parts = [f"{streaming} of {len(self.resources)} resources streaming, {healthy} of {total} devices Healthy"]
+        resources = counted(len(self.resources), "resource")
+        parts = [f"{streaming} of {resources} streaming, {healthy} of {counted(total, 'device')} Healthy"]
         if healthy < total:
             parts[0] += f": {self._first_unhealthy()}"
         waiting = [name for name, state in self.resources.items() if state.phase is not Phase.STREAMING]

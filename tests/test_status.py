@@ -33,9 +33,9 @@ def status():
 
 def test_the_line_names_one_that_is_not_healthy(status):
     told(status, listed("w"), listed("x"), first=True)
-    assert status.line() == "1 of 1 resources streaming, 2 of 2 devices Healthy"
+    assert status.line() == "1 of 1 resource streaming, 2 of 2 devices Healthy"
     told(status, ill("w", "drained: RMA"), ill("x", "heat: \x1b[2J"))
-    assert status.line() == "1 of 1 resources streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
+    assert status.line() == "1 of 1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
     told(status, ill("w", "drained: RMA"), listed("x"))
     assert status.line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
     told(status, ill("x", "long " * 100))

@@ -21,7 +21,7 @@ from agent.config.aloud.book import as_json as reading_as_json
 from agent.config.aloud.page import render as read
 from agent.config.load import study
 from agent.config.toml.finding import Severity, as_json, render, sort, summary
-from agent.core.language.printable import escape
+from agent.core.language.printable import counted, escape
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi)
         findings = (*findings, *on_host(studied.entries, inventory, where))
         devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
-        hosts.append(f"{devices} device{'s' * (devices != 1)} on {where}")
+        hosts.append(f"{counted(devices, 'device')} on {where}")
     findings = tuple(sort(findings))
     if arguments.output == "json":
         whole = [reading_as_json(one) for one in readings] if arguments.aloud is not None else [*map(as_json, findings)]
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         aloud(readings, Terminal.of(sys.stdout, colour=arguments.color))
         for finding in findings:
             print(render(finding))
-        served = f"{len(configuration.resources)} resource{'s' * (len(configuration.resources) != 1)}"
+        served = counted(len(configuration.resources), "resource")
         print(summary(findings, len(configuration.files), ", ".join((served, *hosts))))
     bad = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
     return 1 if bad else 0

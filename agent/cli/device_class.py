@@ -22,7 +22,7 @@ from agent.config.aloud.book import as_json, of_class
 from agent.config.aloud.manual import Manual, lines_of, manual
 from agent.config.load import Study, study
 from agent.config.toml.finding import nearest
-from agent.core.language.printable import escape
+from agent.core.language.printable import counted, escape
 from agent.host.root import Root
 
 NO_SUCH_CLASS = 4
@@ -97,7 +97,9 @@ def _list(manuals: Sequence[Manual], here: Mapping[str, _Here] | None, terminal:
     own = sum(one.own for one in manuals)
     yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
     all_of = (
-        f"{len(manuals)} classes" if here is None else f"{len(shown)} of {len(manuals)} classes find something here"
+        counted(len(manuals), "class", "classes")
+        if here is None
+        else f"{len(shown)} of {counted(len(manuals), 'class', 'classes')} find{'s' * (len(shown) == 1)} something here"
     )
     summary = f"{all_of}{yours}. One in full, with an example: device-agent class show NAME"
     print(terminal.text(summary), file=sys.stdout if terminal.width is not None else sys.stderr)

@@ -13,6 +13,8 @@ import argparse
 import json
 import re
 import sys
+from collections import Counter
+from collections.abc import Iterator
 
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import title, verdict
@@ -26,9 +28,10 @@ from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
 from agent.core.entry.resource import ResourceSpec
-from agent.core.language.printable import printable
+from agent.core.language.printable import escape, printable
 from agent.host.root import Root
 
+_SHOWN = 8  # classes that are named
 _TEXT = re.compile(r'"[a-z0-9_-]+"')
 
 
@@ -108,6 +111,9 @@ def _all(inventory: Inventory, configuration: Configuration, terminal: Terminal,
     if as_json:
         print(json.dumps([_as_json(inventory, spec) for spec in off], indent=1))
         return 0
+    if not configuration.resources:
+        print("\n".join(_nothing(inventory, configuration)))
+        return 0
     for spec in off:
         print("\n".join(_resource(inventory, spec, terminal)))
         print()
@@ -115,6 +121,21 @@ def _all(inventory: Inventory, configuration: Configuration, terminal: Terminal,
     noun = "resource has" if well == 1 else "resources have"
     print(f"{well} {noun} all devices Healthy, {len(off)} not.")
     return 0
+
+
+def _nothing(inventory: Inventory, configuration: Configuration) -> Iterator[str]:
+    """Where no resource is served: why, and where to begin."""
+    if not configuration.valid:
+        yield "no resource is served: what is configured has errors"
+        yield "  next         device-agent check   (each of them, with what to write instead)"
+        return
+    yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
+    fits = Counter(name for item in inventory.items for name in item.fits)
+    if fits:
+        yield f"  would fit    {', '.join(f'{name} {count}' for name, count in fits.most_common(_SHOWN))}"
+        name = fits.most_common(1)[0][0]
+        yield f"  next         device-agent class show {name}   (with an entry to paste there)"
+    yield "  next         device-agent class list --here   (all that could be served of this host)"
 
 
 def _is_off(inventory: Inventory, spec: ResourceSpec) -> bool:

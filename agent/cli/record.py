@@ -17,7 +17,7 @@ from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import take
 from agent.config.load import load
-from agent.core.language.printable import escape
+from agent.core.language.printable import counted, escape
 from agent.host.disguise import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write
@@ -60,14 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
-    print(f"read {len(made.contents):,} attributes, {len(made.nodes):,} nodes in {seconds:.1f} s; no device was opened")
+    attributes = counted(len(made.contents), "attribute")
+    print(f"read {attributes}, {counted(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
     unread = sum(why.unread and why != NOT_RECORDED for why in made.absent.values())
-    said = [f"left out {unread:,} files that could not be read"] if unread else []
+    said = [f"left out {counted(unread, 'file')} that could not be read"] if unread else []
     if replaced is not None:
-        counted = ", ".join(
-            f"{count:,} {kind}s" if count != 1 else f"1 {kind}" for kind, count in sorted(replaced.items())
-        )
-        said.append(f"replaced {counted} (equal stays equal)" if counted else "nothing was there to replace")
+        kinds = ", ".join(counted(count, kind) for kind, count in sorted(replaced.items()))
+        said.append(f"replaced {kinds} (equal stays equal)" if kinds else "nothing was there to replace")
     elif made.contents:
         said.append("serial numbers and addresses are in it: --pseudonymise replaces them")
     if said:

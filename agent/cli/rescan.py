@@ -11,6 +11,7 @@ import argparse
 import json
 
 from agent.cli.asking import asked
+from agent.core.language.printable import counted
 
 NO_SUCH_SOURCE = 4
 
@@ -33,5 +34,5 @@ def run(arguments: argparse.Namespace) -> int:
     changed = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
     milliseconds = answer["seconds"] * 1000
     devices = answer["host_devices"]
-    print(f"{devices:,} host device{'s' * (devices != 1)} looked at in {milliseconds:.0f} ms: {changed}")
+    print(f"{counted(devices, 'host device')} looked at in {milliseconds:.0f} ms: {changed}")
     return 0

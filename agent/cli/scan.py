@@ -23,7 +23,7 @@ from agent.cli.inventory.vocabulary import page, source_of, vocabulary
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity, nearest
-from agent.core.language.printable import escape, printable
+from agent.core.language.printable import counted, escape, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
@@ -109,7 +109,7 @@ def warn(configuration: Configuration, directory: str) -> None:
     if errors:
         files = len({finding.file for finding in errors})
         print(
-            f"{len(errors)} error{'s' * (len(errors) != 1)} in {files} file{'s' * (files != 1)}, left out here: "
+            f"{counted(len(errors), 'error')} in {counted(files, 'file')}, left out here: "
             f"device-agent check --config {directory}",
             file=sys.stderr,
         )

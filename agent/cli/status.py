@@ -17,7 +17,7 @@ from agent.cli.clock import age, read, since, when
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.control import Answer
-from agent.core.language.printable import escape
+from agent.core.language.printable import counted, escape
 
 NO_SUCH_RESOURCE = 4
 
@@ -73,7 +73,7 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
     now = read(answer["time"])
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
-    resources, files = _many(len(answer["resources"]), "resource"), _many(config["files"], "file")
+    resources, files = counted(len(answer["resources"]), "resource"), counted(config["files"], "file")
     loaded = when(read(config["loaded"]), now)
     yield terminal.text(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
@@ -85,13 +85,9 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     parts = (
         f"kubelet {up[kubelet['state']]}",
         f"{answer['streaming']} of {len(answer['resources'])} streaming",
-        f"{healthy:,} of {total:,} devices Healthy",
+        f"{healthy:,} of {counted(total, 'device')} Healthy",
     )
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def attention_lines(answer: Answer, terminal: Terminal) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from agent.config.language import durations
 from agent.config.language.paths import path_fault
@@ -127,9 +127,10 @@ def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
 
 def _node(spot: Spot, value: object, scope: Scope) -> str | None:
     """A pattern of device nodes."""
-    path = _path(spot, value, scope)
+    path = _path(spot, value, scope, ("/dev/",), "/dev/kvm")
     if path is not None and not path.startswith("/dev/"):
-        write = f'write "/dev/{path.rpartition("/")[2]}"'
+        name = path.rpartition("/")[2]
+        write = f'write "/dev/{name}"' if name not in {"", "dev"} else 'write for example "/dev/kvm"'
         scope.error(spot.error("path", "device nodes are under /dev", write, mark="text"))
         return None
     return path
@@ -137,7 +138,7 @@ def _node(spot: Spot, value: object, scope: Scope) -> str | None:
 
 def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
     """A pattern of directories of the kernel's."""
-    path = _path(spot, value, scope)
+    path = _path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
     if path is not None and not path.startswith(("/sys/", "/proc/")):
         write = f'write {{ node = "{path}" }}' if path.startswith("/dev/") else ""
         scope.error(spot.error("path", "directories are looked for under /sys and /proc", write, mark="text"))
@@ -145,8 +146,8 @@ def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
     return path
 
 
-def _path(spot: Spot, value: object, scope: Scope) -> str | None:
-    """A pattern of paths."""
+def _path(spot: Spot, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
+    """A pattern of paths, such as below these directories."""
     if not isinstance(value, str):
         scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
         return None
@@ -156,7 +157,7 @@ def _path(spot: Spot, value: object, scope: Scope) -> str | None:
         scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
         return None
     path = value
-    fault = path_fault(path)
+    fault = path_fault(path, below=below, example=example)
     if fault is not None:
         scope.error(spot.error("path", fault.message, fault.write, mark="text"))
         return None

@@ -79,7 +79,7 @@ def test_a_resource_says_where_its_candidates_fell(asked):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a.example/camera", "/dev has 1 names, and none fits /dev/video*; a device that comes is served at once"),
+        ("a.example/camera", "/dev has 1 name, and none fits /dev/video*; a device that comes is served at once"),
         ("a.example/npu", "neither /sys/class/npu nor /sys/bus/npu is there: no loaded driver makes such devices"),
     ],
 )
@@ -109,6 +109,21 @@ def test_without_a_name_all_that_is_off(asked):
         "a.example/npu",
     ]
     assert out.endswith("2 resources have all devices Healthy, 3 not.\n")
+
+
+def test_where_nothing_is_configured_there_is_a_step_to_begin_with(asked):
+    _, out, _ = asked(text="")
+    assert "no resource is configured in " in out
+    assert "resources.d\n" in out
+    assert "  would fit    " in out
+    assert "kvm 1" in out
+    assert "next         device-agent class show " in out
+    assert out.endswith("next         device-agent class list --here   (all that could be served of this host)\n")
+
+
+def test_where_all_that_is_configured_is_wrong_the_errors_are_the_next_step(asked):
+    _, out, _ = asked(text='[[resource]]\nname = "a.example/x"\nsource = "pcie"\n')
+    assert "next         device-agent check   " in out
 
 
 def test_what_is_taken_and_not_listed_says_why(asked):

@@ -430,7 +430,12 @@ def test_whatever_nesting_tomllib_takes(around):
         ("# \x1b[2J", (1, 3, 4), 'the character "\\x1b" cannot stand here', "take it out"),
         ("a = 1\rb = 2", (1, 6, 7), 'the character "\\r" cannot stand here', "take it out"),
         ("a = 1\nb = " + "7" * 5000, (2, 5, 4005), "a number is too long", ""),
-        ("x = " + "[" * 5000, (1, 1, 2), "lists and tables stand in each other too deeply", ""),
+        (
+            "y = ['[', {}]  # [[[\nx = " + "[" * 5000 + "]" * 5000,
+            (2, 5004, 5005),
+            "lists and tables stand in each other too deeply: 5000 are open here",
+            "take out brackets",
+        ),
     ],
 )
 def test_mistakes(text, place, message, write):

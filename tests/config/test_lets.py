@@ -211,7 +211,7 @@ WRONG = [
     ('a = "b.c"\nb = "./x"', 5, "b.c", "unknown-word", ""),
     ('a = "qat/cfg_services"', 5, "qat/cfg_services", "unknown-word", None),
     ('a = "/etc/passwd"', 5, "/etc/passwd", "unknown-word", None),
-    ('a = "/sys/../etc"', 5, "/sys/../etc", "path", 'write "/etc"'),
+    ('a = "/sys/../etc"', 5, "/sys/../etc", "path", 'write for example "/sys/class/…"'),
     ('a = "./x**"', 5, "./x**", "glob", None),
     ('a = "./{xyz}"', 5, "xyz", "unknown-word", XYZ),
     (

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.printable import columns, escape, printable
+from agent.core.language.printable import columns, counted, escape, printable
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,17 @@ def test_columns():
     assert columns("abc") == 3
     assert columns("漢字") == 4
     assert columns("e\u0301") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ("device",), "0 devices"),
+        (1, ("device",), "1 device"),
+        (1000, ("device",), "1,000 devices"),
+        (1, ("class", "classes"), "1 class"),
+        (2, ("class", "classes"), "2 classes"),
+    ],
+)
+def test_what_is_counted(number, words, said):
+    assert counted(number, *words) == said

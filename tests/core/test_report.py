@@ -132,7 +132,7 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
         kubelet=Kubelet(up=False, since=990.0, reason="refused"),
         states={A: ResourceState(Phase.WAITING, "kubelet: refused", 990.0)},
     )
-    assert told(down) == [("kubelet", "down", "refused; 0 of 1 resources streaming", ())]
+    assert told(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
     resource = status(down)["resources"][0]
     assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
     assert [one["subject"] for one in status(down, A)["attention"]] == ["kubelet"]

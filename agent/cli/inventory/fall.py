@@ -12,7 +12,7 @@ from agent.cli.terminal import Terminal
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device
 from agent.core.language.clause import Origin
-from agent.core.language.printable import escape, printable
+from agent.core.language.printable import counted, escape, printable
 from agent.core.language.value import Absent
 from agent.scanners.globs import is_glob
 
@@ -152,6 +152,7 @@ def _nothing_there(inventory: Inventory, spec: ResourceSpec) -> str:
             directory = directory.rpartition("/")[0] or "/"
         names = root.names(directory)
         count = 0 if isinstance(names, Absent) else len(names)
+        names_there = counted(count, "name") if count else "no names"
         missing = "/".join(parts[: directory.rstrip("/").count("/") + 2])
-        return f"{directory} has {count} names, and none fits {missing}; a device that comes is served at once"
+        return f"{directory} has {names_there}, and none fits {missing}; a device that comes is served at once"
     return f"the kernel shows no device of source {spec.source} on this host"

@@ -14,7 +14,7 @@ from agent.config.toml.spot import Spot
 from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.shadow import leaves_nothing
 from agent.core.inventory.judge import judge
-from agent.core.language.printable import printable
+from agent.core.language.printable import counted, printable
 from agent.host.numa import known
 
 
@@ -73,7 +73,7 @@ def _given_twice(entry: Entry, nodes: Sequence[str], other: ResourceSpec, where:
 
 def _overlap(entry: Entry, lost: Sequence[Item], where: str) -> Finding:
     first = lost[0].taken_by
-    count = f"{len(lost)} devices of {where} match" if len(lost) != 1 else f"1 device of {where} matches"
+    count = f"{counted(len(lost), 'device')} of {where} match{'es' * (len(lost) == 1)}"
     message = f"{count} {first.name if first else ''} too ({first.origin if first else ''}), which has them"
     return _spot(entry, "match").warning("overlap", message, "exclude them here, or put this entry first", mark="key")
 
@@ -85,7 +85,11 @@ def _never_matches(entry: Entry, fall: Sequence[Step], where: str) -> Finding:
         shown = fall[0].left
         message = f"there is none of these on {where}: 0 devices"
         if shown:
-            message = f"all {shown} of these on {where} are taken by earlier entries: 0 devices"
+            message = (
+                f"all {shown} of these on {where} are taken by earlier entries: 0 devices"
+                if shown > 1
+                else f"the one of these on {where} is taken by an earlier entry: 0 devices"
+            )
         return _spot(entry, "source").warning("never-matches", message, mark="key")
     item, turned = last
     section, _, address = turned.refusal.address.partition(".")

@@ -10,7 +10,7 @@ from agent.cli.inventory.take import Inventory, Item
 from agent.cli.inventory.what import shown, what
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.core.language.printable import printable
+from agent.core.language.printable import counted, printable
 
 COLUMNS = (
     Column("HOST DEVICE"),
@@ -62,7 +62,7 @@ def summary(inventory: Inventory, milliseconds: float, *, everything: bool) -> s
     nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
     counts = {label: inventory.count(label) for label in dict.fromkeys(item.label for item in inventory.items)}
     read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
-    read += [f"{sum(counts.values())} others"] if counts else []
+    read += [counted(sum(counts.values()), "other")] if counts else []
     more = "" if everything else " Everything: scan --all."
     return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
 

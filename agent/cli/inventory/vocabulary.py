@@ -11,7 +11,7 @@ from agent.cli.terminal import Terminal, cut
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.touched import EVERYTHING
-from agent.core.language.printable import LIMIT, escape, printable
+from agent.core.language.printable import LIMIT, counted, escape, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
@@ -84,7 +84,7 @@ def page(known: Vocabulary, terminal: Terminal) -> list[str]:
         for entry in known.entries
     ]
     count = len(known.devices)
-    first = f"source {known.source}: {count} device{'s' * (count != 1)} here"
+    first = f"source {known.source}: {counted(count, 'device')} here"
     lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
     lines.append(
         "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."

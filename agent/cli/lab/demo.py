@@ -13,7 +13,7 @@ from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.terminal import Terminal, pad
 from agent.config.toml.finding import render
 from agent.core.inventory.device import Health, Node
-from agent.core.language.printable import printable
+from agent.core.language.printable import counted, printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80
@@ -159,7 +159,7 @@ class Demo:
             raise Unexpected("a new list of each resource", f"none of {', '.join(old)}")
         count = len(lab.names)
         yield f"{count} of {count} listed again {lab.listed_after():.0f} ms after kubelet.sock was back,"
-        yield f"with the same {sum(map(len, before.values()))} ids: nothing lost"
+        yield f"with the same {counted(sum(map(len, before.values())), 'id')}: nothing lost"
 
     def _asked(self) -> str:
         """The resource whose grant says most: the first that gives a node."""
@@ -188,13 +188,13 @@ def _kinds(inventory: Inventory) -> Iterator[str]:
         if any(item.host.name == path for item in inventory.items):
             yield path
     names = [item.host.name for item in inventory.items if item.label == "dev"]
-    for kind, said in (("loop", "loop devices"), ("tty", "ttys"), ("video", "video nodes"), ("hidraw", "HID devices")):
+    for kind, said in (("loop", "loop device"), ("tty", "tty"), ("video", "video node"), ("hidraw", "HID device")):
         if count := sum(_is(name, kind) for name in names):
-            yield f"{count} {said}"
-    for label, said in (("pci", "PCI functions"), ("usb", "USB devices"), ("net", "network interfaces")):
+            yield counted(count, said)
+    for label, said in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
         if inventory.count(label):
-            yield f"{inventory.count(label)} {said}"
-    yield f"{len(names)} device nodes in all"
+            yield counted(inventory.count(label), said)
+    yield f"{counted(len(names), 'device node')} in all"
 
 
 def _is(name: str, kind: str) -> bool:

@@ -13,7 +13,7 @@ from agent.cli.terminal import Terminal
 from agent.config.toml.finding import Severity, nearest
 from agent.config.toml.finding import render as render_finding
 from agent.core.inventory.device import Device, Health
-from agent.core.language.printable import escape, printable
+from agent.core.language.printable import counted, escape, printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 
@@ -185,7 +185,7 @@ class Words:
         errors = [each for each in configuration.findings if each.severity is Severity.ERROR]
         if errors:
             shown = "\n".join(map(render_finding, errors))
-            raise Wrong(f"{shown}\nrefused: {len(errors)} errors; everything stays as it is")
+            raise Wrong(f"{shown}\nrefused: {counted(len(errors), 'error')}; everything stays as it is")
         change = await lab.agent.reload(configuration)
         lab.configuration = configuration
         return [str(change)]

@@ -175,7 +175,9 @@ def _rules(prefer: object) -> str:
 
 def _rest(tree: Branch) -> Iterator[Said]:
     if (expect := tree.leaf("expect")) is not None:
-        yield Said(f"expecting {value(expect.value)} devices", expect.spot, note=instead(expect))
+        yield Said(
+            f"expecting {value(expect.value)} device{'s' * (expect.value != 1)}", expect.spot, note=instead(expect)
+        )
     if (registration := tree.leaf("registration")) is not None:
         how = "by the plugin watcher" if registration.value == "watcher" else "by Register"
         yield Said(f"registered {how}", registration.spot, note=instead(registration))

@@ -30,7 +30,7 @@ def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | N
             message = f"{part.address}.mounts.{name} has no path"
             scope.error(member.spot.error("missing", message, 'write path = "/…"', mark="key"))
         return None
-    path = path_phrase(leaf.spot, leaf.value, scope, "a mount's path", container=False)
+    path = path_phrase(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
     several = None if path is None else _is_several(path, scope)
     if path is None or several is None:
         return None

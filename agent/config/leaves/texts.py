@@ -92,7 +92,14 @@ def phrase(
 
 
 def path_phrase(
-    spot: Spot, value: object, scope: Scope, what: str, *, container: bool, of_node: bool = False
+    spot: Spot,
+    value: object,
+    scope: Scope,
+    what: str,
+    *,
+    container: bool,
+    of_node: bool = False,
+    example: str = "/dev/x",
 ) -> Phrase | None:
     """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
     made = phrase(spot, value, scope, what, giving=container, of_node=of_node)
@@ -112,7 +119,7 @@ def path_phrase(
             message = f"{slot.word} is a whole path, so it stands at the beginning"
             scope.error(spot.error("path", message, f'write "{{{slot.word}}}"', mark=mark))
             return None
-    if not _is_path(made, scope, directory_mark=container):
+    if not _is_path(made, scope, example, directory_mark=container):
         return None
     return made
 
@@ -134,14 +141,14 @@ def env_phrase(spot: Spot, value: object, scope: Scope, resource: str | None, *,
     return made
 
 
-def _is_path(made: Phrase, scope: Scope, *, directory_mark: bool) -> bool:
+def _is_path(made: Phrase, scope: Scope, example: str, *, directory_mark: bool) -> bool:
     """Whether the text is a path in its shortest form, every slot taken for a part of a name."""
     slots: Sequence[Slot] = made.text.slots
     marks = {slot: chr(_SLOT_MARK + index % 6400) for index, slot in enumerate(slots)}
     skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in made.text.pieces)
     if isinstance(made.text.pieces[0], Slot):
         skeleton = f"/{skeleton}"
-    fault = path_fault(skeleton, directory_mark=directory_mark)
+    fault = path_fault(skeleton, directory_mark=directory_mark, example=example)
     if fault is None:
         return True
     write = fault.write

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 
+from agent.config.language.paths import without_climbing
 from agent.config.language.table import EITHER, OPERATORS
 from agent.config.merge.tree import Branch, Gone, Leaf, Node
 from agent.config.toml.finding import Finding
@@ -141,8 +141,8 @@ def _path(spot: Spot, key: str, prefix: str, findings: list[Finding]) -> str | N
             findings.append(spot.error("path", message, "write it outside", mark="key"))
             return None
         if ".." in steps:
-            write = f'write "{posixpath.normpath(key)}"'
-            findings.append(spot.error("path", 'a path from the root has no ".." in it', write, mark="key"))
+            message = 'a path from the root has no ".." in it'
+            findings.append(spot.error("path", message, without_climbing(key), mark="key"))
             return None
         return f"/{'/'.join(steps)}"
     if prefix:

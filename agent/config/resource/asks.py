@@ -23,7 +23,9 @@ def _run(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
 
 def _socket(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     leaf = branch.leaf("socket")
-    path = path_phrase(leaf.spot, leaf.value, scope, "a socket", container=False) if leaf else None
+    path = (
+        path_phrase(leaf.spot, leaf.value, scope, "a socket", container=False, example="/run/x.sock") if leaf else None
+    )
     if path is None:
         return None
     if path.many:

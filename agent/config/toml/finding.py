@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.core.language.printable import columns, escape
+from agent.core.language.printable import columns, counted, escape
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
 UNREADABLE = "unreadable"  # the code of what is of no entry, which none can accept
@@ -76,19 +76,19 @@ def summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> 
     """The last line of a check. `on_host`: what the configuration gives here (`7 resources, 142 devices`)."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-    files = _count(files_read, "file")
+    files = counted(files_read, "file")
     if errors:
         refused = len({finding.file for finding in errors})
-        also = f", {_count(len(warnings), 'warning')}" if warnings else ""
+        also = f", {counted(len(warnings), 'warning')}" if warnings else ""
         return (
-            f"{_count(len(errors), 'error')} in {refused} of {files}{also}. A running agent keeps what it has; "
+            f"{counted(len(errors), 'error')} in {refused} of {files}{also}. A running agent keeps what it has; "
             f"a fresh start would serve {_others(files_read - refused)}."
         )
     also = f"; {on_host}" if on_host else ""
     if warnings:
         meant = next((each.code for each in warnings if each.code != UNREADABLE), None)
         accept = f' To accept one: accept = {{ {meant} = "why" }} in the entry.' if meant else ""
-        return f"{_count(len(warnings), 'warning')} in {files}{also}.{accept}"
+        return f"{counted(len(warnings), 'warning')} in {files}{also}.{accept}"
     return f"No errors in {files}{also}."
 
 
@@ -158,10 +158,6 @@ def _tail(text: str, room: int) -> str:
     while columns(text) > room - 1:
         text = text[1:]
     return "…" + text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _others(number: int) -> str:

@@ -39,7 +39,7 @@ class Mistake:
 def explain(text: str, error: Exception) -> Mistake:
     """The mistake behind what tomllib raised for this text (given here without carriage returns)."""
     if isinstance(error, RecursionError):
-        return Mistake(0, 0, "lists and tables stand in each other too deeply")
+        return _too_deep(text)
     found = _AT.fullmatch(str(error))
     if not found:  # the one refusal without a place: int() bounds the digits it takes
         number = _LONG_NUMBER.search(text)
@@ -48,6 +48,17 @@ def explain(text: str, error: Exception) -> Mistake:
     at = _offset(text, int(line), int(column)) if line else len(text)
     mistake = _unseen(text, at) or _twice(text, at, complaint) or _unquoted(text, at, complaint)
     return mistake or _unclosed(text, at, complaint) or _other(text, at, complaint)
+
+
+def _too_deep(text: str) -> Mistake:
+    """The innermost of more brackets in each other than can be read, the first of several."""
+    deepest = depth = at = 0
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth > deepest:
+            deepest, at = depth, token.start()
+    message = f"lists and tables stand in each other too deeply: {deepest} are open here"
+    return Mistake(at, at + 1, message, "take out brackets, or close them")
 
 
 def _unseen(text: str, at: int) -> Mistake | None:

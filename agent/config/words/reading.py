@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from agent.config.language.paths import without_climbing
 from agent.config.merge.tree import Leaf
 from agent.config.scope import ANYTHING, Known, Made, Scope
 from agent.config.toml.spot import Mark, Piece, Spot
@@ -38,8 +38,7 @@ def compile_path(spot: Spot, written: str, scope: Scope, mark: Mark = "text") ->
         scope.error(spot.error("path", message, 'write for example "./file"', mark=mark))
         return None
     if written.startswith("/") and ".." in written.split("/"):
-        write = f'write "{posixpath.normpath(written)}"'
-        scope.error(spot.error("path", 'a path from the root has no ".." in it', write, mark=mark))
+        scope.error(spot.error("path", 'a path from the root has no ".." in it', without_climbing(written), mark=mark))
         return None
     try:
         text = parse(written)

@@ -77,3 +77,8 @@ def _escaped(code: int) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 device`, `1,000 devices`; `plural` where an `s` does not make it."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.language.printable import counted
 from agent.core.phase import Phase
 from agent.core.report.devices import holders, leaving, since, waits_for_kubelet
 from agent.core.report.moment import Moment
@@ -44,7 +45,7 @@ def _kubelet(moment: Moment) -> Iterator[Problem]:
     kubelet = moment.kubelet
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
-        reason = f"{kubelet.reason}; {listed} of {len(moment.states)} resources streaming"
+        reason = f"{kubelet.reason}; {listed} of {counted(len(moment.states), 'resource')} streaming"
         yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since)
 
 
@@ -53,7 +54,7 @@ def _configuration(moment: Moment) -> Iterator[Problem]:
     if said.refused:
         yield Problem("configuration", "refused", said.refused, (_CHECK,))
     elif said.errors:
-        errors = f"{said.errors} error{'s' * (said.errors != 1)}"
+        errors = counted(said.errors, "error")
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
 
 
