@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, contextmanager
+from functools import partial
 
 from agent.allocation import Allocation
 from agent.checks import command
@@ -315,8 +316,13 @@ class Agent:
         self.tracker.reassemble()
         self._devinfo.stir()
 
+    def _told(self, by: str, touched: Touched) -> None:
+        """Events were told; if they were lost, that is everything."""
+        self.counts.overruns[by] += touched.everything
+        self.tracker.nudge(touched)
+
     def _paths_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
-        self.tracker.nudge(EVERYTHING if overflow else Touched(paths))
+        self._told("inotify", EVERYTHING if overflow else Touched(paths))
         own = self._own_specs.directory
         if overflow or any(path == own or path.startswith(f"{own}/") for path in paths):
             self._own_specs.touched()
@@ -326,14 +332,16 @@ class Agent:
         if self.root.prefix:
             listening.set()
             return
-        async with link_events(self.root, self.tracker.nudge) as deaf:
+        async with link_events(self.root, partial(self._told, "links")) as deaf:
+            self.counts.heard["links"] = deaf is None
             if deaf is not None:
                 log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
             await self._listen_to_udev(listening)
 
     async def _listen_to_udev(self, listening: asyncio.Event) -> None:
         while True:
-            async with uevents(self.tracker.nudge) as source:
+            async with uevents(partial(self._told, "uevents")) as source:
+                self.counts.heard["uevents"] = not isinstance(source, Absent)
                 if isinstance(source, Absent):
                     log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
                 listening.set()

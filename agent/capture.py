@@ -10,7 +10,7 @@ import time
 from agent import __version__
 from agent.app import Agent
 from agent.config.toml.finding import Severity
-from agent.core.report.metrics import metrics
+from agent.core.report.metrics import Shown, metrics
 from agent.core.report.moment import InForce, Moment, Stream
 
 HOLDERS_SECONDS = 2.0  # so old may be what PodResources said: many may ask, and its limit is shared by all clients
@@ -20,9 +20,8 @@ ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told wi
 async def measured(agent: Agent) -> str:
     """The metrics of the agent now, as text."""
     moment = await capture(agent)
-    tally = agent.counts.tally(agent.tracker.events)
-    most = agent.settings.metrics.max_devices
-    return await asyncio.to_thread(metrics, moment, tally, platform.python_version(), most)
+    shown = Shown(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
+    return await asyncio.to_thread(metrics, moment, agent.tracker.tally, platform.python_version(), shown)
 
 
 async def capture(agent: Agent) -> Moment:

@@ -6,6 +6,7 @@ What is cleared is cleared just before a look, so that no look that began earlie
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -48,6 +49,7 @@ class Checking:
 
     Attributes:
         journal: what was heard in the kernel log.
+        answers: what checks have said at looks, by name and result, so often.
     """
 
     def __init__(self, memory: Memory, apart: float, drained: Drained) -> None:
@@ -56,6 +58,8 @@ class Checking:
         self._concluded = Concluded(remembered(memory))
         self._clearing: list[_Clearing] = []
         self._apart = apart
+        self._specs: Sequence[ResourceSpec] = ()
+        self.answers: Counter[tuple[str, str]] = Counter()
         self._overlay = Overlay()
         self.drained = drained
 
@@ -103,9 +107,16 @@ class Checking:
             name for spec in specs for name in (spec.name, *(one.name for join in spec.joins for one in join.cared()))
         ]
         stirred, self._stirred = self._stirred, set()
+        before = self._concluded
         self._concluded = conclude(
-            self._concluded, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
+            before, look.candidates(), entries, now, self._apart, journal=self.journal, stirred=stirred
         )
+        if self._concluded is not before:
+            self.answers.update(self._concluded.answers)
+        if specs is not self._specs:
+            self._specs = specs
+            kept = {check.name for spec in specs for check in spec.every_check()}
+            self.answers = Counter({one: count for one, count in self.answers.items() if one[0] in kept})
         self._overlay = overlay(self._overlay, self._concluded.offers, self.drained)
 
     def restless(self, candidates: Iterable[Candidate]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 
 from agent.core.report.tally import Distribution, Tally
 
@@ -38,6 +39,8 @@ class Counts:
         self.registrations: Counter[tuple[str, str]] = Counter()
         self.allocations: Counter[tuple[str, str]] = Counter()
         self.lists: Counter[str] = Counter()
+        self.overruns: Counter[str] = Counter()  # by who tells of events
+        self.heard: dict[str, bool] = {}  # whether he does
         self.list_bytes: dict[str, int] = {}
         self.changes = Histogram(CHANGE_BOUNDS)
         self.looks = Histogram(CHANGE_BOUNDS)
@@ -56,8 +59,8 @@ class Counts:
         self.lists.pop(resource, None)
         self.list_bytes.pop(resource, None)
 
-    def tally(self, events: int) -> Tally:
-        """All of it now; `events` are counted elsewhere."""
+    def tally(self, events: int, checks: Mapping[tuple[str, str], int] | None = None) -> Tally:
+        """All of it now; `events` and answers of `checks` are counted elsewhere."""
         return Tally(
             dict(self.transitions),
             dict(self.registrations),
@@ -68,4 +71,7 @@ class Counts:
             self.changes.reading(),
             self.looks.reading(),
             {method: counted.reading() for method, counted in self.calls.items()},
+            dict(checks or {}),
+            dict(self.overruns),
+            dict(self.heard),
         )

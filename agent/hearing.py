@@ -31,6 +31,11 @@ class Hearing:
         self._stirred = stirred
         self._reading: int | None = None
 
+    @property
+    def overruns(self) -> int:
+        """How often lines were lost."""
+        return self._kernel_log.overruns
+
     async def follow(self, specs: Iterable[ResourceSpec], *, anew: bool) -> None:
         """Listen for the checks of these entries; all that was said since boot is heard when this returns.
 
@@ -91,6 +96,5 @@ class Hearing:
 
 def logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
     """What the checks of these entries listen for, and those of partners of whose health they speak."""
-    checks = [check for spec in specs for check in spec.checks]
-    checks += [check for spec in specs for join in spec.joins for cared in join.cared() for check in cared.checks]
+    checks = (check for spec in specs for check in spec.every_check())
     return dict.fromkeys(check.log for check in checks if check.log is not None)

@@ -29,6 +29,8 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.draft import Held
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
+from agent.core.report.metrics import KERNEL_LOG
+from agent.core.report.tally import Tally
 from agent.counts import Counts
 from agent.hearing import Hearing
 from agent.host.aside import begin
@@ -176,6 +178,12 @@ class Tracker:
         """Why the kernel log cannot be read, to which checks listen; empty if it can."""
         absent = self._checking.journal.absent
         return absent.reason if absent else ""
+
+    @property
+    def tally(self) -> Tally:
+        """What was counted here and by all others."""
+        self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
+        return self._counts.tally(self.events, self._checking.answers)
 
     @property
     def drained(self) -> Drained:

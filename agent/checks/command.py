@@ -29,4 +29,4 @@ def _answer(command: Command, code: int | None, how: str, output: str) -> Answer
     said = " ".join(output.split())
     program = command.argv[0].rpartition("/")[2]
     reason = f"{program}: {how}{f': {said}' if said else ''}"
-    return Answer(Reply.UNKNOWN if code is None else Reply.ILL, reason)
+    return Answer(Reply.UNKNOWN if code is None else Reply.ILL, reason, late=code is None)

@@ -64,10 +64,11 @@ class ReloadSettings:
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
-    """Where metrics are served; `listen` is empty for nowhere."""
+    """Where metrics are served; `listen` is empty for nowhere. pods: they tell which pods hold what."""
 
     listen: str = ""
     max_devices: int = 512
+    pods: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
         {"every": _duration("10ms", "1d", "30s"), "settle": _duration("1ms", "10s", "50ms")},
     ),
     "reload": (ReloadSettings, {"watch": _switch}),
-    "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count}),
+    "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count, "pods": _switch}),
     "log": (LogSettings, {"level": _one_of("debug", "info", "warning", "error")}),
 }
 _OF_PROBE: Mapping[str, _Reader] = {"run": _argv, "timeout": _duration("100ms", "1d", "30s")}

@@ -42,11 +42,13 @@ class KernelLog:
 
     Attributes:
         ended: nothing more comes of it for now, though it counts as readable; to wait for it would be to spin.
+        overruns: how often lines were lost.
     """
 
     def __init__(self, root: Root) -> None:
         self._root = root
         self.ended = False
+        self.overruns = 0
         self._handle: int | None = None
         self._plain = False
         self._torn = b""
@@ -93,6 +95,7 @@ class KernelLog:
         """A line as it was heard: one that comes while we listen now, an earlier one when the kernel says it was."""
         before, self._last = self._last, said
         if before is not None and said.number > before.number + 1 and self._live:
+            self.overruns += 1
             log.warning("the kernel log overran: %d lines are lost", said.number - before.number - 1)
         if not said.kernel:
             return None

@@ -66,7 +66,7 @@ async def ask(service: Service) -> AsyncGenerator[Answer, None]:
                     raise
                 yield await _checked(channel, service)  # UNIMPLEMENTED, or what servers say instead
     except TimeoutError:
-        yield Answer(Reply.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s")
+        yield Answer(Reply.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", late=True)
     except GRPCError as error:
         text = one_line(f"{error.status.name}: {error.message or 'no text'}")
         yield Answer(Reply.UNKNOWN, f"{service.path}: {text}")

@@ -83,7 +83,9 @@ def listing(root: Root, sources: Iterable[Source], previous: Listing | None, tou
             try:
                 now = scanner.scan(root, source, before, EVERYTHING if whole else touched)
             except OSError as error:
-                now = Found(before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}"),))
+                now = Found(
+                    before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}", failed=True),)
+                )
         devices[source], oddities[source] = now.devices, now.oddities
     return Listing(devices, oddities)
 

@@ -92,7 +92,7 @@ def names_of(root: Root, subsystem: str, previous: Found) -> tuple[str, tuple[st
     if not isinstance(names, Absent):
         return place, names
     if names.unread:
-        return Found(previous.devices, (Oddity(place, names.reason),))
+        return Found(previous.devices, (Oddity(place, names.reason, failed=True),))
     return Found((), (Oddity(place, "is not there"),))
 
 

@@ -91,6 +91,7 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
             await ill(node, *ids)
             assert reasons(agent)[ONE] == "state: self-test: no end within 0.1 s"
         assert node.kubelet.unhealthy(NPU) == ids
+        await node.until(lambda: agent.tracker.tally.checks.get(("state", "timeout"), 0) > 0)
         os.unlink(node.top / f"{ONE}.hang")
         await ill(node)
 

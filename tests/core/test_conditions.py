@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.check import Check, Checked, Doubt, Ear, Lasting, Looks, Outcome, Says
 from agent.core.entry.log import Log, Record
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, as_it_is, conclude
@@ -56,6 +56,23 @@ def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
     assert faults(made) == {"well": "", "other": "", "bad": "link: no link"}
     assert made.offers[OF]["key well"] is well
     assert made.offers[OF]["key other"] is other
+
+
+def test_what_checks_say_is_counted_once_for_each_look():
+    unsure = {doubt: replace(GOOD, doubt=doubt) for doubt in Doubt}
+    said = ((LINK, BAD), (SLOW, unsure[Doubt.TIMEOUT]), (LATCH, unsure[Doubt.UNKNOWN]))
+    made = after((0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, Outcome(Says.BESIDE)), (LATCH, BAD))))
+    told = {("link", "failing"): 1, ("link", "ok"): 1, ("slow", "timeout"): 1, ("latch", "unknown"): 1}
+    assert made.answers == {**told, ("latch", "failing"): 1}
+    again = after((1, *made.seen[OF].values(), ill("c", (LINK, GOOD))), before=made)
+    assert again.answers == {("link", "ok"): 1}
+
+
+def test_what_a_counter_says_is_whether_it_fails():
+    rises = Check("errors", Rises("errors"), recover=None)
+    made = after((0, ill("a", (rises, Outcome(Says.GOOD, count=1)))))
+    assert made.answers == {("errors", "ok"): 1}
+    assert after((1, ill("a", (rises, Outcome(Says.GOOD, count=2)))), before=made).answers == {("errors", "failing"): 1}
 
 
 def test_nothing_fails_nothing_is_copied():

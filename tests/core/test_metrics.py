@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from agent.cli.main import COMMANDS
 from agent.core.entry.check import Check, Checked, Outcome, Says
+from agent.core.grants.holding import Holder
 from agent.core.health.drained import Drain, Drained
+from agent.core.inventory.look import Listing, Oddity
 from agent.core.report.exposition import Family, Histogram, text
-from agent.core.report.metrics import metrics
+from agent.core.report.metrics import ANSWERS, KERNEL_LOG, TELLERS, Shown, metrics
 from agent.core.report.tally import Distribution, Tally
 from agent.counts import Counts
 from tests.core.building import candidate, clause, host, spec
@@ -47,8 +49,8 @@ def of(series, name, **labels):
     return series[f"device_agent_{name}", tuple(sorted(labels.items()))]
 
 
-def measured(made, tally=None, most=512):
-    return read(metrics(made, tally or Counts().tally(0), "3.12", most))
+def measured(made, tally=None, most=512, pods=False):
+    return read(metrics(made, tally or Counts().tally(0), "3.12", Shown(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
@@ -111,6 +113,42 @@ def test_what_was_counted():
     assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
     counts.forget(A)
     assert counts.tally(0) == replace(counts.tally(0), transitions={}, allocations={}, lists={}, list_bytes={})
+
+
+def test_what_checks_said_is_told_of_those_in_force():
+    entry = spec(checks=(Check("link", clause()),))
+    said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
+    series = measured(moment(good("a"), specs=(entry,)), Counts().tally(0, said))
+    told = {result: of(series, "checks_total", check="link", result=result) for result in ANSWERS}
+    assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
+    named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
+    assert named == {"link"}
+
+
+def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
+    made, counts = moment(good("a")), Counts()
+    counts.heard |= {"uevents": True, "links": False}
+    counts.overruns["uevents"] += 2
+    source = spec().source
+    odd = (Oddity("/dev/odd", "is no device"),)
+    for oddities, up in ((odd, 1), ((*odd, Oddity("/sys/bus/x", "not permitted", failed=True)), 0)):
+        look = replace(made.look, listing=Listing({source: ()}, {source: oddities}))
+        series = measured(replace(made, look=look, deaf="not permitted"), counts.tally(0))
+        assert of(series, "source_up", source=str(source)) == up
+    heard = {by: of(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
+    assert heard == {"uevents": 1, "links": 0, KERNEL_LOG: 0}
+    lost = {by: of(series, "event_overruns_total", source=by) for by in TELLERS}
+    assert lost == {"uevents": 2, "links": 0, "inotify": 0, KERNEL_LOG: 0}
+
+
+def test_pods_are_told_if_a_person_wants_them_and_are_bounded_like_devices():
+    one, two = Holder("ns", "pod", "c"), Holder("ns", 'p"od', "d")
+    holders = {(A, "d0::0"): (one,), (A, "d0::1"): (one, two), (A, "d1::0"): (one,), (A, "d2::0"): (one,)}
+    made = moment(*(good(f"d{n}", shares=2) for n in range(3)), holders=holders)
+    assert not [name for name, _ in measured(made) if name == "device_agent_device_pod_info"]
+    told = [labels for name, labels in measured(made, most=2, pods=True) if name == "device_agent_device_pod_info"]
+    found = sorted((dict(one)["device"], dict(one)["container"]) for one in told)
+    assert found == [("d0", "c"), ("d0", "d"), ("d1", "c")]
 
 
 def test_what_is_expected():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -68,12 +68,20 @@ class Ear(NamedTuple):
     phrase: tuple[str | Slot, ...] = ()
 
 
+class Doubt(Enum):
+    """Why a look cannot tell: nobody knows, or nobody said so in time."""
+
+    UNKNOWN = "unknown"
+    TIMEOUT = "timeout"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one look says, and why, if that is bad.
 
     answer: the number of the answer that it rests on; None if it rests on none.
     count: what a counter says; whether it has grown is not seen at one look. ear: what to listen for.
+    doubt: why it cannot tell, whatever that counts as.
     """
 
     says: Says
@@ -81,6 +89,7 @@ class Outcome:
     answer: int | None = None
     count: int | None = None
     ear: Ear | None = None
+    doubt: Doubt | None = field(default=None, compare=False)
 
     def because(self, reason: str) -> Outcome:
         """The same for another reason."""
@@ -136,7 +145,8 @@ class Check:
             return Outcome(Says.GOOD)
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return self.unknown("")
-        return Outcome(Says.BAD, cut(self._said(holds, failed, facts), SHOWN))
+        doubt = None if failed.doubt is None else Doubt.UNKNOWN
+        return Outcome(Says.BAD, cut(self._said(holds, failed, facts), SHOWN), doubt=doubt)
 
     def _counted(self, rises: Rises, facts: Heard) -> Outcome:
         count = facts(rises.word)
@@ -174,17 +184,18 @@ class Check:
                 waits = self.on_unknown is OnUnknown.UNHEALTHY
                 return Outcome(Says.AWAITED if waits else Says.NOTHING, answer.reason)
             case Reply.UNKNOWN:
-                return self.unknown(self._why(answer.reason, facts), answer.number)
+                return self.unknown(self._why(answer.reason, facts), answer.number, late=answer.late)
         return Outcome(Says.BAD, self._why(answer.reason, facts), answer.number)
 
-    def unknown(self, reason: str, answer: int | None = None) -> Outcome:
-        """What a look counts as that cannot tell, for that reason."""
+    def unknown(self, reason: str, answer: int | None = None, *, late: bool = False) -> Outcome:
+        """What a look counts as that cannot tell, for that reason. `late`: who was asked did not answer in time."""
+        doubt = Doubt.TIMEOUT if late else Doubt.UNKNOWN
         match self.on_unknown:
             case OnUnknown.HEALTHY:
-                return Outcome(Says.GOOD, answer=answer)
+                return Outcome(Says.GOOD, answer=answer, doubt=doubt)
             case OnUnknown.KEEP:
-                return Outcome(Says.NOTHING)
-        return Outcome(Says.BAD, reason, answer)
+                return Outcome(Says.NOTHING, doubt=doubt)
+        return Outcome(Says.BAD, reason, answer, doubt=doubt)
 
     def _why(self, heard: str, facts: Heard) -> str:
         """The reason, if that is said, and what was heard."""

@@ -30,11 +30,15 @@ class Reply(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was told, and why. `number`: another for each answer, so that looks at one answer count once."""
+    """What was told, and why. `number`: another for each answer, so that looks at one answer count once.
+
+    late: nothing is known because there was no answer in time.
+    """
 
     reply: Reply
     reason: str = ""
     number: int = 0
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.core.entry.check import Check
@@ -237,6 +237,13 @@ class ResourceSpec:
     def suffix_length(self) -> int:
         """Characters that a share's suffix may take of an id; room for any number, so that more shares rename none."""
         return 0 if self.whole else len(self.suffix) + SHARE_DIGITS
+
+    def every_check(self) -> Iterator[Check]:
+        """Its checks, and those of partners of whose health they speak."""
+        yield from self.checks
+        for join in self.joins:
+            for cared in join.cared():
+                yield from cared.checks
 
     def giving_words(self) -> frozenset[str]:
         """The words of the host that what it gives mentions: what is read anew for each grant."""

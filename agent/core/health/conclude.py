@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from operator import is_
@@ -9,12 +10,15 @@ from typing import TypeAlias
 
 from agent.core.entry.cared import at_once, knowing
 from agent.core.entry.check import Checked, Says
+from agent.core.entry.log import Log
+from agent.core.entry.rises import Rises
 from agent.core.health.condition import HEALTHY, Condition, dated, listened, step
 from agent.core.health.conditions import Conditions, Spot, Ward
 from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
 
+OK, FAILING = "ok", "failing"
 _LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
 
 
@@ -25,12 +29,14 @@ class Concluded:
     seen: the candidates of the look that this is of. offers: the same, with what fails.
     listeners: which of them the kernel log speaks of, by what it says, and which have a condition; each by its resource
         and its key.
+    answers: what checks said at this look, by name and result, so often.
     """
 
     conditions: Conditions = field(default_factory=Conditions)
     seen: Offers = field(default_factory=dict)
     offers: Offers = field(default_factory=dict)
     listeners: Mapping[Told | Spot, frozenset[_Listener]] = field(default_factory=dict)
+    answers: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def partners(self, keys: Iterable[str]) -> frozenset[Spot]:
         """Of whose health the checks speak of what has one of these keys."""
@@ -101,7 +107,7 @@ def conclude(
         judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
         same = all(map(is_, judged.values(), found.values()))
         offers |= {of: found if same else judged} if found else {}
-    return Concluded(made.conditions(frozenset(entries)), {**seen}, offers, listeners)
+    return Concluded(made.conditions(frozenset(entries)), {**seen}, offers, listeners, made.answers)
 
 
 def _listeners(
@@ -161,6 +167,7 @@ class _Round:
         self._done: dict[tuple[Spot, str], Condition] = {}
         self._looked: dict[Spot, Mapping[str, Condition]] = {}  # the conditions before, of what was looked at
         self._turned: dict[Spot, None] = {}
+        self.answers: Counter[tuple[str, str]] = Counter()
         self._gone = dict.fromkeys(Spot(one.entry, one.key) for each in gone for one in _all(each.checked))
         self._now_at = {Spot(one.entry, one.key): one.place for each in come for one in _all(each.checked)}
         self._unchecked = {
@@ -226,6 +233,8 @@ class _Round:
         before = known or HEALTHY
         condition, again = self._stepped(one, before, looked=looked)
         condition = dated(condition, before, self._now)
+        if looked:
+            self._count(one, condition)
         if ward.conditions.get(name) is not condition:
             self._there[spot] = Ward(one.place, {**ward.conditions, name: condition})
         if again is not None:
@@ -235,6 +244,15 @@ class _Round:
         if looked or one.check.log is not None or one.behind:
             self._done[spot, name] = condition
         return condition
+
+    def _count(self, one: Checked, condition: Condition) -> None:
+        """Count what a check says: of what is counted or listened to, that is how it stands."""
+        says = one.outcome.says
+        if one.outcome.doubt is not None:
+            self.answers[one.check.name, one.outcome.doubt.value] += 1
+        elif says is Says.GOOD or says is Says.BAD:
+            told = condition.failing if isinstance(one.check.holds, Rises | Log) else says is Says.BAD
+            self.answers[one.check.name, FAILING if told else OK] += 1
 
     def _stepped(self, one: Checked, before: Condition, *, looked: bool) -> tuple[Condition, float | None]:
         if one.check.log is not None:

@@ -42,10 +42,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """Something a source came across and did not take for a host device: a path, and why."""
+    """Something a source came across and did not take for a host device: a path, and why.
+
+    failed: that is the source itself, which cannot be looked at.
+    """
 
     path: str
     reason: str
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

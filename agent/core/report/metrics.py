@@ -6,8 +6,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from agent.core.entry.check import Doubt
 from agent.core.grants.grant import Cause
+from agent.core.health.conclude import FAILING, OK
 from agent.core.health.conditions import Spot
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.phase import Phase
@@ -17,14 +20,22 @@ from agent.core.report.tally import Tally
 
 STATES = (*(phase.value for phase in Phase), "retired")
 REGISTRATIONS = ("ok", "refused", "failed")
+KERNEL_LOG = "kernel log"
+TELLERS = ("uevents", "links", "inotify", KERNEL_LOG)
+ANSWERS = (OK, FAILING, *(doubt.value for doubt in Doubt))
 ALLOCATIONS = ("ok", *(cause.value for cause in Cause), "cancelled", "defect")
 
 
-def metrics(moment: Moment, tally: Tally, python: str, max_devices: int) -> str:
-    """All metrics as text. max_devices: of one resource that many have series of their own, the first in list order."""
-    return text(
-        (*_agent(moment, python), *_resources(moment), *_devices(moment, max_devices), *_counted(moment, tally))
-    )
+class Shown(NamedTuple):
+    """What is shown: of one resource so many devices, the first in list order, and whether the pods that hold them."""
+
+    devices: int = 512
+    pods: bool = False
+
+
+def metrics(moment: Moment, tally: Tally, python: str, shown: Shown) -> str:
+    """All metrics as text."""
+    return text((*_agent(moment, python), *_resources(moment), *_devices(moment, shown), *_counted(moment, tally)))
 
 
 def _agent(moment: Moment, python: str) -> Iterator[Family]:
@@ -72,9 +83,9 @@ def _resources(moment: Moment) -> Iterator[Family]:
     )
 
 
-def _devices(moment: Moment, most: int) -> Iterator[Family]:
+def _devices(moment: Moment, what: Shown) -> Iterator[Family]:
     lists = moment.assembly.snapshots.values()
-    shown = [(list_.resource, device) for list_ in lists for device in list_.devices[:most]]
+    shown = [(list_.resource, device) for list_ in lists for device in list_.devices[: what.devices]]
     yield _gauge(
         "device_healthy",
         "Whether a device is Healthy.",
@@ -87,8 +98,17 @@ def _devices(moment: Moment, most: int) -> Iterator[Family]:
     )
     checks = [one for name, device in shown for one in _checks(moment, name, device)]
     yield _gauge("device_check_failing", "Whether a check of a device fails.", _once(checks, max))
-    omitted = [(_of(list_.resource), max(0, len(list_.devices) - most)) for list_ in lists]
+    if what.pods:
+        holds = [one for name, device in shown for one in _pods(moment, name, device)]
+        yield _gauge("device_pod_info", "Which container holds a device; always 1.", _once(holds, max))
+    omitted = [(_of(list_.resource), max(0, len(list_.devices) - what.devices)) for list_ in lists]
     yield _gauge("devices_omitted", "Devices that have no series of their own.", omitted)
+
+
+def _pods(moment: Moment, name: str, device: Device) -> Iterator[Sample]:
+    for id in device.ids():  # noqa: A001  the API's own word
+        for one in moment.holders.get((name, id), ()):
+            yield {**_series(name, device), "namespace": one.namespace, "pod": one.pod, "container": one.container}, 1
 
 
 def _checks(moment: Moment, name: str, device: Device) -> Iterator[Sample]:
@@ -108,9 +128,10 @@ def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
     yield _counter("lists_sent_total", "Lists sent.", [(_of(name), tally.lists.get(name, 0)) for name in lists])
     sizes = [(_of(name), tally.list_bytes.get(name, 0)) for name in lists]
     yield _gauge("list_size_bytes", "Size of the list sent last.", sizes)
-    sources = moment.look.listing.found.items()
-    found = [({"source": str(source)}, len(devices)) for source, devices in sources]
-    yield _gauge("host_devices", "Host devices that a source shows.", found)
+    names = dict.fromkeys(check.name for spec in moment.specs for check in spec.every_check())
+    said = [({"check": name, "result": one}, tally.checks.get((name, one), 0)) for name in names for one in ANSWERS]
+    yield _counter("checks_total", "What checks said at looks.", said)
+    yield from _sources(moment, tally)
     yield _counter("events_total", "Events that were looked into.", [({}, tally.events)])
     if tally.changes is not None:
         yield Histogram(
@@ -120,6 +141,26 @@ def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
         yield Histogram("scan_duration_seconds", "How long looks at the host take.", [({}, tally.looks)])
     by_method = [({"method": method}, measured) for method, measured in tally.calls.items()]
     yield Histogram("rpc_duration_seconds", "How long the kubelet waits for an answer.", by_method)
+
+
+def _sources(moment: Moment, tally: Tally) -> Iterator[Family]:
+    listing = moment.look.listing
+    found = [({"source": str(source)}, len(devices)) for source, devices in listing.found.items()]
+    yield _gauge("host_devices", "Host devices that a source shows.", found)
+    up = [
+        ({"source": str(source)}, not any(oddity.failed for oddity in listing.oddities.get(source, ())))
+        for source in listing.found
+    ]
+    yield _gauge("source_up", "Whether a source can be looked at.", up)
+    told = {**tally.heard, KERNEL_LOG: not moment.deaf}
+    yield _gauge(
+        "event_source_up", "Whether events come from there.", [({"source": by}, up) for by, up in told.items()]
+    )
+    yield _counter(
+        "event_overruns_total",
+        "How often events were lost, so that everything was looked at.",
+        [({"source": by}, tally.overruns.get(by, 0)) for by in TELLERS],
+    )
 
 
 def _tallied(

@@ -21,6 +21,8 @@ class Tally:
 
     list_bytes: the size of the list sent last.
     changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
+    checks: what checks said at looks, by name and result.
+    overruns: how often events were lost, heard: whether they come; by who tells of them.
     """
 
     transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -32,3 +34,6 @@ class Tally:
     changes: Distribution | None = None
     looks: Distribution | None = None
     calls: Mapping[str, Distribution] = field(default_factory=dict)
+    checks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    overruns: Mapping[str, int] = field(default_factory=dict)
+    heard: Mapping[str, bool] = field(default_factory=dict)
