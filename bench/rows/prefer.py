@@ -35,10 +35,18 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
     add("8 of 16, links between all, all ways gone through", lambda: _choose(gpus, 8))
     many = _stock((_LINKS,), _gpus(64, chance))
     add("8 of 64, links between all", lambda: _choose(many, 8))
+    add("63 of 64, links between all", lambda: _choose(many, 63))
+    add("32 of 64, links between all, 16 of them forced", lambda: _choose(many, 32, many.ids[::4]))
     many_functions = 2 * max(size.look_functions, 8)
     functions = _stock((Keyed("packed", "pf"), Keyed("same", "numa"), Near()), _functions(many_functions))
     add(f"1 of {many_functions} functions", lambda: _choose(functions, 1))
     add(f"16 of {many_functions} functions", lambda: _choose(functions, 16))
+    most = many_functions - 1
+    add(f"{most} of {many_functions} functions", lambda: _choose(functions, most))
+    apart = _stock((Keyed("packed", "pf"), Keyed("same", "numa"), Near()), _functions(many_functions, each=1, nodes=64))
+    add(f"16 of {many_functions} functions, each of an adapter of its own, on 64 nodes", lambda: _choose(apart, 16))
+    half = many_functions // 2
+    add(f"{half} of these, half of them forced", lambda: _choose(apart, half, apart.ids[::4]))
     shares = _stock((Keyed("same", "numa"), Keyed("balanced", "name")), _functions(max(1, size.big // 100)), shares=100)
     add(f"1 of {len(shares.ids)} shares", lambda: _choose(shares, 1))
     add(
@@ -55,8 +63,8 @@ def _cpu(work: Callable[[], object]) -> float:
     return (time.process_time() - begun) * 1000
 
 
-def _choose(stock: Stock, count: int) -> None:
-    if len(prefer(stock.ids, (), count, NO_LIMIT, stock)) != count:
+def _choose(stock: Stock, count: int, forced: Sequence[str] = ()) -> None:
+    if len(prefer(stock.ids, forced, count, NO_LIMIT, stock)) != count:
         raise RuntimeError("a request that can be satisfied was not")
 
 
@@ -69,17 +77,17 @@ def _gpus(count: int, chance: random.Random) -> dict[str, tuple[Trait, ...]]:
     """GPUs, each with a link of its own length to each other."""
     far = {(one, other): chance.randrange(1, 99) for one in range(count) for other in range(one)}
     ends = [
-        Ends(n, tuple((other, far[max(n, other), min(n, other)]) for other in range(count) if other != n))
+        Ends(n, {other: far[max(n, other), min(n, other)] for other in range(count) if other != n})
         for n in range(count)
     ]
     return {f"g{n:02}": (ends[n], n // 4, n // 8) for n in range(count)}
 
 
-def _functions(count: int) -> dict[str, tuple[Trait, ...]]:
-    """Virtual functions of adapters, 32 of each, on two nodes."""
+def _functions(count: int, each: int = 32, nodes: int = 2) -> dict[str, tuple[Trait, ...]]:
+    """Virtual functions of adapters, so many of each, on some nodes."""
     found: dict[str, tuple[Trait, ...]] = {}
     for n in range(count):
-        pf, numa = n // 32, n // 32 % 2
-        path = (f"pci0000:{pf:02x}", f"0000:{pf:02x}:00.0", f"0000:{pf:02x}:01.{n % 8}")
+        pf, numa = n // each, n // each % nodes
+        path = (f"pci{pf:04x}:00", f"{pf:04x}:00:00.0", f"{pf:04x}:01:00.{n % 8}")
         found[f"v{n:05}"] = (f"pf{pf}", numa, Seat(path, (numa,)))
     return found

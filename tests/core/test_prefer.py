@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from agent.core.entry.prefer import Cost, Keyed, Links, Near
 from agent.core.entry.resource import Limit
+from agent.core.grants import weights
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.grants.stock import Stock, stock_of
-from agent.core.grants.weights import apart
+from agent.core.grants.weights import Weights, apart
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.inventory.trait import Ends, Seat, ancestry
 from agent.core.language.value import Kind, natural
@@ -43,9 +44,7 @@ def linked(costs):
         name: (
             Ends(
                 name,
-                tuple(
-                    sorted((end, cost) for pair, cost in costs.items() if name in pair for end in pair if end != name)
-                ),
+                {end: cost for pair, cost in costs.items() if name in pair for end in pair if end != name},
             ),
         )
         for name in names
@@ -197,7 +196,7 @@ def test_near_by_links():
 
 
 def test_a_link_that_one_side_tells_of_counts():
-    of = stock([XGMI], {"a": (Ends(0, ((2, 5),)),), "b": (Ends(1, ((0, 9),)),), "c": (Ends(2),)})
+    of = stock([XGMI], {"a": (Ends(0, {2: 5}),), "b": (Ends(1, {0: 9}),), "c": (Ends(2),)})
     assert chosen(of, 2) == "a c"
 
 
@@ -257,8 +256,8 @@ def badness(rules, of, ids):
 def _far(one, other, trait, n):
     if isinstance(one, Seat):
         return apart(one, other)
-    known = [cost for traits in trait.values() for _, cost in traits[n].far]
-    return min(dict(one.far).get(other.name, max(known) + 1), dict(other.far).get(one.name, max(known) + 1))
+    known = [cost for traits in trait.values() for cost in traits[n].far.values()]
+    return min(one.far.get(other.name, max(known) + 1), other.far.get(one.name, max(known) + 1))
 
 
 SEATS = [seat(path, numa) for path, numa in ((A1, 0), (A2, 0), (A3, 0), (B, 0), (C, 0), (D, 1))]
@@ -278,7 +277,7 @@ def choices(draw, most=8):
         if XGMI in rules and draw(st.booleans())
     }
     ends = [
-        Ends(n, tuple((end, cost) for pair, cost in links.items() if n in pair for end in pair if end != n))
+        Ends(n, {end: cost for pair, cost in links.items() if n in pair for end in pair if end != n})
         for n in range(count)
     ]
     devices = {}
@@ -286,7 +285,7 @@ def choices(draw, most=8):
         traits = []
         for rule in rules:
             if rule == XGMI:
-                traits.append(ends[n] if links else Ends(n, ((n, 1),)))
+                traits.append(ends[n] if links else Ends(n, {n: 1}))
             else:
                 traits.append(draw(st.sampled_from(SEATS)) if rule == PCIE else draw(VALUES))
         devices[f"d{n}"] = tuple(traits)
@@ -327,6 +326,17 @@ def test_of_kinds_the_least_is_found_where_all_ways_are_gone_through(kinds, data
         assert costs.of(found) == min(
             costs.of(way) for way in counts if all(n <= m for n, m in zip(way, room, strict=True))
         )
+
+
+@given(choices(), st.data())
+def test_what_is_forced_costs_what_each_of_it_does(choice, data):
+    """All at once as one after the other: many that must be included are no more work than one."""
+    rules, of, _, _ = choice
+    kinds = [weights.Kind(traits, 1, 1) for traits in of.traits]
+    costs = Weights(rules, kinds, len(kinds))
+    taken = data.draw(st.dictionaries(st.integers(0, len(kinds) - 1), st.integers(1, 3)))
+    rows = [[count * cost for cost in costs.beside(kind)] for kind, count in taken.items()]
+    assert costs.beside_all(taken) == [sum(column) for column in zip([0] * len(kinds), *rows, strict=True)]
 
 
 def test_eight_of_sixteen_are_gone_through_and_no_more():

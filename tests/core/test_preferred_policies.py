@@ -31,7 +31,7 @@ class Machine:
         """`cost`: what the links between two cost."""
         traits = {}
         for one in self.ids:
-            far = tuple((other, cost(self, one, other)) for other in self.ids if other != one)
+            far = {other: cost(self, one, other) for other in self.ids if other != one}
             said = {"board": self.boards[one], "numa": self.seats[one].numa[0]}
             traits[one] = tuple(
                 said[rule.word] if isinstance(rule, Keyed) else Ends(one, far) if rule.links else self.seats[one]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from operator import add, sub
 
 MOST = 12_870  # ways that are all gone through: 8 of 16
 _MOST_KINDS = 64  # whose costs by twos are all worked out
-_STEPS = 10_000  # costs that a search without going through all may look at: a few milliseconds
+_STEPS = 6_000  # costs that a search without going through all may look at: a few milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,10 @@ def choose(costs: Costs, size: int) -> list[int]:
 def is_exact(room: Sequence[int], size: int) -> bool:
     """Whether all ways to take so many are gone through."""
     if len(room) > _MOST_KINDS or size > _MOST_KINDS:
+        return False
+    kinds = sum(map(bool, room))
+    fewer = min(size, sum(room) - size)  # leaving so many is as many ways
+    if fewer <= kinds and comb(kinds, fewer) > MOST:  # those of one of a kind alone
         return False
     half = len(room) // 2
     parts = (_ways(room, size)[size], sum(_ways(room[:half], size)), sum(_ways(room[half:], size)))
@@ -168,12 +173,15 @@ def _next_best(costs: Costs, size: int, begin: int, beside: Callable[[int], Sequ
 def _exchanged(taken: _Taken, costs: Costs, beside: Callable[[int], Sequence[int]]) -> list[int]:
     """The same with one exchanged for another, as often as that makes it cost less, within some steps."""
     counts = taken.counts
+    rounds = _STEPS // (len(counts) * max(1, sum(counts))) // 4
+    if not rounds:
+        return counts
     taken = _Taken([0] * len(counts), 0, list(costs.alone))
     for kind, count in enumerate(counts):
         for _ in range(count):
             taken.take(kind, beside(kind))
     kinds = range(len(counts))
-    for _ in range(_STEPS // (len(counts) * max(1, sum(counts))) // 4):
+    for _ in range(rounds):
         before = taken.cost
         for kind in [kind for kind in kinds if taken.counts[kind]]:
             taken.leave(kind, beside(kind))

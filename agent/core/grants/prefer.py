@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from operator import add
+from typing import NamedTuple
 
-from agent.core.entry.prefer import Rule
 from agent.core.entry.resource import Limit
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.stock import Stock
 from agent.core.grants.weights import Kind, Weights
-from agent.core.inventory.device import Form, Health, Snapshot, split_share
-from agent.core.inventory.trait import Trait
+from agent.core.inventory.device import Form, Snapshot, split_share
 from agent.core.language.value import natural
 
 NO_LIMIT = Limit()
-
-
 NOTHING = Stock(Snapshot(""))
 
 
@@ -27,8 +25,8 @@ def prefer(
     limit: Limit = NO_LIMIT,
     stock: Stock = NOTHING,
 ) -> tuple[str, ...]:
-    """`size` ids, in natural order: all that must be included, then what the rules prefer beside those, within the
-    limit. Where rules say nothing, the first in natural order.
+    """`size` ids, in list order: all that must be included, then what the rules prefer beside those, within the
+    limit. Where rules say nothing, the first in list order.
 
     Empty where that is impossible: too few offered, too many forced, something forced that is not offered.
     """
@@ -38,7 +36,9 @@ def prefer(
         return ()
     if limit.per_container is not None and size > limit.per_container:
         return ()
-    shelves = _shelves(offered, forced, stock)
+    names, place_of = _named(offered, stock)
+    taken = set(map(place_of.__getitem__, forced))
+    shelves = _shelves(sorted(map(place_of.__getitem__, offered)), taken, names, stock)
     room = [len(shelf.free) for shelf in shelves]
     if limit.distinct:
         if any(shelf.forced > 1 for shelf in shelves):
@@ -47,69 +47,83 @@ def prefer(
     wanted = size - len(forced)
     if sum(room) < wanted:
         return ()
-    chosen = list(forced)
     if wanted:
-        for shelf, count in zip(shelves, _counts(shelves, room, wanted, size, stock.rules), strict=True):
-            chosen += shelf.free[:count]
-    return tuple(sorted(chosen, key=natural))
+        counts = room if sum(room) == wanted else _counts(shelves, room, wanted, size, stock)
+        taken.update(*(shelf.free[:count] for shelf, count in zip(shelves, counts, strict=True)))
+    return tuple(map(names.__getitem__, sorted(taken)))
 
 
-class _Shelf:
-    """A device with those of its ids that are offered, in order: those that are forced, and the others."""
+class _Shelf(NamedTuple):
+    """A device of which ids are offered: how many of them are forced, and the places of the others, in order.
 
-    __slots__ = ("alike", "forced", "free", "poor", "traits")
+    number: of the device in the list; none if the list does not have it by now. alike: equal for those that no rule
+    tells apart.
+    """
 
-    def __init__(
-        self, ids: list[str], traits: tuple[Trait, ...], alike: object, forced: set[str], *, poor: bool
-    ) -> None:
-        self.traits = traits
-        self.alike = alike
-        self.poor = poor
-        self.forced = len(forced.intersection(ids)) if forced else 0
-        self.free = [id for id in ids if id not in forced] if self.forced else ids  # noqa: A001  the API's own word
+    number: int | None
+    free: Sequence[int]
+    forced: int
+    alike: int
 
 
-def _shelves(offered: set[str], forced: set[str], stock: Stock) -> list[_Shelf]:
+def _named(offered: set[str], stock: Stock) -> tuple[Sequence[str], Mapping[str, int]]:
+    """All names with their places: those of the list, and behind them those that it does not have by now."""
+    if offered <= stock.places.keys():
+        return stock.ids, stock.places
+    others = sorted(offered - stock.places.keys(), key=lambda name: (natural(split_share(name)[0][0]), natural(name)))
+    names = [*stock.ids, *others]
+    return names, {name: place for place, name in enumerate(names)}
+
+
+def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock: Stock) -> list[_Shelf]:
     """The devices that are offered, in list order; behind them those that the list does not have by now."""
-    others: dict[Form, list[str]] = {}
-    if not offered <= stock.places.keys():
-        for id in offered.difference(stock.places):  # noqa: A001  the API's own word
-            others.setdefault(split_share(id)[0], []).append(id)
-        offered = offered.intersection(stock.places)
-    places = sorted(map(stock.places.__getitem__, offered))
-    found = []
-    begin = 0
-    for n, end in enumerate(stock.ends):
-        behind = bisect_left(places, end, begin)
-        if behind > begin:
-            ids = [stock.ids[place] for place in places[begin:behind]]
-            poor = stock.snapshot.devices[n].health is not Health.HEALTHY
-            found.append(_Shelf(ids, stock.traits[n], stock.alike[n], forced, poor=poor))
-            begin = behind
-    unlisted = sorted((sorted(ids, key=natural) for ids in others.values()), key=lambda ids: natural(ids[0]))
-    return found + [_Shelf(ids, (), ids[0], forced, poor=True) for ids in unlisted]
+    found: list[_Shelf] = []
+    begin, single = 0, len(stock.ends) == len(stock.ids)
+    while begin < len(places):
+        first = places[begin]
+        if first >= len(stock.ids):
+            break
+        number = first if single else bisect_right(stock.ends, first)
+        behind = begin + 1 if single else bisect_left(places, stock.ends[number], begin)
+        found.append(_shelf(number, places[begin:behind], taken, stock.alike[number]))
+        begin = behind
+    unlisted: dict[Form, list[int]] = {}
+    for place in places[begin:]:
+        unlisted.setdefault(split_share(names[place])[0], []).append(place)
+    return found + [_shelf(None, own, taken, -1 - n) for n, own in enumerate(unlisted.values())]
 
 
-def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: int, rules: Sequence[Rule]) -> list[int]:
+def _shelf(number: int | None, places: Sequence[int], taken: set[int], alike: int) -> _Shelf:
+    if taken and not taken.isdisjoint(places):
+        free = [place for place in places if place not in taken]
+        return _Shelf(number, free, len(places) - len(free), alike)
+    return _Shelf(number, places, 0, alike)
+
+
+def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: int, stock: Stock) -> Sequence[int]:
     """How many ids to take of each device, besides those that are forced."""
-    counts = [0] * len(shelves)
     groups = [[n] for n in range(len(shelves))] if is_exact(room, wanted) else _together(shelves)
     kinds = []
-    for group in groups:
-        first = shelves[group[0]]
-        free, offered = room[group[0]], len(first.free) + first.forced
-        for n in group[1:]:
-            free += room[n]
-            offered += len(shelves[n].free) + shelves[n].forced
-        kinds.append(Kind(first.traits, free, offered, first.poor))
-    weights = Weights(rules, kinds, size)
-    alone = list(weights.alone)
+    forced: dict[int, int] = {}
     for kind, group in enumerate(groups):
-        if size > wanted and (forced := sum(shelves[n].forced for n in group)):
-            alone = [cost + forced * each for cost, each in zip(alone, weights.beside(kind), strict=True)]
+        free = offered = there = 0
+        for n in group:
+            free += room[n]
+            offered += len(shelves[n].free)
+            there += shelves[n].forced
+        if there:
+            forced[kind] = there
+        device = shelves[group[0]].number
+        if device is None:
+            kinds.append(Kind((), free, offered + there, poor=True))
+        else:
+            kinds.append(Kind(stock.traits[device], free, offered + there, stock.poor[device]))
+    weights = Weights(stock.rules, kinds, size)
+    alone = list(map(add, weights.alone, weights.beside_all(forced))) if forced else weights.alone
+    counts = [0] * len(shelves)
     for kind, number in enumerate(choose(Costs([kind.room for kind in kinds], alone, weights.beside), wanted)):
         left = number
-        for n in groups[kind]:
+        for n in groups[kind] if left else ():
             counts[n] = min(left, room[n])
             left -= counts[n]
     return counts
@@ -117,7 +131,7 @@ def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: i
 
 def _together(shelves: Sequence[_Shelf]) -> list[list[int]]:
     """Those that no rule tells apart, in order of the first of each."""
-    groups: dict[object, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for n, shelf in enumerate(shelves):
-        groups.setdefault((shelf.poor, shelf.alike), []).append(n)
+        groups.setdefault(shelf.alike, []).append(n)
     return list(groups.values())

@@ -9,7 +9,7 @@ from agent.core.entry.prefer import Rule
 from agent.core.entry.resource import ResourceSpec
 from agent.core.grants.weights import shared
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.device import Snapshot
+from agent.core.inventory.device import Health, Snapshot
 from agent.core.inventory.trait import Trait
 
 
@@ -17,7 +17,8 @@ class Stock:
     """A resource's list as a choice sees it, worked out once for each: what is what, and what that is preferred by.
 
     ids: in list order, which is natural order. places: where each stands. ends: behind the last id of each device.
-    traits: what each device is preferred by. alike: equal for those that no rule tells apart.
+    traits: what each device is preferred by. poor: whether it is not Healthy. alike: a number that is equal for those
+    that no rule tells apart.
     """
 
     def __init__(
@@ -27,7 +28,8 @@ class Stock:
         self.snapshot = snapshot
         self.rules = tuple(rules)
         self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
-        self.alike = [_alike(n, traits) for n, traits in enumerate(self.traits)]
+        self.poor = [device.health is not Health.HEALTHY for device in snapshot.devices]
+        self.alike = _alike(self.traits, self.poor)
         self.ids = [id for device in snapshot.devices for id in device.ids()]  # noqa: A001  the API's own word
         self.places = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
         self.ends = list(accumulate(map(len, snapshot.devices)))
@@ -54,6 +56,10 @@ def _in_order_of(rules: Sequence[Rule], own: Sequence[Rule], traits: Sequence[Tr
     return tuple(traits[own.index(rule)] if rule in own else None for rule in rules)
 
 
-def _alike(number: int, traits: tuple[Trait, ...]) -> object:
-    """Equal for devices that no rule tells apart; a word that is absent tells nothing, so that may be any two."""
-    return number if None in traits else tuple(map(shared, traits))
+def _alike(traits: Sequence[tuple[Trait, ...]], poor: Sequence[bool]) -> list[int]:
+    """Equal numbers for devices that no rule tells apart; a word that is absent tells nothing, so that may be any
+    two.
+    """
+    numbers: dict[object, int] = {}
+    keys = ((n if None in own else tuple(map(shared, own)), poor[n]) for n, own in enumerate(traits))
+    return [numbers.setdefault(key, len(numbers)) for key in keys]

@@ -6,17 +6,20 @@ what `same` leaves open: of equal groups that with the most free devices.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property
+from itertools import islice
+from operator import add
 from typing import NamedTuple
 
 from agent.core.entry.prefer import Keyed, Rule
 from agent.core.inventory.trait import Ends, Seat, Trait
-from agent.core.language.value import Scalar, natural, text_of
+from agent.core.language.value import natural, text_of
 
 # How far from each other two functions are on PCI Express, as the known device plugins tell it apart.
 SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30, 40, 50
+
+_MOST_LINKS = 6_000  # that are looked at for one row: a few milliseconds
 
 
 class Kind(NamedTuple):
@@ -47,15 +50,19 @@ class Weights:
 
     def beside(self, kind: int) -> list[int]:
         """What one of that kind costs beside one of each."""
+        return self.beside_all({kind: 1})
+
+    def beside_all(self, taken: Mapping[int, int]) -> list[int]:
+        """What one of each costs beside so many of some kinds."""
         row = [0] * self._count
         for scale, level in self._levels:
             if level.far:
-                row = [cost + scale * each for cost, each in zip(row, level.beside(kind), strict=True)]
+                level.add_beside(taken, scale, row)
         return row
 
 
 class _Level:
-    """One rule. far: the most that two can cost; 0 where it says nothing of two."""
+    """One rule. far: the most that two can cost, more than the least; 0 where it says nothing of two."""
 
     def __init__(self, alone: Sequence[int], far: int = 0) -> None:
         least = min(alone, default=0)
@@ -68,60 +75,93 @@ class _Level:
         """Whether it tells any two ways apart."""
         return bool(self.spread or self.far)
 
-    def beside(self, kind: int) -> Sequence[int]:
-        """What one of that kind costs beside one of each, from 0 to `far`."""
-        del kind
-        return [0] * len(self.alone)
+    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+        """Add to each of a row what it costs beside so many of some kinds, so many times."""
+
+
+class _Keys:
+    """What each kind is of; levels of one rule share them."""
+
+    def __init__(self, keys: Sequence[object]) -> None:
+        self.keys = keys
+
+    @cached_property
+    def of(self) -> Mapping[object, Sequence[int]]:
+        """The kinds by their keys."""
+        found: dict[object, list[int]] = {}
+        for kind, key in enumerate(self.keys):
+            found.setdefault(key, []).append(kind)
+        return found
 
 
 class _Alike(_Level):
-    """Two of one key cost so much beside each other, and others so much."""
+    """Two of one key cost so much beside each other, and others nothing."""
 
-    def __init__(self, alone: Sequence[int], keys: Sequence[object], alike: int, other: int) -> None:
-        super().__init__(alone, int(len(set(keys)) > 1))
-        self._keys, self._alike, self._other = keys, alike, other
+    def __init__(self, alone: Sequence[int], keys: _Keys, cost: int, *, far: bool) -> None:
+        """`far`: whether there are several keys."""
+        super().__init__(alone, int(far))
+        self._keys, self._cost = keys, cost
 
-    def beside(self, kind: int) -> Sequence[int]:
-        key, alike, other = self._keys[kind], self._alike, self._other
-        return [alike if each == key else other for each in self._keys]
+    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+        counts: dict[object, int] = {}
+        for kind, count in taken.items():
+            key = self._keys.keys[kind]
+            counts[key] = counts.get(key, 0) + count
+        for key, count in counts.items():
+            cost = scale * self._cost * count
+            for kind in self._keys.of[key]:
+                row[kind] += cost
 
 
 class _Apart(_Level):
-    """How far two are from each other."""
+    """How far two are from each other: by their nodes, and nearer if they are below one root complex."""
 
     def __init__(self, seats: Sequence[Seat]) -> None:
-        number = {seat: n for n, seat in enumerate(dict.fromkeys(seats))}
-        super().__init__([0] * len(seats), FAR if len(number) > 1 else 0)
-        self._seats = list(number)
-        self._number = [number[seat] for seat in seats]
+        super().__init__([0] * len(seats), FAR if len(set(seats)) > 1 else 0)
+        self._seats = seats
+        self._numa = [seat.numa for seat in seats]
+        self._complexes = _Keys([seat.path[:1] for seat in seats])
 
-    def beside(self, kind: int) -> Sequence[int]:
-        seat = self._seats[self._number[kind]]
-        far = [apart(seat, each) for each in self._seats]
-        row = [far[number] for number in self._number]
-        row[kind] = 0
-        return row
+    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+        nodes: dict[tuple[int, ...], int] = {}
+        for kind, count in taken.items():
+            nodes[self._numa[kind]] = nodes.get(self._numa[kind], 0) + scale * count
+        by_node = {
+            numa: sum(count * _of_nodes(numa, other) for other, count in nodes.items()) for numa in set(self._numa)
+        }
+        row[:] = map(add, row, map(by_node.__getitem__, self._numa))
+        for kind, count in taken.items():
+            seat = self._seats[kind]
+            row[kind] -= scale * count * _of_nodes(seat.numa, seat.numa)
+            for other in self._complexes.of[seat.path[:1]] if seat.path else ():
+                if other != kind:
+                    beside = self._seats[other]
+                    row[other] += scale * count * (apart(seat, beside) - _of_nodes(seat.numa, beside.numa))
 
 
 class _Linked(_Level):
     """How far the links lead; what no link leads to is farther than any."""
 
     def __init__(self, ends: Sequence[Ends]) -> None:
-        costs = [cost for end in ends for _, cost in end.far]
-        self._least = min(costs, default=0)
-        self._none = max(costs, default=-1) + 1
-        super().__init__([0] * len(ends), self._none - self._least if costs else 0)
+        known = [end for end in ends if end.far]
+        self._least = min((end.least for end in known), default=0)
+        self._none = max((end.most for end in known), default=-1) + 1
+        super().__init__([0] * len(ends), self._none - self._least if known else 0)
         self._ends = ends
-        self._far: list[Mapping[Scalar, int]] = [dict(end.far) for end in ends]
+        self._names = [end.name for end in ends]
 
-    def beside(self, kind: int) -> Sequence[int]:
-        end, far, none = self._ends[kind], self._far[kind], self._none
-        row = [none if other.name is None else far.get(other.name, none) for other in self._ends]
-        if end.name is not None:  # a link that only the other side tells of leads here as well
-            row = [min(cost, other.get(end.name, none)) for cost, other in zip(row, self._far, strict=True)]
-        row = [cost - self._least for cost in row]
-        row[kind] = 0
-        return row
+    def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
+        none = self._none
+        every = 1 + len(taken) * len(row) // _MOST_LINKS  # of very many beside very many one in so many stands for all
+        for kind, count in islice(taken.items(), 0, None, every):
+            name, far = self._ends[kind].name, self._ends[kind].far
+            costs = [far.get(other, none) for other in self._names]
+            if name is not None:  # a link that only the other side tells of leads here as well
+                theirs = [other.far.get(name, none) for other in self._ends]
+                costs = list(map(min, costs, theirs))
+            times = scale * count * every
+            costs[kind] = self._least
+            row[:] = [cost + times * (each - self._least) for cost, each in zip(row, costs, strict=True)]
 
 
 def shared(trait: Trait) -> Trait:
@@ -132,7 +172,6 @@ def shared(trait: Trait) -> Trait:
     return Seat((*above, own.rpartition(".")[0] if _is_complex(above[-1]) else ""), trait.numa)
 
 
-@lru_cache(maxsize=65536)
 def apart(one: Seat, other: Seat) -> int:
     """How far two devices are from each other on PCI Express."""
     if one == other and one.path:
@@ -150,7 +189,11 @@ def apart(one: Seat, other: Seat) -> int:
             return SAME_COMPLEX
         deep = there > 1 and not _is_complex(one.path[there - 2])
         return SAME_SWITCH if deep and beyond <= 2 else SAME_PORT  # two steps: a port of the switch, and the device
-    return SAME_NODE if set(one.numa) & set(other.numa) else FAR
+    return _of_nodes(one.numa, other.numa)
+
+
+def _of_nodes(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    return FAR if set(one).isdisjoint(other) else SAME_NODE
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> Iterator[str]:
@@ -181,22 +224,22 @@ def _levels(rules: Sequence[Rule], kinds: Sequence[Kind]) -> Iterator[_Level]:
             yield _Level([ranks[trait] for trait in traits])
             continue
         keys: list[object] = [(n, i) if trait is None else trait for i, trait in enumerate(traits)]
-        free = Counter[object]()
+        free: dict[object, int] = {}
         for key, kind in zip(keys, kinds, strict=True):
-            free[key] += kind.offered
-        most = max(free.values(), default=0)
+            free[key] = free.get(key, 0) + kind.offered
+        most, index, far = max(free.values(), default=0), _Keys(keys), len(free) > 1
         if rule.verb == "same":
-            yield _Alike(nothing, keys, alike=0, other=1)
+            yield _Alike(nothing, index, -1, far=far)
             last.append(_Level([0 if trait is None else -free[trait] for trait in traits]))
         elif rule.verb == "packed":
             # Taking n of a key with f free costs f + (f-1) + …, as if each were chosen by what is free by then.
             alone = [most + 1 if trait is None else free[key] for key, trait in zip(keys, traits, strict=True)]
-            yield _Alike(alone, keys, alike=0, other=1)
-            yield _Alike(nothing, keys, alike=0, other=1)
+            yield _Alike(alone, index, -1, far=far)
+            yield _Alike(nothing, index, -1, far=far)
         else:
             alone = [most if trait is None else most - free[key] for key, trait in zip(keys, traits, strict=True)]
-            yield _Alike(alone, keys, alike=1, other=0)
-            yield _Alike(nothing, keys, alike=1, other=0)
+            yield _Alike(alone, index, 1, far=far)
+            yield _Alike(nothing, index, 1, far=far)
     yield from last
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.entry.let import canonical
@@ -25,10 +26,19 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """A device among its links: what names it as an end, and how far each other end is, by what names that."""
+    """A device among its links: what names it as an end, and how far each other end is, by what names that.
+
+    least, most: of how far they are; 0 where there are none.
+    """
 
     name: Scalar | None = None
-    far: tuple[tuple[Scalar, int], ...] = ()
+    far: Mapping[Scalar | None, int] = field(default_factory=dict, hash=False)
+    least: int = field(default=0, init=False)
+    most: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "least", min(self.far.values(), default=0))
+        object.__setattr__(self, "most", max(self.far.values(), default=0))
 
 
 # None: the word is absent, which is like no other, not even another absent one.
@@ -72,20 +82,20 @@ def _ancestry(facts: Facts) -> tuple[str, ...]:
 
 def _linked(links: Links, facts: Facts) -> Ends:
     name = _name(facts(links.ours), links.kind)
-    far: dict[Scalar, int] = {}
+    far: dict[Scalar | None, int] = {}
     for link in links.directory.below(facts):
         words = link.of(links.own)
         other = _name(words(links.theirs), links.kind)
         cost = _cost(links.cost, None if links.cost.by is None else words(links.cost.by))
         if other is not None and cost is not None:
             far[other] = min(cost, far.get(other, cost))
-    return Ends(name, tuple(sorted(far.items(), key=str)))
+    return Ends(name, far)
 
 
 def _scored(scores: Scores, facts: Facts) -> Ends:
     """By the lines of a file: what one says of a pair it says both ways."""
     name = _name(facts(scores.ours), scores.kind)
-    far: dict[Scalar, int] = {}
+    far: dict[Scalar | None, int] = {}
     text = facts.reader.text(scores.file)
     for line in () if isinstance(text, Absent) or name is None else text.splitlines():
         said = line.partition("#")[0].split()
@@ -96,7 +106,7 @@ def _scored(scores: Scores, facts: Facts) -> Ends:
         cost = _score(said[2]) if scores.cost is None else _cost(scores.cost, said[2])
         if there is not None and cost is not None:
             far[there] = min(cost, far.get(there, cost))
-    return Ends(name, tuple(sorted(far.items(), key=str)))
+    return Ends(name, far)
 
 
 def _name(said: object, kind: Kind) -> Scalar | None:
