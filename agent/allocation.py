@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -74,12 +74,12 @@ class Allocation:
         cdi: SpecDirectories,
         own_specs: OwnSpecs,
         devinfo: Files,
-        held: Callable[[], frozenset[str]],
+        held: Container[str],
         programs: bool = True,
         answers: Answers = UNASKED,
         counts: Counts | None = None,
     ) -> None:
-        """`granted` is told the ids of every request, before it is answered; `held` says which pods may have.
+        """`granted` is told the ids of every request, before it is answered; `held` are those that pods may have.
 
         own_specs: knows the CDI specs of our own.
         programs: whether those are run that entries name. counts: told what came of each request.
@@ -200,9 +200,8 @@ class Allocation:
         Raises:
             Refused: another pod has what these cannot be had beside.
         """
-        held = self._held()
         for device in devices:
-            if holder := self._reserved.holder([device], ids, held):
+            if holder := self._reserved.holder([device], ids, self._held):
                 raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
         self._reserved.grant(resource, devices, ids)
 

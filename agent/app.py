@@ -136,7 +136,7 @@ class Agent:
             self.held.granted,
             cdi=cdi,
             devinfo=self._devinfo,
-            held=lambda: self.held.known,
+            held=self.held,
             own_specs=self._own_specs,
             programs=programs,
             answers=answers,

@@ -17,7 +17,7 @@ from itertools import chain
 from math import inf
 
 from agent.core.backoff import Backoff
-from agent.core.grants.holding import Holder, remembered
+from agent.core.grants.holding import Holder, Holding, remembered
 from agent.core.inventory.device import Snapshot
 from agent.host.presence import Presence
 from agent.kubelet.pod_resources import Unavailable, holders
@@ -58,6 +58,7 @@ class Held:
         self._ours = ours
         self._listed = listed
         self._holding = remembered(known)
+        self._fresh: dict[str, float] = {}  # what was granted and is not in `_holding` yet, and when
         self._changed = changed
         self._wanted = False
         self._due = True
@@ -75,22 +76,34 @@ class Held:
     def ids(self) -> frozenset[str]:
         """The ids that a pod may hold, as the kubelet sees them; in doubt, all that are listed."""
         if not self._doubts:
-            return self._holding.ids
+            return self._everything.ids
         ids = {name: self._ids_of(name, snapshot) for name, snapshot in self._listed().items()}
-        return self._holding.ids.union(*ids.values())
+        return self._everything.ids.union(*ids.values())
 
     @property
     def known(self) -> frozenset[str]:
         """The ids that were granted or named by PodResources, and may be held still."""
-        return self._holding.ids
+        return self._everything.ids
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
+        """Whether that id was granted or named by PodResources, and may be held still; costs nothing."""
+        return id in self._holding or id in self._fresh
 
     def granted(self, ids: Iterable[str]) -> None:
-        """Remember a grant."""
-        before = self.known
+        """Remember a grant: at the cost of these ids, however many are held."""
         self._granted_at = time.monotonic()
-        self._holding = self._holding.granted(ids, self._granted_at)
-        if self.known != before:
+        fresh = dict.fromkeys(ids, self._granted_at)
+        known = all(id in self for id in fresh)  # noqa: A001  the API's own word
+        self._fresh |= fresh
+        if not known:
             self._changed()
+
+    @property
+    def _everything(self) -> Holding:
+        """All that is known."""
+        if self._fresh:
+            self._holding, self._fresh = self._holding.granted(self._fresh), {}
+        return self._holding
 
     def want(self, wanted: bool) -> None:  # noqa: FBT001  a switch
         """Say whether something listed waits only for its release."""
@@ -167,7 +180,7 @@ class Held:
         self.answered_at, self.answering = asked_at, True
         self.holders = {name: holders for name, holders in answer.items() if name[0] in ours}
         named = frozenset(name for _, name in self.holders)
-        self._holding = self._holding.answered(named, time.monotonic())
+        self._holding = self._everything.answered(named, time.monotonic())
         self._doubts -= doubts
         if self.ids != before:
             self._changed()

@@ -47,3 +47,16 @@ async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_a
         await answered.wait()
         polling.cancel()
         following.cancel()
+
+
+def test_a_grant_is_held_at_once_and_told_once():
+    told = []
+    known = held.Held("pod-resources.sock", ["old"], tuple, dict, lambda: told.append(1))
+    assert [name in known for name in ("old", "new", "other")] == [True, False, False]
+    known.granted(["new", "old"])
+    assert "new" in known
+    assert told == [1]
+    known.granted(["new"])
+    assert told == [1]
+    assert known.known == {"old", "new"} == known.ids
+    assert "new" in known

@@ -62,7 +62,7 @@ class Machine:
             cdi=SpecDirectories(),
             own_specs=None,
             devinfo=None,
-            held=frozenset,
+            held=(),
         )
         for number in range(4):
             self.plug("foo", number)

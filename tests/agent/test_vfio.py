@@ -73,7 +73,10 @@ async def test_what_one_pod_has_of_a_group_no_other_gets_until_it_ends(node):
     with pytest.raises(PodRefused):
         await node.kubelet.allocate("vm3", "c", {NIC: 1})
     held = node.running.held
-    held._holding = type(held._holding)()  # as two answers of PodResources have it, a minute apart, when vm1 has ended
+    held._holding, held._fresh = (
+        type(held._holding)(),
+        {},
+    )  # as two answers of PodResources have it, a minute apart, when vm1 has ended
     held._changed()
     await node.until(lambda: not node.kubelet.unhealthy(NIC))
 

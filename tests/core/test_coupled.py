@@ -134,3 +134,35 @@ def test_the_same_container_again():
     grants = Reserved()
     grants.grant(A, [X], ["x"])
     assert grants.holder([X], ["x"], frozenset({"x"})) == ""
+
+
+class Asked:
+    """Held ids that know which of them were asked for."""
+
+    def __init__(self, *ids):
+        self.ids, self.asked = ids, set()
+
+    def __contains__(self, id):  # noqa: A002  the API's own word
+        self.asked.add(id)
+        return id in self.ids
+
+
+def test_a_request_looks_at_no_more_than_it_touches():
+    """However many grants there are, and whatever pods hold, only those of its own group are looked at."""
+    grants = Reserved()
+    for number in range(100):
+        grants.grant(A, [device(f"a{number}", f"b{number}")], [f"a{number}"])
+    held = Asked(*(f"a{number}" for number in range(100)))
+    assert grants.holder([device("b7", "a7")], ["b7"], held) == f"{A} a7"
+    assert held.asked == {"a7", "b7"}
+    assert grants.holder([device("c", "d")], ["c"], held) == ""
+    assert held.asked == {"a7", "b7"}
+
+
+def test_what_is_granted_anew_is_known_by_its_newest_group():
+    grants = Reserved()
+    grants.grant(A, [device("x", "y")], ["x"])
+    grants.grant(A, [device("x", "z")], ["x"])
+    assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"  # which shuts x itself
+    assert grants.holder([listed("y")], ["y"], frozenset({"x"})) == ""
+    assert grants.holder([listed("z")], ["z"], frozenset({"x"})) == f"{A} x"

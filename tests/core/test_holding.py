@@ -11,7 +11,7 @@ NONE = frozenset()
 
 
 def test_a_grant_is_held_at_once():
-    assert Holding().granted(["a"], 0.0).ids == {"a"}
+    assert Holding().granted({"a": 0.0}).ids == {"a"}
 
 
 def test_a_named_id_is_held_for_as_long_as_it_is_named():
@@ -33,16 +33,16 @@ def test_a_named_id_is_held_for_as_long_as_it_is_named():
     ],
 )
 def test_two_answers_far_enough_apart_free_an_id(answers, held):
-    holding = Holding().granted(["a"], 0.0)
+    holding = Holding().granted({"a": 0.0})
     for now in answers:
         holding = holding.answered(NONE, now)
     assert ("a" in holding.ids) is held
 
 
 def test_an_answer_that_names_it_or_another_grant_begins_anew():
-    start = Holding().granted(["a"], 0.0).answered(NONE, 100.0)
+    start = Holding().granted({"a": 0.0}).answered(NONE, 100.0)
     assert "a" in start.answered(frozenset("a"), 130.0).answered(NONE, 170.0).ids
-    assert "a" in start.granted(["a"], 130.0).answered(NONE, 180.0).answered(NONE, 240.0).ids
+    assert "a" in start.granted({"a": 130.0}).answered(NONE, 180.0).answered(NONE, 240.0).ids
     assert "a" not in start.answered(NONE, 160.0).ids
 
 
@@ -54,7 +54,7 @@ def test_what_an_earlier_life_knew_is_held_until_two_answers():
 
 
 def test_nothing_is_kept_of_what_is_free():
-    holding = Holding().granted(["a"], 0.0).answered(NONE, 100.0).answered(NONE, 200.0)
+    holding = Holding().granted({"a": 0.0}).answered(NONE, 100.0).answered(NONE, 200.0)
     assert holding == Holding()
 
 

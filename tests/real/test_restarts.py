@@ -276,8 +276,8 @@ async def test_96_98_pod_resources_says_what_is_held(node, released):
             await node.kubelet.again(kill=kill)
             assert await node.kubelet.pods_again() == {}
             await node.kubelet.sees(FOO, (), {held})
-        before = agent.held._holding
-        await node.until(lambda: agent.held._holding is not before)
+        before = agent.held.answered_at
+        await node.until(lambda: agent.held.answered_at != before)
         assert agent.held.ids == {held}
         await node.kubelet.over("p")
         await node.until(lambda: not agent.held.ids)

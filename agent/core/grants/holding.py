@@ -42,10 +42,12 @@ class Holding:
         """The ids."""
         return frozenset(self.unnamed_since)
 
-    def granted(self, ids: Iterable[str], now: float) -> Holding:
-        """After a grant of these ids."""
-        fresh = tuple(ids)
-        return Holding({**self.unnamed_since, **dict.fromkeys(fresh)}, {**self.granted_at, **dict.fromkeys(fresh, now)})
+    def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
+        return id in self.unnamed_since
+
+    def granted(self, at: Mapping[str, float]) -> Holding:
+        """After grants of these ids, each at its time."""
+        return Holding({**self.unnamed_since, **dict.fromkeys(at)}, {**self.granted_at, **at})
 
     def answered(self, named: frozenset[str], now: float) -> Holding:
         """After an answer of PodResources that names these ids (of ours)."""

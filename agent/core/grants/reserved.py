@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import NamedTuple
 
 from agent.core.inventory.device import Device
@@ -21,12 +21,16 @@ class _Grant(NamedTuple):
 
 
 class Reserved:
-    """The grants of devices that shut others (`Device.shuts`), by resource and id of the device."""
+    """The grants of devices that shut others (`Device.shuts`), by resource and id of the device.
+
+    They are found by what they and a device that is asked for have in common: a request costs what it touches.
+    """
 
     def __init__(self) -> None:
         self._grants: dict[str, _Grant] = {}
+        self._by_key: dict[str, dict[str, None]] = {}  # the names of grants, by all keys that they are known by
 
-    def holder(self, devices: Iterable[Device], ids: Collection[str], held: frozenset[str]) -> str:
+    def holder(self, devices: Iterable[Device], ids: Collection[str], held: Container[str]) -> str:
         """Who has what one of these devices cannot be had beside; empty if nobody has.
 
         Args:
@@ -34,14 +38,45 @@ class Reserved:
             ids: all ids that are asked: what is asked together can be had together.
             held: the ids that pods may hold. A device that is among these was granted before, to the same pod.
         """
-        self._grants = {name: grant for name, grant in self._grants.items() if not grant.ids.isdisjoint(held)}
         for device in devices:
-            for name, grant in self._grants.items():
-                if grant.excludes(device) and grant.ids.isdisjoint(ids) and held.isdisjoint(device.ids()):
+            for name in self._near(device):
+                grant = self._grants[name]
+                if not _any_in(grant.ids, held):
+                    self._forget(name)
+                elif grant.excludes(device) and grant.ids.isdisjoint(ids) and not _any_in(device.ids(), held):
                     return name
         return ""
 
     def grant(self, resource: str, devices: Iterable[Device], ids: Iterable[str]) -> None:
         """Remember a grant."""
         granted = frozenset(ids)
-        self._grants |= {f"{resource} {device.id}": _Grant(device, granted) for device in devices if device.shuts}
+        for device in devices:
+            if device.shuts:
+                name = f"{resource} {device.id}"
+                self._forget(name)
+                self._grants[name] = _Grant(device, granted)
+                for key in _keys(device):
+                    self._by_key.setdefault(key, {})[name] = None
+
+    def _near(self, device: Device) -> dict[str, None]:
+        """The names of the grants that have a key in common with a device."""
+        if not self._grants:
+            return {}
+        return {name: None for key in _keys(device) for name in self._by_key.get(key, ())}
+
+    def _forget(self, name: str) -> None:
+        grant = self._grants.pop(name, None)
+        for key in _keys(grant.device) if grant else ():
+            names = self._by_key[key]
+            del names[name]
+            if not names:
+                del self._by_key[key]
+
+
+def _keys(device: Device) -> frozenset[str]:
+    """What a device is known by, and what it shuts."""
+    return frozenset((*device.keys, *device.shuts))
+
+
+def _any_in(ids: Iterable[str], held: Container[str]) -> bool:
+    return any(each in held for each in ids)
