@@ -360,18 +360,17 @@ class Tracker:
 
     async def _assembled(self, told: Mapping[str, Snapshot]) -> Assembly:
         """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
-        held = self._held()
-        made = self._assemble(told, self.offers, held)
+        made = self._assemble(told, self.offers)
         if self._own_specs is None:
             return made
-        faults = await self._own_specs.renew(made, self.specs, self.offers, Held(held))
-        return self._assemble(told, with_faults(self.offers, faults, self.specs), self._held()) if faults else made
+        faults = await self._own_specs.renew(made, self.specs, self.offers, Held(self._held()))
+        return self._assemble(told, with_faults(self.offers, faults, self.specs)) if faults else made
 
-    def _assemble(self, told: Mapping[str, Snapshot], offers: Offers, held: frozenset[str]) -> Assembly:
+    def _assemble(self, told: Mapping[str, Snapshot], offers: Offers) -> Assembly:
         return assemble(
             self.look,
             self.specs,
-            held,
+            self._held(),
             told,
             time.monotonic(),
             fanned=self.assembly.fanned,

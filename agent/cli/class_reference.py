@@ -21,7 +21,8 @@ _HEAD = """# Device classes
 What comes with device-agent, printed from the classes themselves (`make docs`): each is one TOML file, here in
 `agent/classes`. `device-agent class list --here` shows which find something on a host, `class show
 NAME` one in full, `class show NAME --toml` the file. An entry names a class and says what is different, as
-[configuration](configuration.md) has it; any key of a class may be said anew.
+[configuration](configuration.md) has it; any key of a class may be said anew. For a card that no class serves there is
+[a guide](new-class.md), from `ls /sys` to a class with a test.
 """
 _OTHERS = "Others"
 _SECTIONS = (

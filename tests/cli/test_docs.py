@@ -17,6 +17,7 @@ from agent.config.language.table import EITHER, OPERATORS, PLACES, SOURCE_KINDS,
 from agent.config.load import SHIPPED, load, study
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
+from tests.scenarios.scenario import read
 
 PAGES = [
     "README.md",
@@ -71,7 +72,7 @@ def run(line, directory):
 
 
 def test_links_lead_somewhere():
-    for name in PAGES:
+    for name in (*PAGES, "docs/classes.md", "docs/new-class.md"):
         for target in re.findall(r"\]\(([^)#]+)\)", text_of(name)):
             assert (TOP / name).parent.joinpath(target).exists(), f"{name}: {target}"
 
@@ -159,8 +160,9 @@ def test_the_page_of_a_class_says_what_the_command_says():
 
 def test_the_page_of_a_class_says_what_stands_behind_it():
     text = text_of("docs/classes/dsa-wq.md")
-    assert "- good, on NUMA node 1: `0000:e7:01.0-wq0`" in text
-    assert "- faulty: `0000:e7:01.0-wq1::0`: /dev/dsa/wq2.1: no such file" in text
+    marks = read(TOP / "tests/scenarios/class-dsa-wq.toml")["fixture"]
+    assert f"- good, on different NUMA nodes: {', '.join(f'`{id_}`' for id_ in marks['good'])}" in text
+    assert all(f"`{id_}` ({reason})" in text for mark in ("faulty", "left") for id_, reason in marks[mark].items())
     assert "- tried on hardware: " in text
     assert "\n1. " in text
 

@@ -299,3 +299,28 @@ def test_a_pattern_that_nothing_fits_is_said_once_and_what_is_no_device_is_said(
     assert "none fits /dev/tty*" in out
     _, out, _ = cli("--root", str(tree.top), "--config", config(entry % '"/dev/gps0"'), "explain")
     assert "  next         /dev/gps0: is a plain file" in out
+
+
+LUMEN = """
+[[resource]]
+name = "a.example/lumen"
+source = { subsystem = "lumen" }
+id = "{name}"
+match."./state" = "ready"
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("ready", "taken by     a.example/lumen as lumen0"),
+        ("hung", 'a.example/lumen  match../state = "ready"  here hung'),
+    ],
+)
+def test_a_node_is_spoken_of_as_the_device_that_an_entry_judged(tree, config, cli, state, said):
+    """Also where the entry's source is not of nodes, as by the kernel's class."""
+    tree.class_device("/sys/devices/virtual/lumen/lumen0", "lumen", "lumen0", 240, 0)
+    tree.file("/sys/devices/virtual/lumen/lumen0/state", f"{state}\n")
+    _, out, _ = cli("--root", tree.top, "--config", config(LUMEN), "explain", "/dev/lumen0")
+    assert out.splitlines()[1] == "lumen lumen0   /dev/lumen0"
+    assert said in out

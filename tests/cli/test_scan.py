@@ -323,3 +323,11 @@ def test_what_is_one_device_with_others(cli, tree, config):
         "together with 0000:5e:00.0",
         "health not listed: 0000:5e:00.0 and 0000:5e:00.1 are both gpu; say in group.by what keeps them apart",
     ]
+
+
+def test_of_a_numbered_node_the_driver_s_own_files_and_the_source_of_its_like(tree, config, cli):
+    tree.class_device("/sys/devices/virtual/lumen/lumen0", "lumen", "lumen0", 240, 0)
+    tree.file("/sys/devices/virtual/lumen/lumen0/state", "ready\n")
+    _, out, _ = cli("--root", tree.top, "--config", config(), "scan", "/dev/lumen0")
+    assert '  paths        not read here: "./dev" "./state"' in out.splitlines()
+    assert '    source = { subsystem = "lumen" }    (all that are alike)' in out.splitlines()

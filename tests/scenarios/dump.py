@@ -3,10 +3,16 @@
 One paragraph for each device: `P:` its path below /sys, `N:` its node, `S:` a link below /dev, `E:` a property, `A:`
 and `H:` an attribute as text (with \\n) and in hexadecimal, `L:` an attribute that is a link; an IOMMU group lists
 those that lead to it.
+
+    python -m tests.scenarios.dump FILE DIRECTORY
+
+makes of such a file a directory for `--root`.
 """
 
 import os
 import re
+import sys
+from pathlib import Path
 
 from tests.tree import Tree
 
@@ -112,3 +118,7 @@ def _drop_dangling(tree: Tree, top: str) -> None:
             entry = os.path.join(here, name)
             if os.path.islink(entry) and not os.path.exists(entry):
                 os.unlink(entry)
+
+
+if __name__ == "__main__":
+    plug(Tree(Path(sys.argv[2])), Path(sys.argv[1]).read_text())

@@ -4,6 +4,7 @@
     tree   = "built"                    from the layout that the kernel documents; or "published: OWNER/REPOSITORY#N"
     good   = ["ID", "ID"]               of its entries, Healthy in one and the same step, on different NUMA nodes
     faulty = { "ID" = "words" }         Unhealthy at some step, in the way that the class is known for: for that reason
+    tried  = "on what, by which test"   if anything of it ever ran on hardware; else the page of the class says that not
     left   = { "NAME" = "clause" }      a device that is there at some step, which its entries turn down by that clause
 
 NAME is what `scan` calls a device, and the clause what it says there (`match.driver`, `exclude.has_functions`).
@@ -88,7 +89,8 @@ def shown(said: dict) -> Shown:
 def check(said: dict, seen: Shown) -> None:
     """That the machine bears out the marks of the scenario."""
     fixture = said["fixture"]
-    assert set(fixture) <= {"tree", *MARKS}, f"fixture: no such keys: {set(fixture) - {'tree', *MARKS}}"
+    keys = {"tree", "tried", *MARKS}
+    assert set(fixture) <= keys, f"fixture: no such keys: {set(fixture) - keys}"
     assert TREE.fullmatch(fixture.get("tree", "")), f"fixture: where the tree is from: {fixture.get('tree')}"
     for mark in MARKS:
         why = seen.lacks(mark, fixture) if mark in fixture else ""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from agent.cli.inventory.overview import taken_by
 from agent.cli.inventory.pci_names import PciNames
 from agent.cli.inventory.take import Inventory, Item, TurnedDown
+from agent.cli.inventory.vocabulary import paths
 from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts
 from agent.cli.table import Column, Row, grid, render
@@ -16,6 +17,7 @@ from agent.core.entry.check import Checked, Says
 from agent.core.language.pattern import literal
 from agent.core.language.printable import LIMIT, escape, printable
 from agent.core.language.value import Absent, Value
+from agent.scanners.every import EVERY
 
 INDENT = "    "
 # What tells a device apart, best first; a clause is made of those that are there.
@@ -42,8 +44,14 @@ def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
     ]
     lines += _words(inventory, item, terminal)
     lines += _nodes(inventory, item)
+    lines += _beside(inventory, item)
     source, clause = clause_of(inventory, item)
-    lines += ["  as a clause", f"{INDENT}{source}", *([f"{INDENT}{clause}"] if clause else [])]
+    lines += [
+        "  as a clause",
+        f"{INDENT}{source}",
+        *([f"{INDENT}{clause}"] if clause else []),
+        *_alike(inventory, item),
+    ]
     lines += verdict(item, terminal)
     return [terminal.text(line) for line in lines]
 
@@ -133,6 +141,21 @@ def _nodes(inventory: Inventory, item: Item) -> Iterator[str]:
         node = inventory.root.node(str(path))
         said = node.reason if isinstance(node, Absent) else numbered(node)
         yield f"  {'nodes' if index == 0 else '':11}  {printable(str(path), None)}   {said}"
+
+
+def _beside(inventory: Inventory, item: Item) -> Iterator[str]:
+    """What its directory has beside words; of a PCI or USB device that is much, and everybody's."""
+    if item.host.source in {"node", "subsystem", "dir"}:
+        words = {word.kernel for word in EVERY.words.values()}
+        if found := paths(inventory.root, item.host.directory, words):
+            yield f"  paths        not read here: {' '.join(found)}"
+
+
+def _alike(inventory: Inventory, item: Item) -> Iterator[str]:
+    """For a node that is one of several: the source that shows them all, whatever their numbers."""
+    subsystem = inventory.fact(item, "subsystem")
+    if item.host.source == "node" and item.host.name[-1].isdigit() and _writable(subsystem):
+        yield f"{INDENT}source = {{ subsystem = {quoted(str(subsystem))} }}    (all that are alike)"
 
 
 def _taker(item: Item) -> Iterator[str]:

@@ -64,9 +64,8 @@ def _by_path(inventory: Inventory, name: str) -> Sequence[Item]:
     real = inventory.root.real(name)
     if isinstance(real, Absent):
         return _ranked(item for item in inventory.items if item.host.name == name)
-    return _ranked(
-        item for item in inventory.items if real in {item.host.directory, item.host.key.removeprefix("node:")}
-    ) or _ranked(item for item in inventory.items if item.host.node == real)
+    itself = [item for item in inventory.items if real in {item.host.directory, item.host.key.removeprefix("node:")}]
+    return _ranked([*itself, *(item for item in inventory.items if item.host.node == real)])
 
 
 def _by_address(inventory: Inventory, name: str) -> Sequence[Item]:
@@ -86,8 +85,8 @@ def _by_name(inventory: Inventory, name: str) -> Sequence[Item]:
 
 
 def _ranked(items: Iterable[Item]) -> Sequence[Item]:
-    """What is taken goes before what is not: one thing may be seen by several sources."""
-    return sorted(items, key=lambda item: item.taken_by is None)
+    """One thing may be seen by several sources: what is taken goes first, then what an entry turned down."""
+    return sorted(items, key=lambda item: (item.taken_by is None, not item.turned_down))
 
 
 def _names(item: Item) -> Iterable[str]:

@@ -115,7 +115,11 @@ def _values(here: Sequence[str]) -> str:
 
 def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
     """What else is in the directory of the first device, as paths."""
-    directory = next((device.directory for device in devices if device.directory), "")
+    return paths(root, next((device.directory for device in devices if device.directory), ""), read)
+
+
+def paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
+    """What is in a device's directory beside the files of that name, as paths in quotes."""
     names = root.names(directory) if directory else Absent("")
     return () if isinstance(names, Absent) else tuple(_paths(names, read))
 

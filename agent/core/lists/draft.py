@@ -8,9 +8,8 @@ while a pod may hold it) or *freed* (in no list any more).
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf
 
 from agent.core.inventory.candidate import UNKNOWN, Candidate
@@ -30,16 +29,11 @@ class Held:
 
     def __init__(self, ids: frozenset[str]) -> None:
         self.ids = ids
-
-    @cached_property
-    def _shares(self) -> Mapping[Form, Sequence[int]]:
-        """The shares among them. Most nodes divide nothing, and never ask."""
-        shares: dict[Form, list[int]] = {}
-        for id in self.ids:  # noqa: A001  the API's own word
+        self._shares: dict[Form, list[int]] = {}
+        for id in ids:  # noqa: A001  the API's own word
             form, share = split_share(id)
             if share is not None:
-                shares.setdefault(form, []).append(share)
-        return shares
+                self._shares.setdefault(form, []).append(share)
 
     def holds(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
@@ -289,14 +283,7 @@ def _judge(made: Draft, devices: list[Device], present: Present) -> None:
     for key in sorted(made.newcomers):
         for place in made.newcomers[key].places:
             places.setdefault(place, {})[key] = made.newcomers[key]
-    left = {place for device in devices for place in device.places}
-    filled = {
-        place
-        for there in (made.settled, made.added)
-        for device in there
-        if device.place in left or device.members or device.lost
-        for place in device.places
-    }
+    filled = {place for there in (made.settled, made.added) for device in there for place in device.places}
     filled.update(places)
     taken: set[str] = set()
     # Of several that were in one place the last to go comes first.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import is_
 from typing import NamedTuple
 
 from agent.core.inventory.device import Device, Health, Snapshot
@@ -41,10 +39,9 @@ class Change(NamedTuple):
 
 def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
     """The transitions of one resource, in list order; unchanged devices give none."""
-    former, later = _differing(before.devices, after.devices)
-    same = set(map(id, former)).intersection(map(id, later))
-    old = {_key(device): device for device in former if id(device) not in same}
-    for device in later:
+    same = set(map(id, before.devices)).intersection(map(id, after.devices))
+    old = {_key(device): device for device in before.devices if id(device) not in same}
+    for device in after.devices:
         if id(device) in same:
             continue
         known = old.pop(_key(device), None)
@@ -57,14 +54,6 @@ def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
             yield Transition(after.resource, device.id, known.health, device.health, device.reason)
     for device in old.values():
         yield Transition(after.resource, device.id, device.health, None, "no pod can hold it")
-
-
-def _differing(before: Sequence[Device], after: Sequence[Device]) -> tuple[Sequence[Device], Sequence[Device]]:
-    """Both without what they begin and end with alike."""
-    first = sum(takewhile(bool, map(is_, before, after)))
-    before, after = before[first:], after[first:]
-    last = sum(takewhile(bool, map(is_, reversed(before), reversed(after))))
-    return before[: len(before) - last], after[: len(after) - last]
 
 
 def _key(device: Device) -> tuple[str, bool, int]:

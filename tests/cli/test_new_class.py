@@ -1,0 +1,48 @@
+"""The guide for a class of one's own, docs/new-class.md, followed to the letter in a copy of the project."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import TOP
+from tests.cli.test_docs import blocks
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """What of the project the guide uses, and the programs by the names that it has for them."""
+    for name in ("agent", "tests", "docs"):
+        shutil.copytree(TOP / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
+    shutil.copy(TOP / "pyproject.toml", tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    for name, command in (("python", ""), ("device-agent", " -m agent.cli.main")):
+        program = tmp_path / ".venv/bin" / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable}{command} "$@"\n')
+        program.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.timeout(600)  # two dozen commands, each a process, the last one a pytest
+def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
+    """Files are written and commands run in the order of the page; what it shows of their output is there."""
+    path = f"{clone}/.venv/bin:{os.environ['PATH']}"
+    environ = {**os.environ, "PYTHONPATH": str(clone), "LC_ALL": "C.UTF-8", "PATH": path}
+    environ.pop("PYTEST_ADDOPTS", None)
+    for kind, text in blocks("docs/new-class.md"):
+        if kind == "console":
+            for command, shown in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+                done = subprocess.run(
+                    ["bash", "-euo", "pipefail", "-c", command],
+                    cwd=clone, env=environ, capture_output=True, text=True, timeout=300, check=False,
+                )  # fmt: skip
+                assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+                assert shown in done.stdout, f"{command}: {done.stdout}"
+        else:
+            name, _, said = text.removeprefix("# ").partition("\n")
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            (clone / name).write_text(said)
+    assert "0000:af:00.0-lumen" in (clone / "docs/classes/lumen.md").read_text()
