@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from agent import drains
@@ -20,8 +21,11 @@ from agent.core.lists.called import called
 from agent.core.lists.transition import transitions
 from agent.core.report.devices import Said, device_of
 from agent.core.report.explained import explained
+from agent.core.report.status import revision
 from agent.core.report.status import status as status_of
 from agent.drains import meant
+
+MOST_SECONDS = 60.0  # that an answer may wait for a change
 
 
 def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
@@ -40,9 +44,7 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
         return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
 
     async def status(request: Mapping[str, Any]) -> Answer:
-        moment = await capture(agent)
-        said = await asyncio.to_thread(status_of, moment, _text(request.get("resource")), _text(request.get("devices")))
-        return said or {"error": f"no such resource; there are {', '.join(moment.assembly.snapshots) or 'none'}"}
+        return await _status(agent, request)
 
     async def explain(request: Mapping[str, Any]) -> Answer:
         moment = await capture(agent)
@@ -94,6 +96,26 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
 
     answers = (reload, clear, status, explain, drain, undrain, held, metrics, rescan)
     return {answer.__name__: answer for answer in answers}
+
+
+async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
+    """The status; one `unlike` that of a revision within some `seconds`, if they bring one."""
+    seconds = request.get("seconds")
+    until = time.monotonic() + (min(seconds, MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
+    resource, devices = _text(request.get("resource")), _text(request.get("devices"))
+    while True:
+        change = agent.status.change  # before it is looked at: what changes meanwhile is not missed
+        moment = await capture(agent)
+        said = await asyncio.to_thread(status_of, moment, resource, devices)
+        if said is None:
+            return {"error": f"no such resource; there are {', '.join(moment.assembly.snapshots) or 'none'}"}
+        now = await asyncio.to_thread(revision, said)
+        left = until - time.monotonic()
+        if now != request.get("unlike") or left <= 0:
+            return {**said, "revision": now}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left):
+                await change.wait()
 
 
 def _text(said: object) -> str | None:

@@ -136,6 +136,11 @@ class Status:
         """Whether every resource has left its first phase: it is registered, or waits for a reason that is known."""
         return all(state.reason != "starting" for state in self.resources.values())
 
+    @property
+    def change(self) -> asyncio.Event:
+        """What is set at the next change of anything said here."""
+        return self._changed
+
     async def changed(self) -> None:
         """Return at the next change of anything said here."""
         await self._changed.wait()

@@ -29,6 +29,7 @@ from agent.core.language.printable import escape, printable
 from agent.host.root import Root
 from agent.kubelet.wire import answer_json
 
+OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
 TOLD = {"grant", "grpc"}  # as the kubelet is told; the others are for whoever has no agent that writes CDI specs
 REFUSED = 1
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
         print(f"device-agent allocate: {escape(str(refused))}", file=sys.stderr)
         return REFUSED
-    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
         print(terminal.text(_title(seen, grant)))
         print("\n".join(map(terminal.text, page(grant))))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from agent.cli.saying import refuse
 from agent.config.load import load
 from agent.control import Answer, ask
-from agent.core.language.printable import escape
 
 NOT_RUNNING = 3
 NO_PERMISSION = 5
-TIMEOUT_SECONDS = 30.0
 
 
 class Unreachable(NamedTuple):
@@ -22,17 +21,20 @@ class Unreachable(NamedTuple):
     code: int
 
 
-def asked(command: str, config: str, request: Mapping[str, Any]) -> Answer | int:
-    """What the agent answers; or, when that is said on standard error, the exit code."""
-    answer = reached(load(config).settings.paths.control, request)
+def asked(arguments: argparse.Namespace, request: Mapping[str, Any], waiting: float = 0.0) -> Answer | int:
+    """What the agent answers; or, when that is said on standard error, the exit code.
+
+    waiting: so many seconds the agent may let pass before it has something to answer.
+    """
+    answer = reached(load(arguments.config).settings.paths.control, request, waiting + arguments.timeout)
     if isinstance(answer, Unreachable):
-        return _said(command, answer.reason, answer.code)
+        return refuse(arguments, answer.reason, answer.code)
     if "error" in answer:
-        return _said(command, str(answer["error"]), 1)
+        return refuse(arguments, str(answer["error"]), 1)
     return answer
 
 
-def reached(path: str, request: Mapping[str, Any], timeout: float = TIMEOUT_SECONDS) -> Answer | Unreachable:
+def reached(path: str, request: Mapping[str, Any], timeout: float) -> Answer | Unreachable:
     """What the agent behind a control socket answers, or why none does."""
     try:
         return ask(path, request, timeout)
@@ -44,8 +46,3 @@ def reached(path: str, request: Mapping[str, Any], timeout: float = TIMEOUT_SECO
         return Unreachable(f"the agent did not answer within {timeout:g} s: is it stopping?", NOT_RUNNING)
     except (OSError, ValueError) as error:
         return Unreachable(f"no agent answers: {path}: {error}", NOT_RUNNING)
-
-
-def _said(command: str, reason: str, code: int) -> int:
-    print(f"device-agent {command}: {escape(reason)}", file=sys.stderr)
-    return code

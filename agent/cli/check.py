@@ -25,6 +25,7 @@ from agent.core.language.printable import counted, escape
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4
+OUTPUTS = ("json",)
 SEVERAL_ROOTS = True
 
 
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         whole = [reading_as_json(one) for one in readings] if arguments.aloud is not None else [*map(as_json, findings)]
         print(json.dumps(whole, indent=1))
     else:
-        aloud(readings, Terminal.of(sys.stdout, colour=arguments.color))
+        aloud(readings, Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc))
         for finding in findings:
             print(render(finding))
         served = counted(len(configuration.resources), "resource")

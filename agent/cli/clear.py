@@ -9,14 +9,14 @@ permission.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from agent.cli.asking import asked
+from agent.cli.saying import is_json, refuse, say_json
 from agent.core.language.printable import escape
 
+OUTPUTS = ("json", "jsonl")
 NO_SUCH_DEVICE = 4
 
 
@@ -29,16 +29,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what the device is like now."""
     request = {"do": "clear", "device": arguments.device, "check": arguments.check}
-    answer = asked("clear", arguments.config, request)
+    answer = asked(arguments, request)
     if isinstance(answer, int):
         return answer
     devices = answer["devices"]
     if not devices:
-        said = f"{escape(arguments.device)}: no resource lists such a device; their ids: device-agent scan"
-        print(f"device-agent clear: {said}", file=sys.stderr)
-        return NO_SUCH_DEVICE
-    if arguments.output == "json":
-        print(json.dumps(answer, indent=1))
+        said = f"{arguments.device}: no resource lists such a device; their ids: device-agent scan"
+        return refuse(arguments, said, NO_SUCH_DEVICE)
+    if is_json(arguments):
+        say_json(answer, arguments)
     else:
         print("\n".join(_line(device, arguments.check) for device in devices))
     return 1 if any(device["reason"] for device in devices) else 0

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
-def read(stamp: str) -> datetime:
-    """A time as the agent writes it, where the reader is."""
-    return datetime.fromisoformat(stamp).astimezone()
+class Times:
+    """Says moments as they look now, to a reader who is where this host is, or in UTC."""
+
+    def __init__(self, now: str, *, utc: bool = False) -> None:
+        """`now` is as the agent writes it, like all that is asked for."""
+        self._zone = UTC if utc else None
+        self._now = self._read(now)
+
+    def when(self, stamp: str) -> str:
+        """A moment, as shortly as it can be said."""
+        return when(self._read(stamp), self._now)
+
+    def since(self, stamp: str | None) -> str:
+        """`HH:MM:SS (11 min)`; a question mark where it is not known."""
+        return "?" if stamp is None else f"{self.when(stamp)} ({self.age(stamp)})"
+
+    def age(self, stamp: str) -> str:
+        """How long ago that was."""
+        return age(self.seconds(stamp))
+
+    def seconds(self, stamp: str) -> float:
+        """How long ago that was, in seconds."""
+        return (self._now - self._read(stamp)).total_seconds()
+
+    def _read(self, stamp: str) -> datetime:
+        return datetime.fromisoformat(stamp).astimezone(self._zone)
 
 
 def when(then: datetime, now: datetime) -> str:
-    """A moment, as shortly as it can be said now."""
+    """A moment, as shortly as it can be said now; with its Z where it is UTC by choice."""
+    mark = "Z" if then.tzinfo is UTC else ""
     if then.date() == now.date():
-        return then.strftime("%H:%M:%S")
+        return then.strftime("%H:%M:%S") + mark
     if timedelta(0) <= now - then < timedelta(days=6):
-        return then.strftime("%a %H:%M")
-    return then.strftime("%Y-%m-%d")
+        return then.strftime("%a %H:%M") + mark
+    return then.strftime("%Y-%m-%d") + mark
 
 
 def age(seconds: float) -> str:
@@ -32,11 +56,3 @@ def age(seconds: float) -> str:
         if said and (len(said) == 2 or unit == "min"):
             break
     return " ".join(said) or "0 s"
-
-
-def since(stamp: str | None, now: str) -> str:
-    """`HH:MM:SS (11 min)`; a question mark where it is not known."""
-    if stamp is None:
-        return "?"
-    then, here = read(stamp), read(now)
-    return f"{when(then, here)} ({age((here - then).total_seconds())})"

@@ -31,14 +31,14 @@ _device_agent() {
     for ((i = 1; i < cword; i++)); do
         case ${words[i]} in
             --config) config=${words[i+1]} ;;
-            --root|-o|--output|--color) ((i++)) ;;
+            --root|-o|--output|--color|--timeout) ((i++)) ;;
             -*) ;;
             *) if [[ -z $command && ${words[i-1]} != --config ]]; then command=${words[i]}; fi ;;
         esac
     done
     case $prev in
-        --config|--root|--textfile|--state|--write) COMPREPLY=(); return ;;
-        -o|--output) COMPREPLY=($(compgen -W "table json" -- "$cur")); return ;;
+        --config|--root|--textfile|--state|--write|--timeout) COMPREPLY=(); return ;;
+        -o|--output) COMPREPLY=($(compgen -W "@OUTPUTS@" -- "$cur")); return ;;
         --color) COMPREPLY=($(compgen -W "auto always never" -- "$cur")); return ;;
     esac
     local flags= fixed= kinds= kind name
@@ -150,8 +150,12 @@ def _bash() -> str:
         flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
         cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
     filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
-    return filled.replace("@COMMON@", " ".join(main.parser_of("version")._option_string_actions)).replace(  # noqa: SLF001
-        "@CONFIG@", main.CONFIG
+    return (
+        filled.replace("@COMMON@", " ".join(main.parser_of("version")._option_string_actions))
+        .replace(  # noqa: SLF001
+            "@CONFIG@", main.CONFIG
+        )
+        .replace("@OUTPUTS@", " ".join(main.OUTPUTS))
     )
 
 

@@ -25,6 +25,7 @@ from agent.config.toml.finding import nearest
 from agent.core.language.printable import counted, escape
 from agent.host.root import Root
 
+OUTPUTS = ("json",)
 NO_SUCH_CLASS = 4
 
 _COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20))
@@ -46,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("device-agent class: it is class list, or class show NAME", file=sys.stderr)
         return 2
     studied = study(arguments.config)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
         manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
         here = _here(studied, Root(arguments.root)) if arguments.here else None

@@ -13,6 +13,7 @@ import time
 
 from agent.cli.draining import WAIT_SECONDS, asked_about, printed
 
+OUTPUTS = ("json", "jsonl")
 WAITING = (
     "drained; waiting until no pod can hold it (Ctrl-C ends the waiting, not the drain). "
     "If that never ends: device-agent doctor says whether the kubelet tells what pods hold"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 
 from agent.cli.asking import asked
+from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.status import held_by
 from agent.control import Answer
 from agent.core.language.printable import escape
@@ -24,18 +24,17 @@ def asked_about(do: str, arguments: argparse.Namespace, **more: str) -> Answer |
     name = arguments.device
     real = Root(arguments.root).real(name) if name.startswith("/") else name
     request = {"do": do, "name": name if isinstance(real, Absent) else real, **more}
-    answer = asked(do, arguments.config, request)
+    answer = asked(arguments, request)
     if isinstance(answer, int) or answer.get("found", True):
         return answer
-    said = f"{escape(name)}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
-    print(f"device-agent {do}: {said}", file=sys.stderr)
-    return NO_SUCH_DEVICE
+    said = f"{name}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
+    return refuse(arguments, said, NO_SUCH_DEVICE)
 
 
 def printed(answer: Answer, arguments: argparse.Namespace) -> int:
     """Print it."""
-    if arguments.output == "json":
-        print(json.dumps(answer, indent=1))
+    if is_json(arguments):
+        say_json(answer, arguments)
     else:
         print("\n".join(_lines(answer)))
     if not answer["remembered"]:

@@ -31,6 +31,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.language.printable import escape, printable
 from agent.host.root import Root
 
+OUTPUTS = ("json",)
 _SHOWN = 8  # classes that are named
 _TEXT = re.compile(r'"[a-z0-9_-]+"')
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     warn(configuration, arguments.config)
     specs = configuration.resources
     inventory = take(Root(arguments.root), specs, shipped(), cdi=configuration.settings.paths.cdi)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     as_json = arguments.output == "json"
     view = view_of(arguments, configuration, inventory.root)
     if arguments.name is None:

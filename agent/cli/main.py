@@ -1,7 +1,9 @@
 """The command line: which commands there are, the flags that all of them know, and the exit codes.
 
-A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for. Its `DEFAULTS`, if
-it has some, go over the common ones.
+A command is a module with `add(parser)` and `run(arguments) -> int`, imported when it is asked for. It may have more:
+`DEFAULTS` go over the common ones; `OUTPUTS` are the forms of its answer beside the one for people; `VERBOSE`: there is
+more to say with -v; `QUIET` is false where -q makes no sense; `SEVERAL_ROOTS`: it takes --root more than once. What it
+does not have is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
+from agent.cli.saying import refuse
+from agent.config.language.durations import seconds
 from agent.config.toml.finding import nearest
 from agent.core.language.printable import escape
 
@@ -51,6 +55,7 @@ CLOSING = """Exit   0  done, all is well       1  answered, and it is not good: 
       70  defect in device-agent  78  run: agent.toml unusable       130  Ctrl-C
 device-agent COMMAND --help says what a command takes. Only run, and what asks the running agent, need root."""
 
+OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
 WRONG_COMMAND_LINE = 2
 NO_PERMISSION = 5
@@ -82,18 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     module, parser = _module(name), parser_of(name)
     rest = ["--help"] if arguments.help else arguments.rest
-    defaults = {"config": CONFIG, "output": "table", "color": "auto"}
-    chosen = argparse.Namespace(**{**defaults, **getattr(module, "DEFAULTS", {}), **vars(arguments)})
+    chosen = argparse.Namespace(**{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name})
     parser.parse_args(rest, chosen)
     chosen.root = getattr(chosen, "root", ["/"])
-    missing = next((root for root in chosen.root if not os.path.exists(root)), None)
-    if missing is not None:
-        print(f"device-agent: --root {escape(missing)}: no such directory or file", file=sys.stderr)
-        return WRONG_COMMAND_LINE
-    if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
-        print(f"device-agent {name}: one --root at a time", file=sys.stderr)
-        return WRONG_COMMAND_LINE
+    if wrong := _wrong(module, chosen):
+        return refuse(chosen, wrong, WRONG_COMMAND_LINE)
     try:
+        if chosen.quiet:
+            with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+                return _run(module, chosen)
         code = _run(module, chosen)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -121,6 +123,24 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _wrong(module: ModuleType, chosen: argparse.Namespace) -> str:
+    """What cannot be had of a command that is asked for it; empty if all can."""
+    missing = next((root for root in chosen.root if not os.path.exists(root)), None)
+    if missing is not None:
+        return f"--root {missing}: no such directory or file"
+    if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
+        return "one --root at a time"
+    outputs = ("table", *getattr(module, "OUTPUTS", ()))
+    if chosen.output not in outputs:
+        there = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
+        return f"no output as {chosen.output}: {there}"
+    if chosen.verbose and not getattr(module, "VERBOSE", False):
+        return "-v: all there is to say is said without it"
+    if chosen.quiet and not getattr(module, "QUIET", True):
+        return "-q: what it says is all that it does"
+    return ""
+
+
 def _module(name: str) -> ModuleType:
     return importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
 
@@ -138,11 +158,10 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
             try:
                 roots[root] = recordings.enter_context(unpacked(root))
             except NoRecording as error:
-                print(f"device-agent: --root {escape(root)}: {escape(str(error))}", file=sys.stderr)
-                return WRONG_COMMAND_LINE
+                return refuse(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
             except OSError as error:
-                print(f"device-agent: --root {escape(root)}: {error.strerror or error}", file=sys.stderr)
-                return NO_PERMISSION if isinstance(error, PermissionError) else WRONG_COMMAND_LINE
+                code = NO_PERMISSION if isinstance(error, PermissionError) else WRONG_COMMAND_LINE
+                return refuse(chosen, f"--root {root}: {error.strerror or error}", code)
         first = next(iter(roots.values()))
         code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
         sys.stdout.flush()
@@ -164,9 +183,34 @@ def _common() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
-    common.add_argument("-o", "--output", choices=("table", "json"), help="for people (table) or programs (json)")
+    about = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
+    common.add_argument("-o", "--output", choices=OUTPUTS, help=about)
+    common.add_argument("-q", "--quiet", action="store_true", help="no answer but the exit code")
+    common.add_argument("-v", "--verbose", action="store_true", help="also what is as it should be")
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
+    common.add_argument("--utc", action="store_true", help="times in UTC, with a Z; else those of this host")
+    limit = "how long the agent may take to answer (default 30s)"
+    common.add_argument("--timeout", metavar="TIME", type=_time, help=limit)
     return common
+
+
+def _time(text: str) -> float:
+    """The seconds of a flag."""
+    found = seconds(text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{escape(text)}: write for example 5s")
+    return found
+
+
+_DEFAULTS = {
+    "config": CONFIG,
+    "output": "table",
+    "color": "auto",
+    "quiet": False,
+    "verbose": False,
+    "utc": False,
+    "timeout": 30.0,
+}
 
 
 def usage() -> str:

@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print or write."""
-    answer = asked("metrics", arguments.config, {"do": "metrics"})
+    answer = asked(arguments, {"do": "metrics"})
     if isinstance(answer, int):
         return answer
     if arguments.textfile is None:

@@ -7,13 +7,15 @@ Exit code 0: done, or would be. 1: refused. 3: no agent is running. 5: no permis
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from agent.cli.asking import asked
+from agent.cli.saying import is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.control import Answer
 from agent.core.language.printable import escape
+
+OUTPUTS = ("json", "jsonl")
 
 _NOTES = {
     "unchanged": "streams kept",
@@ -30,13 +32,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what came of it."""
-    answer = asked("reload", arguments.config, {"do": "reload", "dry_run": arguments.dry_run})
+    answer = asked(arguments, {"do": "reload", "dry_run": arguments.dry_run})
     if isinstance(answer, int):
         return answer
-    if arguments.output == "json":
-        print(json.dumps(answer, indent=1))
+    if is_json(arguments):
+        say_json(answer, arguments)
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color)
+        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
         print(terminal.text("\n".join(_lines(answer, dry=arguments.dry_run))))
     return 1 if answer["refused"] else 0
 

@@ -8,11 +8,12 @@ Exit code 0: done. 3: no agent is running. 4: no entry has such a source. 5: no 
 from __future__ import annotations
 
 import argparse
-import json
 
 from agent.cli.asking import asked
+from agent.cli.saying import is_json, say_json
 from agent.core.language.printable import counted
 
+OUTPUTS = ("json", "jsonl")
 NO_SUCH_SOURCE = 4
 
 
@@ -23,11 +24,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what changed by it."""
-    answer = asked("rescan", arguments.config, {"do": "rescan", "source": arguments.source})
+    answer = asked(arguments, {"do": "rescan", "source": arguments.source})
     if isinstance(answer, int):
         return NO_SUCH_SOURCE if answer == 1 else answer
-    if arguments.output == "json":
-        print(json.dumps(answer, indent=1))
+    if is_json(arguments):
+        say_json(answer, arguments)
         return 0
     for change in answer["changes"]:
         print(change)

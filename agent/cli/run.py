@@ -24,6 +24,7 @@ from agent.config.toml.finding import Severity
 from agent.configured import Configured, say
 from agent.host.root import Root
 
+QUIET = False
 FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
 UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it

@@ -28,6 +28,8 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 
+OUTPUTS = ("json",)
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags of `scan`."""
@@ -43,11 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     root = Root(arguments.root)
     if arguments.words is not None:
         return _words(
-            root, arguments.words, Terminal.of(sys.stdout, colour=arguments.color), arguments.output == "json"
+            root,
+            arguments.words,
+            Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc),
+            arguments.output == "json",
         )
     started = time.monotonic()
     inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.device is not None:
         return _one(inventory, configuration, arguments.device, terminal, as_json=arguments.output == "json")
     if arguments.output == "json":

@@ -15,6 +15,7 @@ from agent.config import schema
 from agent.config.entry_words import entry_words
 from agent.core.language.printable import escape
 
+OUTPUTS = ("json",)
 NO_SUCH = 4
 
 

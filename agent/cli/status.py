@@ -1,25 +1,30 @@
 """Is everything served, and what needs a person? Problems first, each with its next step, then every resource.
 
-Asks the running agent, as root. What a person has drained, or taken out of the configuration, is shown and is no
-problem.
+What a person has drained, or taken out of the configuration, is shown and is no problem. On a terminal resources that
+wait for one thing are one row (-v: each has its own). -o name prints the resources' names; with RESOURCE, its devices'
+ids. --watch says it again at each change, until Ctrl-C. Asks the running agent, as root.
 Exit code 0: nothing needs a person. 1: something does. 3: no agent is running. 4: no such resource. 5: no permission.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 
 from agent.cli.asking import asked
-from agent.cli.clock import age, read, since, when
+from agent.cli.clock import Times, age
+from agent.cli.saying import is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.control import Answer
 from agent.core.language.printable import counted, escape
 
+OUTPUTS = ("wide", "json", "jsonl", "name")
+VERBOSE = True
 NO_SUCH_RESOURCE = 4
+WATCH_SECONDS = 5.0  # so long the agent waits for a change before it answers all the same: pods come and go unheard
+STALE_SECONDS = 10.0  # what pods hold is as the kubelet said; if that is older, it is said when
 
 _COLUMNS = (
     Column("RESOURCE"),
@@ -28,35 +33,66 @@ _COLUMNS = (
     Column("IN USE", right=True, leaves=1),
     Column("SINCE", leaves=2),
 )
+_WIDE = (Column("EXPECTED", right=True), Column("STREAMS", right=True), Column("CLASS"), Column("ORIGIN"))
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `status`."""
     parser.add_argument("resource", nargs="?", metavar="RESOURCE", help="this one alone, with its devices")
+    parser.add_argument("--watch", action="store_true", help="say it again at each change")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, and print."""
-    every = arguments.output == "json" or arguments.resource is not None
+    """Ask, and print; once, or until Ctrl-C."""
+    every = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
-    answer = asked("status", arguments.config, request)
-    if isinstance(answer, int):
-        return NO_SUCH_RESOURCE if answer == 1 else answer
-    if arguments.output == "json":
-        print(json.dumps(answer, indent=1))
+    answer = asked(arguments, request)
+    while not isinstance(answer, int):
+        _print(answer, arguments)
+        if not arguments.watch:
+            return 1 if answer["attention"] else 0
+        shown = answer["revision"]
+        while not isinstance(answer, int) and answer["revision"] == shown:
+            answer = asked(arguments, {**request, "unlike": shown, "seconds": WATCH_SECONDS}, WATCH_SECONDS)
+    return NO_SUCH_RESOURCE if answer == 1 else answer
+
+
+def _print(answer: Answer, arguments: argparse.Namespace) -> None:
+    if is_json(arguments):
+        say_json(answer, arguments)
+    elif arguments.output == "name":
+        for one in answer["resources"]:
+            named = [one["name"]] if arguments.resource is None else [device["id"] for device in one["devices"]]
+            print("\n".join(named))
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color)
-        print("\n".join(lines(answer, terminal, devices=arguments.resource is not None)))
-    return 1 if answer["attention"] else 0
+        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+        fold = terminal.width is not None and not arguments.verbose
+        wide = arguments.output == "wide"
+        print("\n".join(lines(answer, terminal, devices=arguments.resource is not None, fold=fold, wide=wide)))
+        if arguments.watch:
+            print()
+    sys.stdout.flush()
 
 
-def lines(answer: Answer, terminal: Terminal, *, devices: bool = False, chosen: int | None = None) -> list[str]:
-    """A status for people. devices: whether each of them has its line. chosen: the resource that is pointed at."""
+def lines(
+    answer: Answer,
+    terminal: Terminal,
+    *,
+    devices: bool = False,
+    chosen: int | None = None,
+    fold: bool = False,
+    wide: bool = False,
+) -> list[str]:
+    """A status for people.
+
+    devices: whether each of them has its line. chosen: the resource that is pointed at. fold: whether resources that
+    wait for one thing are one row. wide: whether more is said of each resource.
+    """
     attention = answer["attention"]
     said = [*_head(answer, terminal)]
     said += attention_lines(answer, terminal) if attention else []
-    said += [terminal.text(line) for line in _drained(answer)]
-    said += _table(answer, terminal, chosen)
+    said += [terminal.text(line) for line in _drained(answer, terminal)]
+    said += _table(answer, terminal, chosen, fold=fold, wide=wide)
     if devices:
         said += [line for resource in answer["resources"] for line in device_table(answer, resource, terminal)]
     if not attention:
@@ -69,23 +105,29 @@ def held_by(holders: Sequence[Answer]) -> str:
     return escape(", ".join(dict.fromkeys(f"{one['namespace']}/{one['pod']}" for one in holders)))
 
 
+def times_of(answer: Answer, terminal: Terminal) -> Times:
+    """The times of an answer, as its reader wants them."""
+    return Times(answer["time"], utc=terminal.utc)
+
+
 def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
-    now = read(answer["time"])
+    times = times_of(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
     resources, files = counted(len(answer["resources"]), "resource"), counted(config["files"], "file")
-    loaded = when(read(config["loaded"]), now)
     yield terminal.text(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
-        f"configuration {config['digest']} of {loaded} ({resources}, {files})"
+        f"configuration {config['digest']} of {times.when(config['loaded'])} ({resources}, {files})"
     )
-    up = {"up": f"up since {since(kubelet['since'], answer['time'])}", "down": "down", None: "not seen yet"}
+    up = {"up": f"up {times.age(kubelet['since'] or answer['time'])}", "down": "down", None: "not seen yet"}
     healthy = sum(one["healthy"] for one in answer["resources"])
     total = healthy + sum(one["unhealthy"] for one in answer["resources"])
+    last = [f"last change {times.when(answer['changes'][-1]['time'])}"] if answer["changes"] else []
     parts = (
         f"kubelet {up[kubelet['state']]}",
         f"{answer['streaming']} of {len(answer['resources'])} streaming",
         f"{healthy:,} of {counted(total, 'device')} Healthy",
+        *last,
     )
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)
 
@@ -93,14 +135,17 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
 def attention_lines(answer: Answer, terminal: Terminal) -> Iterator[str]:
     """What needs a person, each with its next step."""
     problems = answer["attention"]
+    times = times_of(answer, terminal)
     yield f"  {len(problems)} thing{' needs' if len(problems) == 1 else 's need'} a person:"
     widest = max(len(problem["subject"]) for problem in problems)
     for number, problem in enumerate(problems, 1):
-        begun = f" since {since(problem['since'], answer['time'])}" if problem["since"] else ""
+        begun = f" since {times.since(problem['since'])}" if problem["since"] else ""
         reason = f": {escape(problem['reason'])}" if problem["reason"] else ""
         subject = terminal.style(f"{problem['subject']:{widest}}", "red")
         yield terminal.text(f"  {number} {subject}  {_which(problem)}{problem['what']}{begun}{reason}")
         indent = " " * (widest + 6)
+        if problem["means"]:
+            yield f"{indent}{problem['means']}"
         if problem["held_by"]:
             yield f"{indent}held by {held_by(problem['held_by'])}"
         yield from (f"{indent}next: {escape(step)}" for step in problem["next"])
@@ -110,36 +155,61 @@ def _which(problem: Answer) -> str:
     devices = problem["devices"]
     if not devices:
         return ""
-    first = escape(devices[0])
+    place = problem["places"][0] if problem["places"] else devices[0]
+    first = escape(devices[0] if place == devices[0] else f"{devices[0]} at {place}")
     return f"{first} " if len(devices) == 1 else f"{len(devices)} devices, the first {first}, "
 
 
-def _drained(answer: Answer) -> Iterator[str]:
+def _drained(answer: Answer, terminal: Terminal) -> Iterator[str]:
+    times = times_of(answer, terminal)
     for one in answer["drained"]:
         what = one["resource"] or " ".join(one["devices"]) or f"{one['place']}, where nothing is now,"
         reason = f" ({escape(one['drained']['reason'])})" if one["drained"]["reason"] else ""
-        yield f"  drained: {escape(what)}{reason} since {since(one['drained']['since'], answer['time'])}"
+        yield f"  drained: {escape(what)}{reason} since {times.since(one['drained']['since'])}"
 
 
-def _table(answer: Answer, terminal: Terminal, chosen: int | None) -> list[str]:
+def _table(answer: Answer, terminal: Terminal, chosen: int | None, *, fold: bool, wide: bool) -> list[str]:
+    times, resources = times_of(answer, terminal), answer["resources"]
+    told = [one["in_use_as_of"] for one in resources if one["in_use_as_of"]]
+    stale = f"* as the kubelet said at {times.when(max(told))}." if told and _is_stale(told, times) else ""
     rows = []
-    now = read(answer["time"])
-    for index, one in enumerate(answer["resources"]):
-        waiting = one["waiting_for"]
-        total = one["healthy"] + one["unhealthy"]
-        rows.append(
-            Row(
-                (
-                    f"> {one['name']}" if index == chosen else one["name"],
-                    f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
-                    f"{one['healthy']:,}/{total:,}",
-                    "?" if one["in_use"] is None else f"{one['in_use']:,}",
-                    when(read(one["since"]), now),
-                ),
-                "yellow" if waiting else "",
-            )
-        )
-    return render(_COLUMNS, rows, terminal) if rows else []
+    for same in _alike(resources) if fold else [[one] for one in resources]:
+        pointed = chosen is not None and resources[chosen] in same
+        rows.append(_row(same, times, mark="*" * bool(stale), pointed=pointed, wide=wide))
+    columns = [*_COLUMNS, *_WIDE] if wide else [*_COLUMNS]
+    columns[3] = Column(f"IN USE{'*' * bool(stale)}", right=True, leaves=1)
+    return [*render(columns, rows, terminal), *([stale] if stale else [])]
+
+
+def _is_stale(told: Sequence[str], times: Times) -> bool:
+    return times.seconds(max(told)) > STALE_SECONDS
+
+
+def _row(same: Sequence[Answer], times: Times, *, mark: str, pointed: bool, wide: bool) -> Row:
+    """A resource; or several that are the same."""
+    one = same[0]
+    waiting = one["waiting_for"]
+    in_use = [each["in_use"] for each in same]
+    cells = [
+        f"{'> ' if pointed else ''}{one['name'] if len(same) == 1 else f'+ {len(same)} alike'}",
+        f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
+        f"{one['healthy']:,}/{one['healthy'] + one['unhealthy']:,}" if len(same) == 1 else "all Healthy",
+        "?" if None in in_use else f"{sum(in_use):,}{mark}",
+        times.when(min(each["since"] for each in same)),
+    ]
+    if wide:
+        cells += ["–" if one["expected"] is None else str(one["expected"]), str(one["streams"])]
+        cells += [escape(one["class"] or "–"), escape(one["origin"] or "–")]
+    return Row(tuple(cells), "yellow" if waiting else "")
+
+
+def _alike(resources: Sequence[Answer]) -> list[list[Answer]]:
+    """The resources; of those that only wait, and all for one thing, the row of the last has all."""
+    found: dict[str, list[Answer]] = {}
+    for one in resources:
+        key = one["waiting_for"] if one["waiting_for"] and not one["unhealthy"] else None
+        found.setdefault(f"for {key}" if key else one["name"], []).append(one)
+    return sorted(found.values(), key=lambda same: len(same) > 1)
 
 
 def device_table(answer: Answer, resource: Answer, terminal: Terminal) -> list[str]:
@@ -153,7 +223,7 @@ def device_table(answer: Answer, resource: Answer, terminal: Terminal) -> list[s
         Column("HELD BY"),
         Column("WHY"),
     )
-    now = read(answer["time"])
+    times = times_of(answer, terminal)
     rows = [
         Row(
             (
@@ -161,7 +231,7 @@ def device_table(answer: Answer, resource: Answer, terminal: Terminal) -> list[s
                 escape(one["address"]),
                 " ".join(map(str, one["numa"])) or "–",
                 one["health"],
-                when(read(one["since"]), now),
+                times.when(one["since"]),
                 held_by(one["held_by"]) or "–",
                 escape(one["reason"] or ("in its pod, and not on the host" if one["in_pod"] else "")),
             ),

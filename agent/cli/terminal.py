@@ -19,14 +19,18 @@ class Terminal:
     """How to show text.
 
     width: columns to stay within; None where nothing is a screen: no cut, no fold, one record a line.
+    utc: times are not those of this host.
     """
 
     width: int | None = None
     colour: bool = False
     unicode: bool = True
+    utc: bool = False
 
     @classmethod
-    def of(cls, stream: TextIO, environ: Mapping[str, str] = os.environ, colour: str = "auto") -> Terminal:
+    def of(
+        cls, stream: TextIO, environ: Mapping[str, str] = os.environ, *, colour: str = "auto", utc: bool = False
+    ) -> Terminal:
         """The one behind a stream; `colour` is auto, always or never."""
         screen = stream.isatty()
         dumb = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
@@ -34,6 +38,7 @@ class Terminal:
             width=shutil.get_terminal_size().columns if screen else None,
             colour=colour == "always" or (colour == "auto" and screen and not dumb),
             unicode=(stream.encoding or "").lower().replace("-", "") == "utf8",
+            utc=utc,
         )
 
     def text(self, text: str) -> str:

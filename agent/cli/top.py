@@ -22,6 +22,7 @@ from agent.config.load import load
 from agent.control import Answer
 from agent.core.language.printable import escape
 
+QUIET = False
 NO_TERMINAL = 2
 SECONDS = 1.0  # between two pictures
 ANSWER_SECONDS = 5.0
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print("device-agent top: this is no terminal; device-agent status says the same once", file=sys.stderr)
         return NO_TERMINAL
-    answer = asked("top", arguments.config, {"do": "status", "devices": ""})
+    answer = asked(arguments, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer
     path = load(arguments.config).settings.paths.control
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
             answer = answer if isinstance(said, Unreachable) else said
             last = max(0, len(answer["resources"]) - 1)
             chosen = min(chosen, last)
-            terminal = Terminal.of(sys.stdout, colour=arguments.color)
+            terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
             size = os.get_terminal_size(sys.stdout.fileno())
             _paint(picture(answer, chosen, gone, terminal, size.lines), terminal)
             key = _key()

@@ -12,6 +12,8 @@ import sys
 
 from agent.cli.draining import asked_about, printed
 
+OUTPUTS = ("json", "jsonl")
+
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `undrain`."""

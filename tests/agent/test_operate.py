@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import os
+import re
 import signal
+import sys
 
 import pytest
 
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
-from tests.cli.conftest import device_agent
+from tests.cli.conftest import TOP, device_agent
 from tests.core.test_metrics import of, read
 
 
@@ -99,6 +102,41 @@ async def test_problems_come_first_with_the_next_step(node):
         assert (problem["subject"], problem["what"], problem["devices"]) == (NPU, "Unhealthy", [ONE])
         assert problem["next"] == [f"device-agent explain {ONE}"]
         await end(process)
+
+
+async def test_it_is_watched_until_somebody_ends_that(node):
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        words = (sys.executable, "-m", "agent.cli.main", "status", "--watch", "-o", "jsonl")
+        watching = await asyncio.create_subprocess_exec(
+            *words, "--config", str(node.etc), "--root", str(node.tree.top),
+            stdout=asyncio.subprocess.PIPE, cwd=TOP, env={**os.environ, "PYTHONPATH": str(TOP)},
+        )  # fmt: skip
+        first = json.loads(await watching.stdout.readline())
+        assert (first["verdict"], first["changes"]) == ("well", [])
+        say(node, "broken")
+        while True:  # the device, then its list at the kubelet
+            said = json.loads(await watching.stdout.readline())
+            if said["verdict"] == "attention":
+                break
+        assert [(one["id"], one["to"]) for one in said["changes"]] == [(ONE, "Unhealthy")]
+        assert said["revision"] != first["revision"]
+        watching.send_signal(signal.SIGINT)
+        assert await watching.wait() == 130
+        watching._transport.close()
+        code, out, _ = await ask(node, "status", "-o", "name")
+        assert (code, out.split()) == (1, [FOO, NPU])
+        assert (await ask(node, "status", "-o", "name", NPU))[1].split() == [ONE, TWO]
+        assert (await ask(node, "status", "-q"))[:2] == (1, "")
+        _, out, _ = await ask(node, "status", "-o", "wide")
+        assert "resources.d/" in out.split("ORIGIN")[1]
+        _, out, _ = await ask(node, "status", "--utc")
+        assert re.search(r"Unhealthy since \d\d:\d\d:\d\dZ \(", out)
+        await end(process)
+    code, out, err = await ask(node, "status", "-o", "json")
+    assert (code, out) == (3, "")
+    assert json.loads(err)["exit"] == 3
 
 
 async def test_a_kubelet_that_is_down_is_one_problem(node):
@@ -291,11 +329,12 @@ async def test_what_is_taken_out_by_configuration_needs_nobody(node):
 KEYS = {
     "": {
         "schema", "time", "node", "version", "up_seconds", "verdict", "attention", "config", "kubelet", "streaming",
-        "drained", "resources",
+        "drained", "resources", "changes", "revision",
     },
     "config": {"digest", "loaded", "files", "errors", "refused"},
     "kubelet": {"state", "since", "reason", "restarts"},
-    "attention": {"subject", "what", "devices", "since", "reason", "held_by", "next"},
+    "attention": {"subject", "what", "devices", "places", "since", "reason", "means", "held_by", "next"},
+    "changes": {"time", "resource", "id", "from", "to", "reason"},
     "drained": {"resource", "place", "devices", "drained"},
     "resources": {
         "name", "state", "waiting_for", "reason", "since", "origin", "class", "healthy", "unhealthy", "in_use",

@@ -77,7 +77,7 @@ def test_when_there_is_colour(screen, environ, asked, colour):
         def isatty(self):
             return screen
 
-    terminal = Terminal.of(Stream(), environ, asked)
+    terminal = Terminal.of(Stream(), environ, colour=asked)
     assert terminal.colour is colour
     assert (terminal.width is None) is not screen
     assert terminal.unicode

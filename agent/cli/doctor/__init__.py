@@ -8,30 +8,32 @@ Exit code 0: all is well, as far as could be seen. 1: something is to be mended 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from agent.cli.doctor.examining import examine
 from agent.cli.doctor.findings import GRAVE, Finding, findings
+from agent.cli.saying import is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.core.language.printable import escape
 from agent.host.root import Root
 
+OUTPUTS = ("json", "jsonl")
+VERBOSE = True
 _STYLES = {"FAIL": "red", "WARN": "yellow", "NOTE": "", "ok": "dim"}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """The flags of `doctor`."""
-    parser.add_argument("-v", "--verbose", action="store_true", help="also what is well")
+    """No arguments."""
+    del parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and say what is wrong."""
     found = findings(examine(arguments.config, Root(arguments.root)))
-    if arguments.output == "json":
-        print(json.dumps([one._asdict() for one in found], indent=1))
+    if is_json(arguments):
+        say_json([one._asdict() for one in found], arguments)
     else:
-        terminal = Terminal.of(sys.stdout, colour=arguments.color)
+        terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
         shown = [one for one in found if one.severity != "ok" or arguments.verbose]
         for one in shown:
             print("\n".join(_lines(one, terminal)))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.cli.asking import Unreachable, reached
-from agent.cli.clock import read, since, when
+from agent.cli.clock import Times
 from agent.cli.inventory.take import Item
 from agent.cli.status import attention_lines, device_table, held_by
 from agent.cli.terminal import Terminal
@@ -25,12 +25,18 @@ _BELOW = " " * 15
 class View:
     """What the agent says of what was asked; `said` is whose view this is, in one line.
 
-    answer: None where no agent answers that looks at this machine.
+    answer: None where no agent answers that looks at this machine. utc: how times are said.
     """
 
     said: str
     answer: Answer | None = None
     history: bool = False
+    utc: bool = False
+
+    @property
+    def times(self) -> Times:
+        """Of the moment of the answer."""
+        return Times((self.answer or {})["time"], utc=self.utc)
 
     @property
     def devices(self) -> Sequence[Answer]:
@@ -69,9 +75,9 @@ class View:
         if one is None or self.answer is None:
             return []
         waiting = f": {escape(one['reason'])}" if one["reason"] else ""
-        lines = [f"  state        {one['state']} since {since(one['since'], self.answer['time'])}{waiting}"]
+        lines = [f"  state        {one['state']} since {self.times.since(one['since'])}{waiting}"]
         if one["drained"]:
-            lines.append(f"  drained      {_drained(one['drained'], self.answer['time'])}")
+            lines.append(f"  drained      {_drained(one['drained'], self.times)}")
         if one["in_use"] is not None:
             lines.append(f"  in use       {one['in_use']}, as the kubelet said")
         return [*map(terminal.text, lines), *device_table(self.answer, one, terminal)]
@@ -82,27 +88,27 @@ class View:
         return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
 
     def _lines(self, one: Answer) -> Iterator[str]:
-        now = (self.answer or {})["time"]
+        times = self.times
         reason = f": {escape(one['reason'])}" if one["reason"] else ""
-        yield f"  health       {one['health']} since {since(one['since'], now)}{reason}"
+        yield f"  health       {one['health']} since {times.since(one['since'])}{reason}"
         if one["in_pod"]:
             yield f"{_BELOW}in its pod, and not on the host"
         if one["leaving"]:
             yield f"{_BELOW}offered no more: listed until no pod holds it"
         if one["drained"]:
-            yield f"  drained      {_drained(one['drained'], now)}"
-        yield from _checks(one["checks"], now)
+            yield f"  drained      {_drained(one['drained'], times)}"
+        yield from _checks(one["checks"], times)
         if one["held_by"]:
             yield f"  held by      {held_by(one['held_by'])}"
         elif one["may_be_held"]:
             yield "  held by      perhaps a pod: the kubelet has not said for sure that none has it"
         if not one["told_kubelet"]:
             kubelet = (self.answer or {})["kubelet"]
-            down = f"; the kubelet is down since {since(kubelet['since'], now)}" if kubelet["up"] is False else ""
+            down = f"; the kubelet is down since {times.since(kubelet['since'])}" if kubelet["up"] is False else ""
             yield f"  kubelet      not told yet{down}"
-        yield from self._history(one["history"], now)
+        yield from self._history(one["history"], times)
 
-    def _history(self, changes: Sequence[Answer], now: str) -> Iterator[str]:
+    def _history(self, changes: Sequence[Answer], times: Times) -> Iterator[str]:
         if not changes:
             return
         if not self.history:
@@ -113,7 +119,7 @@ class View:
         for index, change in enumerate(changes):
             begun = "  history      " if index == 0 else _BELOW
             reason = f": {escape(change['reason'])}" if change["reason"] else ""
-            at = when(read(change["time"]), read(now))
+            at = times.when(change["time"])
             yield f"{begun}{at}  {change['from'] or 'new'} → {change['to'] or 'gone'}{reason}"
 
 
@@ -130,21 +136,23 @@ def view_of(arguments: argparse.Namespace, configuration: Configuration, root: R
     if "error" in answer:
         return View(f"a fresh look: {answer['error']}")
     stale = "" if answer["config"] == configuration.digest else f"; the files say {configuration.digest}: reload"
-    return View(f"view of the running agent, configuration {answer['config']}{stale}", answer, arguments.history)
+    return View(
+        f"view of the running agent, configuration {answer['config']}{stale}", answer, arguments.history, arguments.utc
+    )
 
 
-def _drained(drained: Answer, now: str) -> str:
+def _drained(drained: Answer, times: Times) -> str:
     reason = f"{escape(drained['reason'])}, " if drained["reason"] else ""
-    return f"{reason}since {since(drained['since'], now)}, until device-agent undrain"
+    return f"{reason}since {times.since(drained['since'])}, until device-agent undrain"
 
 
-def _checks(checks: Sequence[Answer], now: str) -> Iterator[str]:
+def _checks(checks: Sequence[Answer], times: Times) -> Iterator[str]:
     longest = max((len(one["check"]) for one in checks), default=0)
     for index, one in enumerate(checks):
         begun = f"  {'checks' if index == 0 else '':11}  "
         member = f"{escape(one['member'])}: " if one["member"] else ""
         why = f"  {member}{escape(one['reason'])}" if one["reason"] else ""
-        turned = f"  since {since(one['since'], now)}" if one["since"] else ""
+        turned = f"  since {times.since(one['since'])}" if one["since"] else ""
         latched = ", latched" if one["latched"] else ""
         yield f"{begun}{one['check']:{longest}}  {one['verdict']:9}{why}{turned}{latched}".rstrip()
         if one["evidence"]:

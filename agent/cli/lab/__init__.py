@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _open(root: Root, user: str, arguments: argparse.Namespace) -> int:
-    terminal = Terminal.of(sys.stdout, colour=arguments.color)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     task = asyncio.current_task()
     if task is not None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

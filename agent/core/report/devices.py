@@ -24,7 +24,7 @@ def device_of(moment: Moment, resource: str, device: Device) -> Said:
     return {
         "resource": resource,
         "id": device.id,
-        "address": found.device.name if found else device.place,
+        "address": address(moment, resource, device),
         "place": device.place,
         "health": device.health.value,
         "reason": device.reason or None,
@@ -68,6 +68,12 @@ def resource_of(moment: Moment, snapshot: Snapshot, *, devices: bool = True) -> 
         ],
         "devices": [device_of(moment, name, device) for device in snapshot.devices] if devices else [],
     }
+
+
+def address(moment: Moment, resource: str, device: Device) -> str:
+    """Where a device is, as people say it; where it was, if it is not there."""
+    found = moment.candidate(resource, device)
+    return found.device.name if found else device.place
 
 
 def since(moment: Moment, resource: str, device: Device) -> float:

@@ -9,19 +9,22 @@ from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.printable import counted
 from agent.core.phase import Phase
-from agent.core.report.devices import holders, leaving, since, waits_for_kubelet
+from agent.core.report.devices import address, holders, leaving, since, waits_for_kubelet
 from agent.core.report.moment import Moment
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
 _CHECK = "device-agent check"
 KUBELET = "kubelet"
+_NO_KUBELET = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
+_REFUSED = "What was in force is served as before; what was changed is not."
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something that needs a person.
 
-    subject: whose it is. devices: which, of a resource. next: commands that do no harm.
+    subject: whose it is. devices: which, of a resource, and places: where each is. next: commands that do no harm.
+    means: what pods notice of it.
     since: monotonic seconds; None if that is not known.
     """
 
@@ -32,6 +35,8 @@ class Problem:
     since: float | None = None
     devices: tuple[str, ...] = ()
     held_by: tuple[Holder, ...] = ()
+    places: tuple[str, ...] = ()
+    means: str = ""
 
 
 def problems(moment: Moment) -> tuple[Problem, ...]:
@@ -46,13 +51,13 @@ def _kubelet(moment: Moment) -> Iterator[Problem]:
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
         reason = f"{kubelet.reason}; {listed} of {counted(len(moment.states), 'resource')} streaming"
-        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since)
+        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, means=_NO_KUBELET)
 
 
 def _configuration(moment: Moment) -> Iterator[Problem]:
     said = moment.configuration
     if said.refused:
-        yield Problem("configuration", "refused", said.refused, (_CHECK,))
+        yield Problem("configuration", "refused", said.refused, (_CHECK,), means=_REFUSED)
     elif said.errors:
         errors = counted(said.errors, "error")
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
@@ -89,6 +94,7 @@ def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
                 min(since(moment, name, device) for device in fold),
                 tuple(device.id for device in fold),
                 tuple(holders(moment, name, fold)),
+                tuple(address(moment, name, device) for device in fold),
             )
 
 

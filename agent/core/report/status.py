@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+
 from agent.core.lists.called import called
 from agent.core.phase import Phase
 from agent.core.report.devices import Said, drain_said, held_by, resource_of
@@ -9,6 +13,8 @@ from agent.core.report.moment import Moment, stamp
 from agent.core.report.problems import KUBELET, Problem, problems
 
 SCHEMA = "device-agent/status/1"
+_TIMES = frozenset({"time", "since", "loaded", "in_use_as_of", "up_seconds"})
+_CHANGES = 10  # that are told beside the status
 _UP = {True: "up", False: "down", None: None}
 
 
@@ -52,7 +58,36 @@ def status(moment: Moment, only: str | None = None, devices: str | None = None) 
             for name, one in lists.items()
             if only in (None, name)
         ],
+        "changes": _changes(moment, only),
     }
+
+
+def revision(said: object) -> str:
+    """The same for statuses that differ in nothing but times: these are reckoned anew for each."""
+    return sha256(json.dumps(_timeless(said)).encode()).hexdigest()[:12]
+
+
+def _timeless(said: object) -> object:
+    if isinstance(said, Mapping):
+        return {key: _timeless(value) for key, value in said.items() if key not in _TIMES}
+    return [*map(_timeless, said)] if isinstance(said, (list, tuple)) else said
+
+
+def _changes(moment: Moment, only: str | None) -> list[Said]:
+    """What changed last of all that changed, oldest first."""
+    names = [name for name in moment.changes if only in (None, name[0])][-_CHANGES:]
+    last = [(moment.changes[name][-1], name) for name in names]
+    return [
+        {
+            "time": moment.at(one.at),
+            "resource": resource,
+            "id": id,
+            "from": one.old.value if one.old else None,
+            "to": one.new.value if one.new else None,
+            "reason": one.reason or None,
+        }
+        for one, (resource, id) in last  # noqa: A001  the API's own word
+    ]
 
 
 def attention(moment: Moment) -> list[Said]:
@@ -65,8 +100,10 @@ def _problem(moment: Moment, one: Problem) -> Said:
         "subject": one.subject,
         "what": one.what,
         "devices": list(one.devices),
+        "places": list(one.places),
         "since": moment.at(one.since),
         "reason": one.reason or None,
+        "means": one.means or None,
         "held_by": [held_by(holder, ()) for holder in one.held_by],
         "next": list(one.next),
     }

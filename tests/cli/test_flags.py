@@ -1,0 +1,90 @@
+"""The flags that every command knows: what is asked for is done, or refused."""
+
+import json
+
+import pytest
+
+from agent.cli import main
+from agent.cli.clock import Times, age
+from tests.cli.test_main import COMMANDS
+
+NOW = "2027-03-11T03:18:20.412Z"
+
+
+def has(name, what, default=()):
+    return getattr(main._module(name), what, default)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_form_that_a_command_does_not_have_is_refused(cli, name, config):
+    needed = {
+        "allocate": ("a/b", "--dry-run"), "class": ("list",), "import": ("squat", "-"), "completion": ("bash",),
+        "drain": ("x",), "undrain": ("x",), "clear": ("x",), "record": ("x",),
+    }.get(name, ())  # fmt: skip
+    for form in main.OUTPUTS[1:]:
+        if form not in has(name, "OUTPUTS"):
+            code, out, err = cli(name, *needed, "-o", form, "--config", config())
+            assert (code, out) == (2, ""), form
+            assert f"no output as {form}: it" in (json.loads(err)["error"] if form.startswith("json") else err)
+    if not has(name, "VERBOSE", default=False):
+        code, out, err = cli("-v", name, *needed, "--config", config())
+        assert (code, out) == (2, "")
+        assert "-v: " in err
+
+
+def test_only_the_exit_code(cli, config, tree):
+    name = ("--config", config(), "--root", tree.top)
+    assert cli("scan", "-q", *name) == (0, "", "")
+    assert cli("--quiet", "check", *name)[:2] == (0, "")
+    assert cli("-q", "scan", "nothing", *name) == (4, "", "")
+    assert cli("scan", "-q", "--bogus")[2]  # a wrong command line is said all the same
+    for command in ("run", "top"):
+        code, out, err = cli("-q", command, *name)
+        assert (code, out) == (2, "")
+        assert "-q: " in err
+
+
+def test_how_long_the_agent_may_take(cli, config):
+    code, _, err = cli("status", "--timeout", "5", "--config", config())
+    assert code == 2
+    assert "--timeout: 5: write for example 5s" in err
+    (config() / "agent.toml").write_text('[paths]\ncontrol = "/nonexistent/c.sock"\n')
+    assert cli("status", "--timeout", "5s", "--config", config())[0] == 3
+
+
+def test_why_there_is_no_answer_is_told_to_a_program_as_json(cli, config):
+    (config() / "agent.toml").write_text('[paths]\ncontrol = "/nonexistent/c.sock"\n')
+    for command in (("status",), ("clear", "x"), ("drain", "x"), ("rescan",), ("reload",)):
+        code, out, err = cli(*command, "--config", config(), "-o", "json")
+        assert (code, out) == (3, "")
+        assert json.loads(err) == {
+            "error": "no agent is running: nobody listens at /nonexistent/c.sock; systemctl status device-agent",
+            "exit": 3,
+        }
+
+
+@pytest.mark.parametrize(
+    ("stamp", "said"),
+    [
+        ("2027-03-11T03:07:12.000Z", "03:07:12Z (11 min)"),
+        ("2027-03-08T11:02:00.000Z", "Mon 11:02Z (2 d 16 h)"),
+        ("2027-03-04T11:02:00.000Z", "2027-03-04Z (6 d 16 h)"),
+        ("2027-03-11T03:18:20.412Z", "03:18:20Z (0 s)"),
+        ("2027-03-11T05:00:00.000Z", "05:00:00Z (0 s)"),
+        (None, "?"),
+    ],
+)
+def test_times_in_utc(stamp, said):
+    assert Times(NOW, utc=True).since(stamp) == said
+
+
+def test_times_of_this_host_have_no_mark():
+    assert not Times(NOW).when(NOW).endswith("Z")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_661, "1 h 1 min"), (86_400, "1 d"), (90_061, "1 d 1 h")],
+)
+def test_ages_have_two_units_at_most(seconds, said):
+    assert age(seconds) == said

@@ -1,0 +1,103 @@
+"""status: how an answer of the agent looks to people."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agent.cli.status import lines
+from agent.cli.terminal import Terminal
+from agent.core.inventory.device import Health
+from agent.core.lists.transition import Change
+from agent.core.phase import Phase
+from agent.core.report.moment import InForce, Kubelet, ResourceState
+from agent.core.report.status import revision, status
+from tests.core.building import spec
+from tests.core.test_report import NOW, A, bad, good, moment
+
+WIDE = Terminal(120, utc=True)
+PIPE = Terminal(utc=True)
+DOWN = ResourceState(Phase.WAITING, "kubelet: kubelet.sock refuses connections", 900.0)
+
+
+def answer(made):
+    said = status(made)
+    return json.loads(json.dumps({**said, "revision": revision(said)}))
+
+
+def night():
+    names = [f"example.com/{letter}" for letter in "abcd"]
+    made = moment(
+        *(candidate for name in names[1:] for candidate in [good(f"{name[-1]}1", resource=name)]),
+        bad("x", "Xid 79"),
+        specs=tuple(spec(name) for name in names),
+        held=["x"],
+    )
+    states = dict.fromkeys(names, DOWN)
+    states["example.com/b"] = ResourceState(Phase.WAITING, "gate: module onload", 100.0)
+    return replace(
+        made, states=states, kubelet=Kubelet(up=False, since=900.0, reason="kubelet.sock refuses connections")
+    )
+
+
+def test_problems_come_first_each_with_a_next_step():
+    said = answer(night())
+    shown = lines(said, WIDE, fold=True)
+    assert shown[0].startswith("✖ device-agent 1 on n, up 16 min, configuration abcdef of ")
+    assert shown[2] == "  3 things need a person:"
+    assert shown[3].startswith("  1 kubelet        down since ")
+    assert "Running pods keep their devices, no new pod starts." in shown[4]
+    assert shown[5].split() == ["next:", "journalctl", "-u", "kubelet", "-n", "50"]
+    assert all(problem["next"] for problem in said["attention"])
+
+
+def test_what_waits_for_one_thing_is_one_row_on_a_terminal():
+    shown = lines(answer(night()), WIDE, fold=True)
+    table = [line.split() for line in shown[-4:]]
+    assert table[0][:2] == ["RESOURCE", "STATE"]
+    assert [row[0] for row in table[1:]] == ["example.com/a", "example.com/b", "+"]
+    assert table[3][:8] == ["+", "2", "alike", "waiting:", "kubelet", "all", "Healthy", "?"]
+    shown = lines(answer(night()), PIPE)
+    assert [line.split()[0] for line in shown[-4:]] == [f"example.com/{letter}" for letter in "abcd"]
+
+
+@pytest.mark.parametrize("width", [None, 120, 80, 60, 40])
+def test_a_name_is_whole_however_narrow_it_is(width):
+    for line in lines(answer(night()), Terminal(width, utc=True))[-4:]:
+        assert line.startswith("example.com/")
+
+
+def test_what_pods_hold_has_its_time_when_it_is_old():
+    made = moment(good("x"), holders_at=NOW - 1)
+    assert not any("*" in line for line in lines(answer(made), PIPE))
+    *_, row, note, last = lines(answer(replace(made, holders_at=NOW - 60)), PIPE)
+    assert row.split()[3] == "0*"
+    assert note.startswith("* as the kubelet said at ")
+    assert last == "Nothing needs a person."
+
+
+def test_the_last_change_is_said_and_told_whole():
+    changes = {(A, "x"): (Change(500.0, Health.HEALTHY, Health.UNHEALTHY, "heat"),)}
+    said = answer(moment(good("x"), changes=changes))
+    changed = {"resource": A, "id": "x", "from": "Healthy", "to": "Unhealthy", "reason": "heat"}
+    assert said["changes"] == [{"time": "1970-01-12T13:38:20.000Z", **changed}]
+    assert " · last change 13:38:20Z" in lines(said, PIPE)[1]
+
+
+def test_a_revision_does_not_mind_the_time():
+    made = moment(good("x"))
+    assert answer(made)["revision"] == answer(replace(made, now=NOW + 7.0003, time=1_000_007.0))["revision"]
+    assert answer(made)["revision"] != answer(moment(bad("x")))["revision"]
+
+
+def test_one_of_a_thing_is_one():
+    made = replace(moment(good("x")), configuration=InForce("abcdef", 2.0, 1))
+    head = lines(answer(made), PIPE)[:2]
+    assert head[0].endswith("(1 resource, 1 file)")
+    assert "1 of 1 device Healthy" in head[1]
+
+
+def test_without_unicode_marks_are_ascii():
+    shown = "\n".join(lines(answer(night()), Terminal(80, unicode=False, utc=True)))
+    assert shown.isascii()
+    assert "\x1b" not in shown
