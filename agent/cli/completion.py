@@ -149,14 +149,10 @@ def _bash() -> str:
     for name, command in _commands().items():
         flags, words, kinds = map(" ".join, (command.flags, command.words, _NAMES.get(name, ())))
         cases.append(f'        {name}) flags="{flags}"; fixed="{words}"; kinds="{kinds}" ;;')
+    common = " ".join(main.parser_of("version")._option_string_actions)  # noqa: SLF001  as above
     filled = _BASH.replace("@CASES@", "\n".join(cases)).replace("@COMMANDS@", " ".join((*main.COMMANDS, "help")))
-    return (
-        filled.replace("@COMMON@", " ".join(main.parser_of("version")._option_string_actions))
-        .replace(  # noqa: SLF001
-            "@CONFIG@", main.CONFIG
-        )
-        .replace("@OUTPUTS@", " ".join(main.OUTPUTS))
-    )
+    filled = filled.replace("@COMMON@", common).replace("@OUTPUTS@", " ".join(main.OUTPUTS))
+    return filled.replace("@CONFIG@", main.CONFIG)
 
 
 def _zsh() -> str:

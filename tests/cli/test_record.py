@@ -270,7 +270,7 @@ def test_names_that_no_directory_can_have_are_said_in_one_line(tmp_path, members
     archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), *members)
     done = device_agent("--root", str(tmp_path / "a.rec"), "scan")
     assert done.returncode == 2
-    assert re.fullmatch(rf"device-agent: --root \S+: .*{said}\n", done.stderr)
+    assert re.fullmatch(rf"device-agent scan: --root \S+: .*{said}\n", done.stderr)
 
 
 @pytest.mark.parametrize("data", [b"", b"text", b"\x1f\x8b\x08junk", b"PK\x03\x04"])
@@ -278,7 +278,7 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path, data):
     (tmp_path / "a.rec").write_bytes(data)
     done = device_agent("--root", str(tmp_path / "a.rec"), "scan")
     assert done.returncode == 2
-    assert re.fullmatch(r"device-agent: --root \S+: no recording: .*\n", done.stderr)
+    assert re.fullmatch(r"device-agent scan: --root \S+: no recording: .*\n", done.stderr)
 
 
 def test_broken_notes_of_what_was_unread_are_passed_over(tree):
