@@ -66,6 +66,37 @@ async def test_each_way_and_several_together(node, ways):
     assert await granted(node, f"options.strategy = {json.dumps(ways)}") == golden
 
 
+CHANNEL = "/dev/nvidia-caps-imex-channels/channel0"
+WITH_CHANNEL = [NAMES[0], "nvidia.com/imex-channel=0", NAMES[1]]  # once, with the first that asks for it
+IMEX = {
+    "nodes": {"devices": {CHANNEL: (CHANNEL, "rw")}},
+    "env": {"envs": {"NVIDIA_IMEX_CHANNELS": "0"}},
+    "volumes": {"mounts": {f"{VOLUMES}/imex/0": ("/dev/null", False)}},
+    "cdi": {"cdi_devices": WITH_CHANNEL},
+    "cdi-annotation": {"annotations": {"cdi.k8s.io/device-agent_nvidia.com_gpu": ",".join(WITH_CHANNEL)}},
+}
+
+
+@pytest.mark.parametrize("way", IMEX)
+async def test_an_imex_channel_comes_in_the_way_that_the_gpu_does(node, way):
+    node.tree.node(CHANNEL, "c 234:0")
+    channel = {"name": "0", "containerEdits": {"env": ["A=1"]}}
+    kind = {"cdiVersion": "0.5.0", "kind": "nvidia.com/imex-channel", "devices": [channel]}
+    node.tree.file("/etc/cdi/imex.json", json.dumps(kind))
+    with_channel = await granted(node, f'options = {{ strategy = ["{way}"], imex = "required" }}')
+    golden = dict(NOTHING)
+    for said in (WAYS[way], IMEX[way]):
+        for part, what in said.items():
+            golden[part] = golden[part] | what if isinstance(what, dict) else what
+    assert with_channel == golden
+
+
+@pytest.mark.parametrize("way", IMEX)
+async def test_an_optional_imex_channel_that_is_not_there_is_not_asked_for(node, way):
+    got = await granted(node, f'options = {{ strategy = ["{way}"], imex = "optional" }}')
+    assert got == NOTHING | WAYS[way]
+
+
 async def test_env_by_minor(node):
     """By the number of the node; NVML's own index no file says."""
     more = 'options.strategy = ["env"]\n[resource.give.also.runtime.env]\nNVIDIA_VISIBLE_DEVICES.value = "{minor}"'

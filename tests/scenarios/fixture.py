@@ -41,7 +41,7 @@ class Shown:
         taken: set[str] = set()
         for name, snapshot in agent.tracker.assembly.snapshots.items():
             taken.update(key for device in snapshot.devices for key in device.keys)
-            if agent.tracker.entry_of(name) in specs:
+            if agent.tracker.entry_of(name) in specs or name in {spec.name for spec in specs}:
                 listed |= {id_: device for device in snapshot.devices for id_ in device.ids()}
         self.lists.append(listed)
         written = {spec.name for spec in specs} | {spec.written for spec in specs}

@@ -36,7 +36,6 @@ WITHOUT: dict[str, tuple[str, str]] = {
     "fpga-dfl-region": ("left", "to do"),
     "fpga-dfl-region-devel": ("left", "to do"),
     "intel-gpu-monitoring": ("good faulty", "its one slot is all GPUs of the machine together, which has no NUMA node"),
-    "nvidia-mig": ("good", "to do"),
     "nvidia-mps": ("left", "a part: it turns nothing down"),
     "nvidia-xid": ("good left", NO_PCI),
     "onload": ("good", "its slots are shares of the driver, not of a port: they have no NUMA node"),
