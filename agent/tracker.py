@@ -348,7 +348,8 @@ class Tracker:
                 for snapshot in self.assembly.snapshots.values()
                 if self._registry.publish(snapshot, begun)
             ]
-            await asyncio.sleep(0)  # the streams go first
+            for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
+                await asyncio.sleep(0)
             self._published(told, self.assembly)
             if not self.assembly.moving:
                 return

@@ -18,6 +18,7 @@ ID_LIMIT = 63  # characters of a device id, as the device plugin API documents i
 _FILTER = re.compile(r"lower|upper|env(?::-)?|(?:first|last|digest):[1-9][0-9]?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half a character
 
 
 class TextError(ValueError):
@@ -164,7 +165,7 @@ def digest(text: str, length: int) -> str:
 
 def has_control(text: str) -> bool:
     """Whether a character in it is a control character, or no valid Unicode."""
-    return any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or 0xD800 <= ord(c) < 0xE000 for c in text)
+    return _CONTROL.search(text) is not None
 
 
 def is_name(text: str) -> bool:
