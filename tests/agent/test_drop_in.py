@@ -66,6 +66,32 @@ def sriov(rig: Rig) -> str:
     return device_agent("import", "sriov", str(SRIOV)).stdout.partition("# acc,")[0]
 
 
+def sriov_rdma(rig: Rig) -> str:
+    """The same for functions with RDMA devices. Where that plugin says one umad and one issm, here are lists of them:
+    an adapter of two ports has two.
+    """
+    tree, files = rig.tree, {"vendor": "0x15b3\n", "class": "0x020000\n"}
+    card = tree.pci("0000:86:00.0", driver="mlx5_core", **files, device="0x101d\n")
+    made = tree.virtual_functions(card, "0000:86:00.2", "0000:86:00.3", driver="mlx5_core", **files, device="0x101e\n")
+    for number, function in enumerate(made, 2):
+        tree.netdev(function, f"ens2f0v{number}")
+        tree.infiniband(function, f"mlx5_{number}", number=number, link="Ethernet")
+    tree.node("/dev/infiniband/rdma_cm", "c 10:58")
+    return "[[resource]]" + device_agent("import", "sriov", str(SRIOV)).stdout.split("[[resource]]")[3]
+
+
+def rdma_shared(rig: Rig) -> str:
+    """Two adapters in one pool; each share of it gives the nodes of both."""
+    tree = rig.tree
+    tree.file("/sys/module/ib_core/parameters/netns_mode", "Y\n")
+    for number, address in enumerate(("0000:3b:00.0", "0000:86:00.0")):
+        function = tree.pci(address, driver="mlx5_core", vendor="0x15b3\n", device="0x1017\n")
+        tree.infiniband(function, f"mlx5_{number}", number=number)
+    tree.node("/dev/infiniband/rdma_cm", "c 10:58")
+    give = 'give.rdma = { permissions = "rwm", required = ["uverbs", "umad", "rdma_cm"], optional = ["issm"] }'
+    return f'[[resource]]\nname = "rdma/hca_shared"\nclass = "rdma-shared"\nreplicas = false\nslots = 3\n{give}\n'
+
+
 def onload(rig: Rig) -> str:
     """One port on a host that has Onload where its operator puts it."""
     tree = rig.tree
@@ -138,6 +164,8 @@ def gcp(rig: Rig) -> str:
         ("kubevirt-mdev", kubevirt, "nvidia.com/GRID_T4-1Q"),
         ("kubevirt-usb", kubevirt, "kubevirt.io/storage"),
         ("sriov-dpdk", sriov, "example.com/dpdk"),
+        ("sriov-rdma", sriov_rdma, "intel.com/rdma"),
+        ("rdma-shared", rdma_shared, "rdma/hca_shared"),
         ("qat", qat, "qat.intel.com/cy"),
         ("qat-noiommu", without_iommu, "qat.intel.com/cy"),
         ("onload", onload, "amd.com/onload"),
@@ -153,7 +181,7 @@ async def test_what_a_container_gets(rig, golden, machine, resource):
     await rig.kubelet.start()
     async with rig.agent():
         await rig.streaming(resource)
-        await rig.allocatable(resource, 2)
+        await rig.until(lambda: rig.kubelet.allocatable(resource) >= 2)
         options = await rig.kubelet.allocate("pod", "c", {resource: 2})
     got = {"envs": options.envs, "devices": {path: list(device) for path, device in options.devices.items()}}
     got["mounts"] = {path: list(mount) for path, mount in options.mounts.items()}

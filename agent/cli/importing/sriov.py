@@ -82,7 +82,7 @@ def _tables(entry: Entry, selector: Item) -> Iterator[dict[str, Value]]:
         own = [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
         table: dict[str, Value] = {"class": name}
         if selector.true("needVhostNet"):
-            table["uses"] = ["vhost-net"]
+            table["options"] = {"vhost_net": True}
         clauses = {**match, **({"driver": _one(own)} if own else {})}
         if clauses:
             table["match"] = clauses
