@@ -34,6 +34,8 @@ def tree(tmp_path):
     made.file(f"{CARD}/odd", "*")
     made.file("/proc/acme/cards/0000:00:02.0/mode", "fast\n")
     made.file("/proc/acme/cards/other/mode", "slow\n")
+    for other in ("0000:00:01.0", "0000:00:02.0", "0000:00:1a.0", "0000:00:10.0", "0000:00:01.7", "10000:00:01.0"):
+        made.file(f"/proc/acme/ordered/{other}/mode", "fast\n")  # by number: 1.0, 1.7, 2.0, 10.0, 1a.0, 10000
     made.file("/proc/sys/kernel/hostname", "node-7\n")
     made.file("/sys/module/acme/version", "5\n")
     return made
@@ -130,6 +132,28 @@ LETS = [
     ('a = { bits = ["0-63"], of = "b" }\nb = { read = "./heat", type = "int" }', 42),
     ('a = { base64url = ["vendor", "device"] }', "FbMQGw"),
     ('a = { base64url = ["vendor", "b"] }\nb = "./state"', ("'ready' is no row of bytes", True)),
+    ('a = { place_in = "b", of = "c" }\nb = { names_of = "./ports/*" }\nc = { text = "9" }', 0),
+    ('a = { place_in = "b", of = "c" }\nb = { names_of = "./ports/*" }\nc = { text = "10" }', 1),
+    (
+        'a = { place_in = "b", of = "c" }\nb = { names_of = "./ports/*", type = "int" }\nc.text = "10"\nc.type = "int"',
+        1,
+    ),
+    (
+        'a = { place_in = "b", of = "c" }\nb = { names_of = "./ports/*", type = "hex" }\nc.text = "0x9"\nc.type = "hex"',
+        0,
+    ),
+    ('a = { place_in = "b", of = "address" }\nb = { names_of = "/sys/bus/pci/devices/*", type = "pci" }', 0),
+    ('a = { place_in = "b", of = "address" }\nb = { names_of = "/proc/acme/ordered/*", type = "pci" }', 2),
+    (
+        'a = { place_in = "b", of = "./state" }\nb = { names_of = "./ports/*" }',
+        ("'ready' is none of the 2 in the list", False),
+    ),
+    ('a = { place_in = "b", of = "./state", else = 7 }\nb = { names_of = "./none/*" }', 7),
+    ('a = { place_in = "b", of = "./none" }\nb = { names_of = "./ports/*" }', ("no such file", False)),
+    (
+        'a = { place_in = "b", of = "c" }\nb = { names_of = "./v*", type = "int" }\nc = { text = "1", type = "int" }',
+        ("reads 'vendor', which is no int", True),
+    ),
 ]
 
 
@@ -253,6 +277,22 @@ WRONG = [
     ('a = { bits = ["3-1"], of = "numa" }', 5, '["3-1"]', "type", None),
     ('a = { bits = ["0-64"], of = "numa" }', 5, '["0-64"]', "type", None),
     ('a = { bits = ["1"], of = "driver" }', 5, "driver", "type", 'make it a word with type = "int"'),
+    ('a = { place_in = "b" }\nb = { names_of = "./*" }', 5, "a", "missing", 'write of = "…"'),
+    (
+        'a = { place_in = "driver", of = "name" }',
+        5,
+        "driver",
+        "type",
+        'write for example a word that is names_of = "PATH*"',
+    ),
+    ('a = { place_in = "b", of = "b" }\nb = { names_of = "./*" }', 5, "b", "type", ""),
+    (
+        'a = { place_in = "b", of = "address" }\nb = { names_of = "./*" }',
+        5,
+        "address",
+        "type",
+        'add type = "pci" to the list',
+    ),
     ('a = { probe = "nvml", field = "f" }', 5, "nvml", "unknown-probe", 'write [probe.nvml] with run = ["/usr/bin/…"]'),
     ('a = "a"', 5, "a", "cycle", "have one of them rest on something else"),
     ('a = "./{b}"\nb = { text = "{c}" }\nc = ["./x", "a"]', 5, "a", "cycle", "have one of them rest on something else"),
@@ -387,6 +427,7 @@ ODD = (
     ("holds", '{ vendor = "15b3" }', '{ b = { like = "*" } }', '{ "./{b}" = "x" }', "{}", '{ either.a = { b = "1" } }'),
     ("kfd_address", '["numa", "numa"]', '["./a", "b"]'),
     ("bits", '["0-3"]', '["7", "63"]', '"x"'),
+    ("place_in", '"b"', '"nodes"', '"vendor"', '"./vendor"', "5"),
     ("base64url", '["vendor", "b"]', '["./vendor"]', '["nodes"]'),
     ("of", '"./vendor"', '"vendor"', '"b"', '"numa"', '"/sys/{b}"'),
     ("map", '{ "15b3" = "x" }', '{ "*" = "y", "1" = "z" }', "{ x = 1 }", "{}"),

@@ -91,7 +91,7 @@ def kind_of(word: Branch, let: Branch | None, source: object, depth: int = 0) ->
             return f"list of {kind or 'text'}"
         case "holds":
             return "bool"
-        case "bits":
+        case "bits" | "place_in":
             return "int"
         case "kfd_address":
             return "pci"
@@ -135,6 +135,7 @@ def _what(word: Branch) -> str:
         "kfd_address": f"the PCI address of {both}",
         "bits": f"bits {both} of {of}",
         "base64url": f"the bytes of {both} in base64url",
+        "place_in": f"the place of {of} in {what}, from 0",
         "probe": f"what the probe {what} says of {text_of(word, 'field')}",
         "holds": f"whether {clause(word.branch('holds'))}",
     }.get(verb, "not said")

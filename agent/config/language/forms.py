@@ -117,7 +117,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
             **_compiled("duration", "every"),
         },
         "let": {
-            **_values("text", "read read_all names_of name_of field of take by text probe"),
+            **_values("text", "read read_all names_of name_of field of take by text place_in probe"),
             **_values("words", "first_of kfd_address base64url"),
             **_values("texts", "bits"),
             **_values("kind", "type"),

@@ -98,6 +98,7 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = MappingProxyType(
             "kfd_address": Meaning("the PCI address in KFD's domain and location_id"),
             "bits": Meaning("bits of the number `of`, side by side"),
             "base64url": Meaning("the bytes of hexadecimal texts, in base64url"),
+            "place_in": Meaning("how many of a list come before the word `of`, in the order of their type"),
             "probe": Meaning("what a probe reports as `field`"),
             "of": Meaning("the word or file that the verb works on"),
             "map": Meaning("for by: key or pattern to value; the exact key first, then the longest pattern"),

@@ -38,7 +38,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
             "a word of one's own",
             _keys(
                 "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url"
-                " probe of map type else if_absent",
+                " place_in probe of map type else if_absent",
             ),
         ),
         "join": ("a join", _keys("source dir class resource on match let optional")),
@@ -75,7 +75,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "let": (
             *("probe", "read", "first_of", "read_all", "names_of", "name_of", "field", "take", "by", "text", "holds"),
-            *("kfd_address", "bits", "base64url"),
+            *("kfd_address", "bits", "base64url", "place_in"),
         ),
         "join": ("source", "dir", "class", "resource"),
         "replicas": ("count", "by"),

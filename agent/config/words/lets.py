@@ -18,6 +18,7 @@ _BESIDE: Mapping[str, frozenset[str]] = {
     "take": frozenset({"of"}),
     "by": frozenset({"map", "type", "if_absent"}),
     "bits": frozenset({"of"}),
+    "place_in": frozenset({"of"}),
     "probe": frozenset({"field", "type"}),
 }
 

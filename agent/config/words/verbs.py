@@ -12,7 +12,7 @@ from agent.config.scope import ANYTHING, Known, Made, Scope
 from agent.config.toml.spot import Piece
 from agent.config.words.maps import compile_by
 from agent.config.words.reading import compile_operand, compile_operands, compile_path, is_path, is_single
-from agent.core.entry.let import Base64Url, Bits, FirstOf, Holds, KfdAddress, Reported, Take, Written
+from agent.core.entry.let import Base64Url, Bits, FirstOf, Holds, KfdAddress, PlaceIn, Reported, Take, Written
 from agent.core.entry.own import Own
 from agent.core.entry.reads import Field, NameOf, NamesOf, Path, ReadAll
 from agent.core.language import pattern
@@ -147,6 +147,29 @@ def _bits(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:
     return Made(Known(Kind.INT, varies=source.known.varies), Bits(made, source.own))
 
 
+def _place_in(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:
+    of = _of(name, branch, scope)
+    if of is None:
+        return None
+    among, one = compile_operand(said.spot, said.value, None, scope), compile_operand(of.spot, of.value, None, scope)
+    if among is None or one is None or not is_single(of, one, scope):
+        return None
+    if among.known is not ANYTHING and not among.known.many:
+        message = f"let.{name} wants a list, and this is one value"
+        scope.error(
+            said.spot.error("type", message, 'write for example a word that is names_of = "PATH*"', mark="text")
+        )
+        return None
+    kinds = [made.known.kind for made in (among, one) if made.known is not ANYTHING]
+    if len(set(kinds)) > 1:
+        message = f"the list is of {kinds[0].value}, and {of.value} is {kinds[1].value}: none of it can be in there"
+        scope.error(of.spot.error("type", message, f'add type = "{kinds[1].value}" to the list', mark="text"))
+        return None
+    kind = kinds[0] if kinds else Kind.TEXT
+    varies = one.known.varies or among.known.varies
+    return Made(Known(Kind.INT, varies=varies), PlaceIn(among.own, one.own, kind))
+
+
 def _base64url(name: str, said: Leaf, branch: Branch, scope: Scope) -> Made | None:
     del name, branch
     found = list(compile_operands(said, None, scope))
@@ -206,5 +229,6 @@ VERBS: Mapping[str, Callable[..., Made | None]] = {
     "kfd_address": _kfd_address,
     "bits": _bits,
     "base64url": _base64url,
+    "place_in": _place_in,
     "probe": _probe,
 }

@@ -13,7 +13,7 @@ from agent.core.language.clause import Clause
 from agent.core.language.logic import CAREFUL
 from agent.core.language.pattern import Pattern
 from agent.core.language.text import Text
-from agent.core.language.value import Absent, Kind, Scalar, Value, text_of
+from agent.core.language.value import Absent, Kind, Scalar, Value, natural, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +227,37 @@ class Base64Url:
             except ValueError:
                 return Absent(f"{text[:64]!r} is no row of bytes", unread=True)
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceIn:
+    """`place_in = "list", of = …`: how many of the list come before that, in the order of their type, `kind`.
+
+    What is in it several times counts once. Numbers go by their size, PCI addresses by domain, bus, device, function.
+    """
+
+    among: Own
+    of: Own
+    kind: Kind
+
+    def say(self, facts: Asked) -> Value | Absent:
+        """See `Own`."""
+        value, among = self.of.say(facts), self.among.say(facts)
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        if not isinstance(among, tuple):
+            return among if isinstance(among, Absent) else Absent("is no list")
+        own, others = self._order(value), {self._order(other) for other in among}
+        if own not in others:
+            return Absent(f"{text_of(value)[:64]!r} is none of the {len(others)} in the list")
+        return sum(other < own for other in others)
+
+    def _order(self, value: Scalar) -> tuple[int, str]:
+        if isinstance(value, int):
+            return value, ""
+        if self.kind is Kind.HEX:
+            return int(value, 16), ""
+        return (len(value), value) if self.kind is Kind.PCI else (0, natural(value))
 
 
 @dataclass(frozen=True, slots=True)
