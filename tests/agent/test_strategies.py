@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from agent.core.inventory.touched import EVERYTHING
 from tests.agent.rig import entry
 
 GPU = "nvidia.com/gpu"
@@ -97,8 +98,48 @@ async def test_an_optional_imex_channel_that_is_not_there_is_not_asked_for(node,
     assert got == NOTHING | WAYS[way]
 
 
+BY_INDEX = {
+    "env": {"envs": {"NVIDIA_VISIBLE_DEVICES": "0,1"}},
+    "volumes": {
+        "envs": {"NVIDIA_VISIBLE_DEVICES": VOLUMES},
+        "mounts": {f"{VOLUMES}/{index}": ("/dev/null", False) for index in (0, 1)},
+    },
+    "cdi": {"cdi_devices": [f"{GPU}={index}" for index in (0, 1)]},
+    "cdi-annotation": {"annotations": {"cdi.k8s.io/device-agent_nvidia.com_gpu": f"{GPU}=0,{GPU}=1"}},
+}
+
+
+@pytest.mark.parametrize("way", BY_INDEX)
+async def test_by_index(node, way):
+    """In the order of PCI addresses, whatever the numbers of nodes and the order of UUIDs."""
+    specs = [{"name": str(index), "containerEdits": {"env": ["A=1"]}} for index in (0, 1)]
+    node.tree.file("/etc/cdi/nvidia.json", json.dumps({"cdiVersion": "0.5.0", "kind": GPU, "devices": specs}))
+    for gpu, minor in ((ONE, 3), (TWO, 0)):
+        said = INFORMATION.format(uuid=gpu["uuid"], minor=minor)
+        node.tree.file(f"/proc/driver/nvidia/gpus/{gpu['address']}/information", said)
+    more = f'options.strategy = ["{way}"]\noptions.device_id = "index"'
+    assert await granted(node, more) == NOTHING | BY_INDEX[way]
+
+
+async def test_one_that_the_driver_leaves_out_makes_the_count_uncertain(node):
+    """NVML does not count it: none is listed that would be called by another one's number. By UUID all are."""
+    first = INFORMATION.format(uuid="GPU-0", minor=7).replace("Excluded:\t No", "Excluded:\t Yes")
+    node.tree.pci("0000:01:00.0", vendor="0x10de\n", config=b"\xde\x10\x00\x23", numa_node="0\n")
+    node.tree.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", first)
+    by_env = '[[resource]]\nclass = "nvidia-gpu"\nhealth.xid = false\noptions.strategy = ["env"]\n'
+    node.serve(by_env)
+    async with node.agent(programs=False) as agent:
+        await node.allocatable(GPU, 2)
+        node.serve(f'{by_env}options.device_id = "index"')
+        await node.reload(agent)
+        await node.allocatable(GPU, 0)
+        node.tree.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", first.replace("Yes", "No"))
+        agent.tracker.nudge(EVERYTHING)
+        await node.allocatable(GPU, 3)
+
+
 async def test_env_by_minor(node):
-    """By the number of the node; NVML's own index no file says."""
+    """By the number of the node."""
     more = 'options.strategy = ["env"]\n[resource.give.also.runtime.env]\nNVIDIA_VISIBLE_DEVICES.value = "{minor}"'
     assert await granted(node, more) == NOTHING | {"envs": {"NVIDIA_VISIBLE_DEVICES": "0,3"}}
 

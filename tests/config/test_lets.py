@@ -139,7 +139,7 @@ LETS = [
         1,
     ),
     (
-        'a = { place_in = "b", of = "c" }\nb = { names_of = "./ports/*", type = "hex" }\nc.text = "0x9"\nc.type = "hex"',
+        'a = { place_in = "b", of = "c" }\nb = { names_of = "./port?/*", type = "hex" }\nc.text = "9"\nc.type = "hex"',
         0,
     ),
     ('a = { place_in = "b", of = "address" }\nb = { names_of = "/sys/bus/pci/devices/*", type = "pci" }', 0),
