@@ -17,7 +17,7 @@ from agent.core.entry.shadow import leaves_nothing
 from agent.core.language.clause import Line
 from agent.core.language.operators import Equals
 from agent.core.language.text import Text
-from agent.core.language.value import Kind, Scalar, text_of
+from agent.core.language.value import Kind, Scalar, comparable, text_of
 
 _Piece: TypeAlias = str | tuple[object, ...]
 _Key: TypeAlias = tuple[_Piece, ...]
@@ -45,11 +45,11 @@ class Entry(Protocol):
 class _Earlier:
     """The entries before one, by what a later one would have in common with them.
 
-    taking: of each source, by an operand that all they take says, or None.
+    taking: of each source, by an operand that all they take says, or None. ids: by the text, and the source.
     """
 
     taking: dict[Source, dict[tuple[str, Scalar] | None, list[ResourceSpec]]] = field(default_factory=dict)
-    ids: dict[_Key, list[ResourceSpec]] = field(default_factory=dict)
+    ids: dict[_Key, dict[Source, list[ResourceSpec]]] = field(default_factory=dict)
     given: dict[tuple[str, str], list[tuple[ResourceSpec, str]]] = field(default_factory=dict)
 
 
@@ -72,7 +72,11 @@ def warnings(entries: Sequence[Entry]) -> Iterator[Finding]:
 
 def _nothing_left(entry: Entry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Finding]:
     before = earlier.taking.setdefault(spec.source, {})
-    operands = {(line.word, operand) for line in spec.match.every_line() for operand in _operands(line.test)}
+    operands = {
+        (line.word, comparable(line.kind, operand))
+        for line in spec.match.every_line()
+        for operand in _operands(line.test)
+    }
     for key in (None, *sorted(operands, key=repr)):
         other = next((one for one in before.get(key, ()) if leaves_nothing(one, spec)), None)
         if other is not None:
@@ -80,15 +84,15 @@ def _nothing_left(entry: Entry, spec: ResourceSpec, earlier: _Earlier) -> Iterat
             write = "put this entry before that one, or exclude there what is for this"
             yield _own(entry.sentence.tree.branch("match"), entry).warning("nothing-left", message, write, mark="key")
             break
-    before.setdefault(_told_by(spec), []).append(spec)
+    told_by = min(_telling(spec), key=lambda key: len(before.get(key, ())), default=None)  # few say what few others do
+    before.setdefault(told_by, []).append(spec)
 
 
-def _told_by(spec: ResourceSpec) -> tuple[str, Scalar] | None:
-    """An operand that a clause mentions which implies what this one matches; none if there is no such."""
+def _telling(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
+    """Operands, each of which a clause mentions that implies what this one matches."""
     for line in spec.match.lines:
-        if isinstance(line, Line) and line.kind in {Kind.TEXT, Kind.INT} and isinstance(line.test, Equals):
-            return line.word, line.test.operand
-    return None
+        if isinstance(line, Line) and line.kind in {Kind.TEXT, Kind.INT, Kind.HEX} and isinstance(line.test, Equals):
+            yield line.word, comparable(line.kind, line.test.operand)
 
 
 def _operands(test: object) -> Iterator[Scalar]:
@@ -103,8 +107,9 @@ def _same_id(entry: Entry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Fi
     said = False
     for text in (spec.slots.id,) if spec.slots else spec.id:
         key = _canonical(text, spec)
-        others = earlier.ids.setdefault(key, [])
-        rival = next((other for other in others if _may_meet(other, spec, text)), None)
+        others = earlier.ids.setdefault(key, {})
+        rivals = (one for source, seen in others.items() if spec.slots or source != spec.source for one in seen)
+        rival = next((other for other in rivals if _may_meet(other, spec, text)), None)
         if rival is not None and not said:
             said = True
             message = f"{rival.name} ({rival.origin}) has the id {text.source} too: what both find is listed there only"
@@ -112,7 +117,7 @@ def _same_id(entry: Entry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Fi
             slots = entry.sentence.tree.branch("slots")
             spot = _own(slots.leaf("id") if slots else entry.sentence.tree.leaf("id"), entry)
             yield spot.warning("same-id", message, f'write for example id = "{text.source}-{apart}"', mark="key")
-        others.append(spec)
+        others.setdefault(spec.source, []).append(spec)
 
 
 def _canonical(text: Text, spec: ResourceSpec) -> _Key:

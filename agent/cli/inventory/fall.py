@@ -32,13 +32,9 @@ class Step:
 
 def steps(inventory: Inventory, spec: ResourceSpec) -> list[Step]:
     """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
-    down: dict[str, list[tuple[Item, TurnedDown]]] = {}
-    along = 0  # turned down by themselves, and of a group that the entry takes as a whole
-    for item in inventory.items:
-        for turned in item.turned_down:
-            if turned.refusal.resource == spec.name:
-                down.setdefault(turned.refusal.address, []).append((item, turned))
-                along += item.taken_by is spec
+    down = {**inventory.fallen.get(spec.name, {})}
+    # Turned down by themselves, and of a group that the entry takes as a whole.
+    along = sum(item.taken_by is spec for fell in down.values() for item, _ in fell)
     left = inventory.totals.get(spec.source, 0)
     made = [Step(f"source {spec.source}", spec.origin, left)]
     taken = sum(item.taken_by is spec for item in inventory.items) - along

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.cli.inventory.fall import QUIET, Step, last_to_fall, steps
@@ -21,14 +21,16 @@ from agent.host.numa import known
 def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Iterator[Finding]:
     """Warnings of entries that are served, about the host called `where`; those that an entry accepts are left out."""
     given: dict[str, ResourceSpec] = {}
+    order = {id(spec): index for index, spec in enumerate(inventory.specs)}
+    judged_by = {spec.origin: spec for spec in inventory.specs}
     for entry in entries:
-        spec = entry.spec
-        if spec is None or spec not in inventory.specs:
+        spec = judged_by.get(entry.spec.origin) if entry.spec else None
+        if spec is None:
             continue
         accepts = entry.sentence.tree.branch("accept")
         accepted = accepts.members if accepts else {}
         taken = [item for item in inventory.items if item.taken_by is spec]
-        lost = [item for item in inventory.items if _wants(spec, item, inventory)]
+        lost = [item for item in inventory.items if _wants(spec, item, inventory, order)]
         own = [node for item in taken for node in _own_nodes(inventory, item)]
         twice = [node for node in own if node in given]
         if any(
@@ -47,14 +49,12 @@ def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Itera
             yield from _silent(entry, spec, inventory, where)
 
 
-def _wants(spec: ResourceSpec, item: Item, inventory: Inventory) -> bool:
-    """Whether an entry would take what an earlier one has."""
+def _wants(spec: ResourceSpec, item: Item, inventory: Inventory, order: Mapping[int, int]) -> bool:
+    """Whether an entry would take what an earlier one has. order: which of the entries each is, by `id`."""
     other = item.taken_by
     if other is None or other is spec or other.source != spec.source:
         return False
-    order = inventory.specs
-    later = order.index(other) < order.index(spec)
-    return later and judge(spec, inventory.facts(spec, item.host)) is None
+    return order[id(other)] < order[id(spec)] and judge(spec, inventory.facts(spec, item.host)) is None
 
 
 def _own_nodes(inventory: Inventory, item: Item) -> list[str]:

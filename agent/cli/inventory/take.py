@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from agent.core.entry.cared import at_once
 from agent.core.entry.cdi import DIRECTORIES
@@ -104,6 +105,16 @@ class Inventory:
         self.facts = facts
         self._reader = HostReader(root)
 
+    @cached_property
+    def fallen(self) -> Mapping[str, Mapping[str, Sequence[tuple[Item, TurnedDown]]]]:
+        """What each resource's entries turned down, by its name and by the address of the clause."""
+        found: dict[str, dict[str, list[tuple[Item, TurnedDown]]]] = {}
+        for item in self.items:
+            for turned in item.turned_down:
+                by = found.setdefault(turned.refusal.resource, {})
+                by.setdefault(turned.refusal.address, []).append((item, turned))
+        return found
+
     def fact(self, item: Item, word: str) -> Value | Absent:
         """What a word says of an item."""
         return self._reader.fact(item.host, word)
@@ -158,6 +169,9 @@ def take(
     }
     unlisted = {one.key: one.reason for one in assembly.unlisted}
     found = {source: {host.key: host for host in listing.found[source]} for source in dict.fromkeys(wanted)}
+    named: dict[str, list[ResourceSpec]] = {}
+    for one in specs:
+        named.setdefault(one.name, []).append(one)
     items: dict[str, Item] = {}
     for source, hosts in found.items():
         for key, host in hosts.items():
@@ -166,7 +180,7 @@ def take(
             if key in items or (spec and spec.source != source):
                 continue
             turned = tuple(
-                TurnedDown(refusal, _nearly(_by(specs, refusal, found, key, of), found, key, of))
+                TurnedDown(refusal, _nearly(_by(named[refusal.resource], refusal, found, key, of), found, key, of))
                 for refusal in sighting.refusals
             )
             fits = () if spec else tuple(_fitting(classes, found, key, of))
@@ -199,11 +213,11 @@ def _others(candidate: Candidate | None, host: HostDevice) -> tuple[str, ...]:
     return tuple(other.name for other in candidate.hosts if other.key != host.key) if candidate else ()
 
 
-def _by(specs: Sequence[ResourceSpec], refusal: Refusal, found: _Found, key: str, of: _FactsOf) -> ResourceSpec:
+def _by(named: Sequence[ResourceSpec], refusal: Refusal, found: _Found, key: str, of: _FactsOf) -> ResourceSpec:
     """The entry that a refusal is of: several may be of one resource."""
-    named = [spec for spec in specs if spec.name == refusal.resource and key in found.get(spec.source, {})]
-    judged = (spec for spec in named[:-1] if judge(spec, of(spec, found[spec.source][key])) == refusal)
-    return next(judged, named[-1])
+    looking = [spec for spec in named if key in found.get(spec.source, {})]
+    judged = (spec for spec in looking[:-1] if judge(spec, of(spec, found[spec.source][key])) == refusal)
+    return next(judged, looking[-1])
 
 
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
