@@ -44,7 +44,7 @@ from agent.host.monitor import group, uevents
 from agent.host.presence import Presences
 from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
-from agent.kubelet import health
+from agent.kubelet import service
 from agent.kubelet.socket_file import remove_stale
 from agent.offering import Offering, Way
 from agent.own_specs import OwnSpecs
@@ -359,7 +359,7 @@ class Agent:
 
 def _ask(question: Question) -> AsyncGenerator[Answer, None]:
     """Ask whom a question is for."""
-    return command.ask(question) if isinstance(question, Command) else health.ask(question)
+    return command.ask(question) if isinstance(question, Command) else service.ask(question)
 
 
 def _way(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> Way:

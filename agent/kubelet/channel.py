@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from grpclib.client import Channel, Handler
 from grpclib.config import Configuration
+from grpclib.encoding.base import CodecBase
 from grpclib.protocol import H2Protocol
-
-if TYPE_CHECKING:
-    from grpclib.encoding.base import CodecBase
 
 _WINDOW = 65_535  # bytes that wait to be read: the least that HTTP/2 has (RFC 9113 §6.9.2)
 SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.4)
@@ -51,8 +49,24 @@ async def greeted(path: str) -> None:
         raise ConnectionError(f"{path} does not answer as a server of HTTP/2")
 
 
+class Plain(CodecBase):
+    """Messages as the bytes that they are."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ANN401  as grpclib has it
+        """See `CodecBase`."""
+        del message_type
+        return bytes(message)
+
+    def decode(self, data: bytes, message_type: Any) -> bytes:  # noqa: ANN401  as grpclib has it
+        """See `CodecBase`."""
+        del message_type
+        return data
+
+
 class Wary(Channel):
-    """A channel to a service that may say anything: `limit` bytes at most until `heard`, and then it is closed.
+    """A channel of plain bytes to a service that may say anything: `limit` bytes at most until `heard`, else it ends.
 
     So a length that a message begins with costs no more than that, nor does what nobody reads.
 
@@ -60,10 +74,10 @@ class Wary(Channel):
         flooded: that was so.
     """
 
-    def __init__(self, path: str, codec: CodecBase, limit: int) -> None:
+    def __init__(self, path: str, limit: int) -> None:
         window = min(limit, _WINDOW)
         config = Configuration(http2_connection_window_size=window, http2_stream_window_size=window)
-        super().__init__(path=path, codec=codec, config=config)
+        super().__init__(path=path, codec=Plain(), config=config)
         self.flooded = False
         self._limit = self._room = limit
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown
-from agent.core.entry.inquiry import Dial, Probe, Report, Run
+from agent.core.entry.inquiry import Dial, Probe, Report, Run, Speaks
 from agent.core.entry.let import OrElse, Reported
 from agent.core.entry.log import ONCE, Often, Spoken
 from agent.core.entry.rises import Rises
@@ -105,6 +105,12 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
         ),
         ("socket = '/run/{name}.sock'", Dial(parse("/run/{name}.sock"), 2, 30)),
         ("socket = '/run/x', every = '5s', timeout = '100ms'", Dial(parse("/run/x"), 0.1, 5)),
+        ("socket = '/run/x', of = '{name}-a'", Dial(parse("/run/x"), 2, 30, parse("{name}-a"))),
+        ("socket = '/run/x', speaks = 'grpc-health'", Dial(parse("/run/x"), 2, 30)),
+        (
+            "socket = '/run/x', of = '{path_id}', speaks = 'amd-metrics'",
+            Dial(parse("/run/x"), 2, 30, parse("{path_id}"), Speaks.AMD_METRICS),
+        ),
     ],
 )
 def test_whom_to_ask(configure, said, made):
@@ -234,6 +240,12 @@ MISTAKES = [
         "type",
         'write looks ("2 looks") or a time ("10s")',
     ),
+    ("health.a = { run = ['/x'], of = '{name}' }", "of", "type", "of goes with socket"),
+    ("health.a = { holds.driver = 'x', speaks = 'grpc-health' }", "speaks", "type", "speaks goes with"),
+    ("health.a = { socket = '/x', speaks = 'grpc' }", "'grpc'", "type", 'write "grpc-health"'),
+    ("health.a = { socket = '/x', speaks = 'amd-metrics' }", "amd-metrics", "missing", "write for example of = "),
+    ("health.a = { socket = '/x', of = '{names}' }", "names", "unknown-word", ""),
+    ("let.l = { names_of = './p*' }\nhealth.a = { socket = '/x', of = '{l}' }", "{l}", "type", ""),
     ("health.a.socket = 'x'", "x", "path", 'write "/x"'),
     ("health.a.socket = '/run/{names}'", "names", "unknown-word", ""),
     ("health.a.socket = '/run/{nodes}'", "{nodes}", "path", ""),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
-from agent.core.entry.inquiry import Answer, Command, Dial, Reply, Run, Service
+from agent.core.entry.inquiry import Answer, Command, Dial, Reply, Run, Service, Speaks
 from agent.core.language.operators import Equals, Items, Not, Of
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
@@ -167,6 +167,14 @@ def test_a_socket_is_one_path():
     facts = Told({"name": "../x"}, Answer(Reply.WELL))
     assert Check("x", dial).ask(facts) == bad("name: '../x' cannot be in a path")
     assert facts.asked == []
+
+
+def test_a_service_is_told_of_what_it_is_asked():
+    dial = Dial(parse("/run/x"), 2, 30, parse("{address}"), Speaks.AMD_METRICS)
+    facts = Told({"address": "0000:3b:00.0"}, Answer(Reply.OFF, "there is none"))
+    assert Check("x", dial).ask(facts) == Outcome(Says.BESIDE, "there is none")
+    assert facts.asked == [Service("/run/x", 2, 30, "0000:3b:00.0", Speaks.AMD_METRICS)]
+    assert Check("x", dial).ask(Told({}, Answer(Reply.WELL))).says is Says.BAD
 
 
 def test_where_it_does_not_apply_nobody_is_asked():

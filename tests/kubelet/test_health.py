@@ -10,9 +10,10 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
-from agent.core.entry.inquiry import Answer, Reply, Service
-from agent.kubelet import health
-from agent.kubelet.health import _Plain, ask
+from agent.core.entry.inquiry import Answer, Reply, Service, Speaks
+from agent.kubelet import health, service
+from agent.kubelet.channel import Plain
+from agent.kubelet.service import ask
 
 WELL = Answer(Reply.WELL)
 ILL = Answer(Reply.ILL, "the service says NOT_SERVING")
@@ -24,9 +25,10 @@ def pytest_asyncio_loop_factories():
 
 
 class Health:
-    """A server that says what is put into it."""
+    """A server that says what is put into it, when it is asked of what it is to be asked of."""
 
-    def __init__(self, *, watch=True, check=True):
+    def __init__(self, *, watch=True, check=True, asked=b""):
+        self.asked = asked
         self.says = SERVING
         self.changed = asyncio.Event()
         self.calls = []
@@ -36,7 +38,7 @@ class Health:
     async def watch(self, stream):
         self.calls.append("watch")
         self.transport = stream._stream._transport
-        assert await stream.recv_message() == b""
+        assert await stream.recv_message() == self.asked
         while True:
             self.changed.clear()
             if self.end:
@@ -46,7 +48,7 @@ class Health:
 
     async def check(self, stream):
         self.calls.append("check")
-        assert await stream.recv_message() == b""
+        assert await stream.recv_message() == self.asked
         if self.end:
             raise self.end
         await stream.send_message(self.says)
@@ -64,7 +66,7 @@ class Health:
 
     @asynccontextmanager
     async def serve(self, path):
-        server = Server([self], codec=_Plain())
+        server = Server([self], codec=Plain())
         await server.start(path=path)
         try:
             yield
@@ -100,6 +102,15 @@ async def test_what_it_says(path, said, answer, watch):
     async with server.serve(path):
         assert await once(path) == answer
     assert server.calls == ["watch" if watch else "check"]
+
+
+@pytest.mark.parametrize(
+    ("of", "asked"), [("npu0", b"\x0a\x04npu0"), ("é" * 100, b"\x0a\xc8\x01" + "é".encode() * 100)]
+)
+@pytest.mark.parametrize("watch", [True, False])
+async def test_a_service_by_name(path, of, asked, watch):
+    async with Health(watch=watch, asked=asked).serve(path), aclosing(ask(Service(path, 20.0, 60.0, of))) as answers:
+        assert await anext(answers) == WELL
 
 
 async def test_what_it_says_instead_is_known_at_once(path):
@@ -196,7 +207,7 @@ async def test_an_answer_without_end_is_not_taken(path, watch):
     async with Endless(watch=watch).serve(path):
         answer = await once(path)
     assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
-    assert sent <= 2 * health._LIMIT
+    assert sent <= 2 * 256 * 1024
 
 
 async def test_a_peer_that_says_nothing_of_use_is_left(path):
@@ -219,7 +230,9 @@ async def test_a_peer_that_says_nothing_of_use_is_left(path):
 
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
-    monkeypatch.setattr(health, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
+    monkeypatch.setitem(
+        service._LANGUAGES, Speaks.GRPC_HEALTH, (health.answers, 160_000)
+    )  # a little more than a window of answers, with their frames
     monkeypatch.setattr(health, "_BREATH", 0)
 
     class Flood(Health):
@@ -277,4 +290,4 @@ async def test_one_that_does_not_answer(path):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(path)
         silent.listen()
-        assert await once(path, 0.05) == Answer(Reply.UNKNOWN, f"{path}: no answer within 0.05 s")
+        assert await once(path, 0.05) == Answer(Reply.UNKNOWN, f"{path}: no answer within 0.05 s", late=True)

@@ -86,13 +86,19 @@ def _holding(check: Branch, verb: str, first: Branch) -> str:
         "log": f'the kernel log says no "{what}"{_counted(check)}',
         "rises": f"{what} does not grow",
         "run": f"{_argv(check)} ends well",
-        "socket": f"the service at {what} says so",
+        "socket": f"the service at {what} says so{_served(check)}",
         "probe": f"the probe {what} says so",
     }.get(verb, "its IOMMU group is viable (see give)" if check.spot.path[-1] == "vfio" else "nothing is said")
     timeout = check.leaf("timeout")
     bound = f" within {value(timeout.value)}" if timeout else ""
     when = clause(check.branch("when"))
     return f"{said}{bound}{_latched(check)}{f', asked when {when}' if when else ''}"
+
+
+def _served(check: Branch) -> str:
+    """Of what it is asked, and in which language, where that is said."""
+    of, speaks = check.leaf("of"), check.leaf("speaks")
+    return (f" of {value(of.value)}" if of else "") + (f", in {value(speaks.value)}" if speaks else "")
 
 
 def _counted(check: Branch) -> str:

@@ -25,6 +25,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "way": ("kubelet", "cdi", "cdi-annotation"),
         "backend": ("auto", "legacy", "iommufd", "both"),
         "on_unknown": ("unhealthy", "healthy", "keep"),
+        "speaks": ("grpc-health", "amd-metrics"),
     }
 )
 

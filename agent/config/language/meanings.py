@@ -189,6 +189,8 @@ MEANINGS: Mapping[str, Mapping[str, Meaning]] = MappingProxyType(
             "rises": Meaning("a counter that must not grow"),
             "run": Meaning("a program that has to end with 0"),
             "socket": Meaning("a socket that answers for the device"),
+            "of": Meaning("what the service at that socket calls the device", "the service as a whole"),
+            "speaks": Meaning("what that service speaks", '"grpc-health"'),
             "probe": Meaning("a probe whose verdict counts"),
             "only": Meaning("a clause over what log took: only these lines count"),
             "ignore": Meaning("a clause over what log took: these lines do not count"),

@@ -59,7 +59,8 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "health": (
             "a check",
             _keys(
-                "holds log rises run socket probe only ignore when every timeout trip recover latch on_unknown reason",
+                "holds log rises run socket of speaks probe"
+                " only ignore when every timeout trip recover latch on_unknown reason",
             ),
         ),
         "links": ("links", _keys("dir file let on cost")),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from agent.config.language.durations import seconds
 from agent.config.leaves.argv import argv_phrases
-from agent.config.leaves.texts import path_phrase
+from agent.config.leaves.texts import path_phrase, phrase
 from agent.config.merge.tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.inquiry import Asks, Dial, Report, Run
+from agent.core.entry.inquiry import Asks, Dial, Report, Run, Speaks
 
 EVERY = 30.0  # seconds
 TIMEOUT = 2.0  # seconds
@@ -31,7 +31,20 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     if path.many:
         scope.error(path.spot.error("type", "a device has one socket, and this is a list", mark="text"))
         return None
-    return Dial(path.text, _timeout(branch, scope), every or EVERY)
+    said, of, speaks = branch.leaf("speaks"), branch.leaf("of"), Speaks.GRPC_HEALTH
+    if said is not None:
+        speaks = Speaks(said.value)
+    if of is None and said is not None and speaks is Speaks.AMD_METRICS:
+        message = "that service lists many devices, and this does not say which is the one"
+        scope.error(said.spot.error("missing", message, 'write for example of = "{pci.address}"', mark="text"))
+        return None
+    name = phrase(of.spot, of.value, scope, "what it is called") if of else None
+    if of is not None and name is None:
+        return None
+    if name is not None and name.many:
+        scope.error(name.spot.error("type", "a service is asked for one name, and this is a list", mark="text"))
+        return None
+    return Dial(path.text, _timeout(branch, scope), every or EVERY, name.text if name else None, speaks)
 
 
 def _probe(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
@@ -56,6 +69,11 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
     if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"
         scope.error(timeout.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+    for key in ("of", "speaks"):
+        leaf = branch.leaf(key)
+        if leaf is not None and branch.verbs and "socket" not in branch.verbs:
+            message = f"{key} is about a service, and health.{name} asks none"
+            scope.error(leaf.spot.error("type", message, f"{key} goes with socket", mark="key"))
     if every is not None and "probe" in branch.verbs:
         message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
         scope.error(every.spot.error("type", message, "take it out", mark="key"))

@@ -73,13 +73,25 @@ class Probe:
         return f"{self.mark}/{place.lstrip('/')}"
 
 
+class Speaks(Enum):
+    """What a service speaks: gRPC's health protocol, or what AMD's metrics exporter does."""
+
+    GRPC_HEALTH = "grpc-health"
+    AMD_METRICS = "amd-metrics"
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Whether a gRPC service at a Unix socket says that it is well; asked again after `every`."""
+    """Whether a service at a Unix socket says that a device is well; asked again after `every`.
+
+    of: what the service calls it; empty for the service as a whole.
+    """
 
     path: str
     timeout: float
     every: float
+    of: str = ""
+    speaks: Speaks = Speaks.GRPC_HEALTH
 
     @property
     def mark(self) -> str:
@@ -126,11 +138,18 @@ class Dial:
     path: Text
     timeout: float
     every: float
+    of: Text | None = None
+    speaks: Speaks = Speaks.GRPC_HEALTH
 
     def inquiry(self, facts: Fact) -> Inquiry | Absent:
         """See `Asks`."""
         paths = self.path.write_paths(facts)
-        return paths if isinstance(paths, Absent) else Service(paths[0], self.timeout, self.every)
+        of = None if self.of is None else self.of.write(facts)
+        if isinstance(paths, Absent):
+            return paths
+        if isinstance(of, Absent):
+            return of
+        return Service(paths[0], self.timeout, self.every, of or "", self.speaks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""AMD's Device Metrics Exporter, which judges the GPUs of its node; see protos/metricssvc."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+
+from grpclib.const import Cardinality
+
+from agent.core.entry.inquiry import Answer, Reply, Service
+from agent.core.language.printable import cut, escape
+from agent.core.language.value import Kind, from_kernel
+from agent.kubelet.channel import Wary
+
+_LIST = "/metricssvc.MetricsService/List"
+_SHOWN = 40  # characters of what it says
+_SAYS = {
+    "healthy": Answer(Reply.WELL),
+    "unhealthy": Answer(Reply.ILL, "the exporter says unhealthy"),
+    "unknown": Answer(Reply.UNKNOWN, "the exporter says unknown"),
+}
+_WORST = (Reply.ILL, Reply.UNKNOWN, Reply.WELL)
+
+
+async def answers(channel: Wary, service: Service) -> AsyncGenerator[Answer, None]:
+    """What it says of the GPU that `of` names: by its PCI address, or its UUID. It cannot be watched."""
+    async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
+        await call.send_message(b"", end=True)
+        message = await call.recv_message()
+    said = [*_said(message or b"", service.of)]
+    nothing = Answer(Reply.UNKNOWN, f"the exporter does not list {service.of}")
+    yield min(said, key=lambda answer: _WORST.index(answer.reply), default=nothing)
+
+
+def _said(message: bytes, of: str) -> Iterator[Answer]:
+    """What it says of each that has this name: one that is cut into partitions may be listed more than once.
+
+    Raises:
+        ValueError: it is no answer.
+    """
+    from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
+
+    try:
+        states = [(one.device, one.uuid, one.health) for one in GpuStateResponse.parse(message).gpu_state]
+    except Exception as error:  # whatever comes of bytes that are no message
+        raise ValueError(str(error)) from error
+    names = {of.lower(), from_kernel(Kind.PCI, of)}
+    for device, uuid, health in states:
+        if not names.isdisjoint((from_kernel(Kind.PCI, device), device.lower(), uuid.lower())):
+            said = escape(cut(health, _SHOWN))
+            yield _SAYS.get(health.lower(), Answer(Reply.UNKNOWN, f"the exporter says {said}"))

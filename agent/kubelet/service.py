@@ -1,0 +1,56 @@
+"""`health.NAME.socket`: whether a service at a Unix socket says that a device is well, in what it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from h2.exceptions import H2Error
+
+from agent.core.entry.inquiry import Answer, Reply, Service, Speaks
+from agent.kubelet import exporter, health
+from agent.kubelet.channel import Wary
+from agent.kubelet.wire import one_line
+
+_Answers = Callable[[Wary, Service], AsyncGenerator[Answer, None]]
+_LANGUAGES: Mapping[Speaks, tuple[_Answers, int]] = {  # and how many bytes one answer has at most
+    Speaks.GRPC_HEALTH: (health.answers, 256 * 1024),
+    Speaks.AMD_METRICS: (exporter.answers, 4 * 1024 * 1024),
+}
+_MAY_BE_MISSING = frozenset({Speaks.AMD_METRICS})  # products that not every node has
+
+
+async def ask(service: Service) -> AsyncGenerator[Answer, None]:
+    """What a service says, and what it says instead until it is time to ask again."""
+    answers, limit = _LANGUAGES[service.speaks]
+    channel = Wary(service.path, limit)
+    try:
+        async with _dialled(channel, service), aclosing(answers(channel, service)) as said:
+            async for answer in said:
+                yield answer
+    except TimeoutError:
+        yield Answer(Reply.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", late=True)
+    except GRPCError as error:
+        text = one_line(f"{error.status.name}: {error.message or 'no text'}")
+        yield Answer(Reply.UNKNOWN, f"{service.path}: {text}")
+    except OSError as error:
+        off = isinstance(error, FileNotFoundError) and service.speaks in _MAY_BE_MISSING
+        why = os.strerror(error.errno) if error.errno else "no connection"
+        yield Answer(Reply.OFF if off else Reply.UNKNOWN, f"{service.path}: {why}")
+    except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
+        # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
+        why = "it says too much" if channel.flooded else "the connection was lost, or is none of gRPC"
+        yield Answer(Reply.UNKNOWN, f"{service.path}: {why}")
+
+
+@asynccontextmanager
+async def _dialled(channel: Wary, service: Service) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(service.timeout):
+            await channel.__connect__()
+        yield
+    finally:
+        channel.close()

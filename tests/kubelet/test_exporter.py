@@ -1,0 +1,113 @@
+"""AMD's metrics exporter, as a client of one that says what it is told to, of junk, and of none."""
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager, suppress
+
+import pytest
+import uvloop
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.entry.inquiry import Answer, Reply, Service, Speaks
+from agent.kubelet.channel import Plain
+from agent.kubelet.exporter import _said
+from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
+from agent.kubelet.service import ask
+
+A, B = "0000:3b:00.0", "0000:5e:00.0"
+ILL = Answer(Reply.ILL, "the exporter says unhealthy")
+
+
+def pytest_asyncio_loop_factories():
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@asynccontextmanager
+async def exporter(path, says):
+    async def answer(stream):
+        assert await stream.recv_message() == b""
+        if isinstance(says, GRPCError):
+            raise says
+        await stream.send_message(says)
+
+    class Exporter:
+        def __mapping__(self):
+            return {"/metricssvc.MetricsService/List": Handler(answer, Cardinality.UNARY_UNARY, bytes, bytes)}
+
+    server = Server([Exporter()], codec=Plain())
+    await server.start(path=path)
+    try:
+        yield
+    finally:
+        server.close()
+
+
+def listed(*said):
+    return bytes(GpuStateResponse([GpuState(uuid=f"UUID-{of}", health=says, device=of) for of, says in said]))
+
+
+async def once(path, of=A):
+    async with aclosing(ask(Service(path, 20.0, 3600.0, of, Speaks.AMD_METRICS))) as answers:
+        said = [answer async for answer in answers]
+    assert len(said) == 1  # it is asked again in its time, and not watched
+    return said[0]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("said", "of", "answer"),
+    [
+        ([(A, "healthy"), (B, "unhealthy")], A, Answer(Reply.WELL)),
+        ([(A, "healthy"), (B, "unhealthy")], B, ILL),
+        ([("0000:3B:00.0", "Healthy")], A, Answer(Reply.WELL)),
+        ([(A, "unhealthy")], f"uuid-{A}", ILL),
+        ([(A, "healthy"), (A, "unhealthy"), (A, "healthy")], A, ILL),  # a card in partitions
+        ([(A, "unknown")], A, Answer(Reply.UNKNOWN, "the exporter says unknown")),
+        ([(A, "")], A, Answer(Reply.UNKNOWN, "the exporter says ")),
+        ([(A, "on\nfire")], A, Answer(Reply.UNKNOWN, "the exporter says on\\nfire")),
+        ([(B, "healthy")], A, Answer(Reply.UNKNOWN, f"the exporter does not list {A}")),
+        ([], A, Answer(Reply.UNKNOWN, f"the exporter does not list {A}")),
+    ],
+)
+async def test_what_it_says(path, said, of, answer):
+    async with exporter(path, listed(*said)):
+        assert await once(path, of) == answer
+
+
+async def test_where_none_is_there_is_nothing_to_ask(path):
+    assert await once(path) == Answer(Reply.OFF, f"{path}: No such file or directory")
+
+
+async def test_one_that_ended_and_left_its_socket_says_nothing(path):
+    async with exporter(path, b""):
+        pass
+    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: Connection refused")
+
+
+@pytest.mark.parametrize("junk", [b"\xff\xff\xff", b"\x0a\x7f", b"{}"])
+async def test_junk_says_nothing(path, junk):
+    async with exporter(path, junk):
+        assert (await once(path)).reply is Reply.UNKNOWN
+
+
+async def test_an_exporter_of_another_kind_says_nothing(path):
+    async with exporter(path, GRPCError(Status.UNIMPLEMENTED, "what?")):
+        assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: UNIMPLEMENTED: what?")
+
+
+async def test_one_that_says_too_much_is_left(path):
+    async with exporter(path, bytes(5 * 1024 * 1024)):
+        assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_it(message):
+    with suppress(ValueError):
+        assert all(isinstance(answer, Answer) for answer in _said(message, A))
