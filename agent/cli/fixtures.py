@@ -45,3 +45,6 @@ def _devices(marks: Mapping[str, Any]) -> Iterator[str]:
         )
         if told:
             yield f"- {words}: {', '.join(said)}"
+    if "without" in marks:
+        lacking = " and none ".join(words for mark, words in _MARKS.items() if mark not in marks)
+        yield f"- none {lacking}: {marks['without']}"

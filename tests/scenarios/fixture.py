@@ -4,6 +4,7 @@
     tree   = "built"                    from the layout that the kernel documents; or "published: OWNER/REPOSITORY#N"
     good   = ["ID", "ID"]               of its entries, Healthy in one and the same step, on different NUMA nodes
     faulty = { "ID" = "words" }         Unhealthy at some step, in the way that the class is known for: for that reason
+    without = "why"                     in place of the marks that it goes without
     tried  = "on what, by which test"   if anything of it ever ran on hardware; else the page of the class says that not
     left   = { "NAME" = "clause" }      a device that is there at some step, which its entries turn down by that clause
 
@@ -89,7 +90,7 @@ def shown(said: dict) -> Shown:
 def check(said: dict, seen: Shown) -> None:
     """That the machine bears out the marks of the scenario."""
     fixture = said["fixture"]
-    keys = {"tree", "tried", *MARKS}
+    keys = {"tree", "tried", "without", *MARKS}
     assert set(fixture) <= keys, f"fixture: no such keys: {set(fixture) - keys}"
     assert TREE.fullmatch(fixture.get("tree", "")), f"fixture: where the tree is from: {fixture.get('tree')}"
     for mark in MARKS:
