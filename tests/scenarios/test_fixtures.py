@@ -16,25 +16,21 @@ HERE = Path(__file__).parent
 CLASSES = sorted(path.stem for path in Path(SHIPPED).glob("*.toml"))
 
 SINGLE = "one node of the whole machine"  # so begins why there are not two
-# That have something to show and do not yet.
-UNSHOWN = {"onload-stack"}
 # That one is pulled out is the fault that these are known for; of others it says nothing.
 PULLED_OUT = {"camera", "gpio", "hidraw", "i2c", "sound-card", "spi", "tty"}
-# … and these have no better one yet.
-TO_DO = {"devinfo-pci", "dri", "scalable-function"}
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_machine_of_a_class_has_what_it_has_to(name):
     fixture = read(HERE / f"class-{name}.toml").get("fixture", {})
     without = fixture.get("without", "")
-    assert (name in UNSHOWN or bool(without)) == (not fixture.keys() >= set(MARKS)), "why does it go without a mark?"
+    assert bool(without) == (not fixture.keys() >= set(MARKS)), "why does it go without a mark?"
     pulled = "absent" in fixture.get("faulty", {}).values()
-    assert pulled == (name in PULLED_OUT | TO_DO or without.startswith(SINGLE)), "what is it known for?"
+    assert pulled == (name in PULLED_OUT or without.startswith(SINGLE)), "what is it known for?"
 
 
 def test_only_classes_are_named():
-    assert set(CLASSES) >= UNSHOWN | PULLED_OUT | TO_DO
+    assert set(CLASSES) >= PULLED_OUT
 
 
 def device(id_: str, health: Health = Health.HEALTHY, numa: tuple[int, ...] = (0,), reason: str = "") -> Device:
