@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
+from agent.core.entry.resource import ResourceSpec
 from agent.core.phase import Phase
 from agent.first import first
 from agent.host.claim import Claim
@@ -40,6 +41,14 @@ class Way(NamedTuple):
     registration: str
     preferred: bool = False
     pre_start: bool = False
+
+
+def way_of(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> Way:
+    """The way that an entry wants, and those that add devices to it."""
+    starts = any(spec.prestart for spec in specs if spec.name == entry.name)
+    # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
+    preferred = entry.limit.distinct or bool(entry.prefer)
+    return Way(entry.registration, preferred=preferred, pre_start=starts)
 
 
 class _Offer:

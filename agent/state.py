@@ -135,19 +135,19 @@ class StateFile:
         self._progress = asyncio.Event()
 
     async def _put(self, state: State) -> None:
-        import aiofiles  # the first lists need not wait for it
+        import aiofiles.os  # the first lists need not wait for it
 
         path = os.path.join(self._directory, FILE)
         text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
             return
         try:
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            await aiofiles.os.makedirs(self._directory, mode=0o700, exist_ok=True)
             async with aiofiles.open(f"{path}.new", "w", encoding="utf-8") as file:
                 await file.write(text)
                 await file.flush()
                 await asyncio.to_thread(os.fsync, file.fileno())
-            os.replace(f"{path}.new", path)
+            await aiofiles.os.replace(f"{path}.new", path)
         except OSError as error:
             if not self._failing:
                 log.warning("state: cannot be written (%s): ids held by pods will not outlast a restart", error)

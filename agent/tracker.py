@@ -1,8 +1,7 @@
-"""The tracker: nudges in, snapshots out. It alone looks at the host and says what each resource offers.
+"""The tracker: nudges in, snapshots out. It alone says when the host is looked at, and what follows from that.
 
-A nudge only says what may have changed; looking is one function over the host, run in a thread of its own so that a
-device that is slow or dead cannot stop the event loop. The first nudge is followed at once, those that come within the
-settle time after it together.
+A nudge only says what may have changed. The first nudge is followed at once, those that come within the settle time
+after it together.
 """
 
 from __future__ import annotations
@@ -11,39 +10,32 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 
 from agent.checking import Checking
-from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Conditions, Memory
 from agent.core.health.drained import Drained
 from agent.core.inventory.away import Mover, moved, movers
 from agent.core.inventory.device import Device, Snapshot
-from agent.core.inventory.look import NOTHING_MOVES, Listing, Look, look
+from agent.core.inventory.look import Look
 from agent.core.inventory.rounds import Rounds
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
-from agent.core.lists.assemble import Assembly, assemble
+from agent.core.lists.assemble import Assembly
 from agent.core.lists.draft import Held
-from agent.core.lists.lost import forgotten
-from agent.core.lists.naming import Fanned, Offers, whose
+from agent.core.lists.naming import Offers
 from agent.core.report.metrics import KERNEL_LOG
 from agent.core.report.tally import Tally
 from agent.counts import Counts
 from agent.hearing import Hearing
-from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.own_specs import OwnSpecs, with_faults
+from agent.lists import Lists
+from agent.looking import Looking
+from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
 from agent.registry import Registry
-from agent.scanners import catalog
-from agent.scanners.reading import UNASKED, Answers, HostReader
-
-DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
-SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
+from agent.scanners.reading import UNASKED, Answers
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +61,6 @@ class Tracker:
 
     Attributes:
         look, specs: the host as last seen, and the entries that saw it so; they change together.
-        assembly: the lists as last told.
         directories: those where devices, mounts and CDI specs may come and go.
     """
 
@@ -96,25 +87,21 @@ class Tracker:
     ) -> None:
         self.look = Look()
         self.specs = tuple(specs)
-        names = {name: Fanned(written) for name, written in (fanned or {}).items()}
-        self.assembly = Assembly(dict(told), written=whose(self.specs, names), fanned=names)
         self.directories: frozenset[str] = frozenset()
         self.events = 0
-        self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
-        self._registry = registry
         self._settle = settle
         self._every = every
-        self._cdi = cdi
-        self._answers = answers
         self._preparing = preparing
         self._own_specs = own_specs
-        self._held = held
         self._known = known or held
-        self._published = published
+        self._looking = Looking(root, cdi, answers)
+        self._lists = Lists(
+            registry, self.specs, told, fanned or {}, own_specs=own_specs, held=held, published=published
+        )
         self._wanted = self.specs
         self._rounds = Rounds()
         self._checking = Checking(memory or Memory(), settle, drained or Drained())
-        self._hearing = Hearing(self._root, self._checking, self.reassemble)
+        self._hearing = Hearing(root, self._checking, self.reassemble)
         self._touched = EVERYTHING
         self._reassemble = False
         self._counts = counts or Counts()
@@ -150,12 +137,14 @@ class Tracker:
         self._reassemble = True
         self._nudged.set()
 
+    @property
+    def assembly(self) -> Assembly:
+        """The lists as last told."""
+        return self._lists.assembly
+
     def drop(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
-        self.assembly = replace(
-            self.assembly,
-            snapshots={name: list_ for name, list_ in self.assembly.snapshots.items() if name != resource},
-        )
+        self._lists.drop(resource)
 
     def entry_of(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of, as last told; not those that add to it."""
@@ -206,24 +195,15 @@ class Tracker:
 
         check: the one; None for all of them, and for what a device of several host devices has lost ("lost").
         """
-        lost = self._forget_lost(resource, device) if check is None else frozenset()
+        lost = check is None and self._lists.forget_lost(resource, device)
+        self._reassemble |= lost
         entry = self.assembly.written.get(resource) or resource
         clearing = self._checking.clear(entry, device, check)
         await self.looked()
-        cleared = await clearing | lost
+        cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
         if cleared:
             log.info("%s %s: cleared: %s", resource, escape(device.id), escape(", ".join(sorted(cleared))))
         return cleared
-
-    def _forget_lost(self, resource: str, device: Device) -> frozenset[str]:
-        """Forget what a device has lost."""
-        lists = self.assembly.snapshots
-        list_ = forgotten(lists[resource], device, self._held()) if resource in lists else None
-        if list_ is None:
-            return frozenset()
-        self.assembly = replace(self.assembly, snapshots={**lists, resource: list_})
-        self._reassemble = True
-        return frozenset({"lost"})
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
@@ -271,7 +251,8 @@ class Tracker:
             forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
-                await self._publish(begun)
+                self._checking.conclude(self.look, self.specs, time.monotonic())
+                await self._lists.publish(self.look, self.specs, self.offers, begun)
             done.set()
 
     def _next(self, swept_at: float) -> float:
@@ -288,120 +269,25 @@ class Tracker:
             return
 
     async def _look(self, touched: Touched) -> None:
-        """Look, and put what is seen in force together with the entries that saw it.
-
-        A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
-        costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
-        """
+        """Look, and put what is seen in force together with the entries that saw it."""
         wanted = self._wanted
         touched = touched if wanted is self.specs else EVERYTHING
         await self._hearing.follow(wanted, anew=touched.everything)
-        asked: set[str] = set()
         began = time.monotonic()
-        outcomes = self._preparing.outcomes if self._preparing else None
-        looking = self._begin_look(wanted, touched, outcomes)
-        try:
-            while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
-                now = set(self._root.asked.values()) - self._root.silent
-                if silent := now & asked:
-                    self._pass_over(silent)
-                    looking.cancel()
-                    looking = self._begin_look(wanted, EVERYTHING, outcomes)
-                asked = now - silent
-            self.look, self.directories = looking.result()
-            self._counts.looks.observe(time.monotonic() - began)
-            if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
-                self.directories |= {self._own_specs.directory}
-        finally:
-            looking.cancel()
+        self.look, self.directories = await self._looking.look(
+            wanted,
+            self.look,
+            touched,
+            outcomes=self._preparing.outcomes if self._preparing else None,
+            movers=self._movers(wanted),
+        )
+        self._counts.looks.observe(time.monotonic() - began)
+        if self._own_specs and self._own_specs.directory and any(spec.via for spec in wanted):
+            self.directories |= {self._own_specs.directory}
         self.specs = wanted
-
-    def _begin_look(
-        self, specs: Sequence[ResourceSpec], touched: Touched, outcomes: Mapping[Command, str] | None
-    ) -> asyncio.Future[tuple[Look, frozenset[str]]]:
-        take = partial(take_look, answers=self._answers, outcomes=outcomes, movers=self._movers(specs))
-        return begin(take, self._root, specs, self.look, touched, self._cdi)
 
     def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, Mover]:
         """The devices that pods hold and that may be in them."""
         if not any(spec.moves is not None for spec in specs):
             return {}
         return movers(specs, self.assembly.snapshots, self.assembly.written, Held(self._known()).holds)
-
-    def _pass_over(self, silent: set[str]) -> None:
-        """Leave alone what does not answer, until the one read that waits for it returns."""
-        for path in sorted(silent):
-            log.error("%s: does not answer; it is passed over until it does", escape(path))
-        self._root.silent |= silent
-
-    async def _publish(self, begun: float | None) -> None:
-        """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
-
-        begun: when the change began that this tells.
-        """
-        self._checking.conclude(self.look, self.specs, time.monotonic())
-        while True:
-            told = self.assembly.snapshots
-            self.assembly = await self._assembled(told)
-            changed = [
-                snapshot.resource
-                for snapshot in self.assembly.snapshots.values()
-                if self._registry.publish(snapshot, begun)
-            ]
-            for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
-                await asyncio.sleep(0)
-            self._published(told, self.assembly)
-            if not self.assembly.moving:
-                return
-            try:
-                async with asyncio.timeout(DELIVERY_SECONDS):
-                    await self._registry.delivered(changed)
-            except TimeoutError:
-                log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
-
-    async def _assembled(self, told: Mapping[str, Snapshot]) -> Assembly:
-        """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
-        made = self._assemble(told, self.offers)
-        if self._own_specs is None:
-            return made
-        faults = await self._own_specs.renew(made, self.specs, self.offers, Held(self._held()))
-        return self._assemble(told, with_faults(self.offers, faults, self.specs)) if faults else made
-
-    def _assemble(self, told: Mapping[str, Snapshot], offers: Offers) -> Assembly:
-        return assemble(
-            self.look,
-            self.specs,
-            self._held(),
-            told,
-            time.monotonic(),
-            fanned=self.assembly.fanned,
-            settled=self.assembly.settled,
-            candidates=offers,
-        )
-
-
-def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
-    """The directories below /dev where devices come and go, as far as that is known before the first look."""
-    return catalog.watched(root, Listing({source: () for spec in specs for source in spec.sources}))
-
-
-def take_look(
-    root: Root,
-    specs: Sequence[ResourceSpec],
-    previous: Look,
-    touched: Touched,
-    cdi: SpecDirectories | None = None,
-    *,
-    answers: Answers = UNASKED,
-    outcomes: Mapping[Command, str] | None = None,
-    movers: Mapping[str, Mover] = NOTHING_MOVES,
-) -> tuple[Look, frozenset[str]]:
-    """The host as it is now, as the entries see it, and the directories where that may change without an event.
-
-    What `touched` does not concern is taken from `previous`.
-    """
-    sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
-    listing = catalog.listing(root, sources, previous.listing, touched)
-    reader = HostReader(root, cdi, answers)
-    now = look(specs, listing, reader, previous, touched, outcomes=outcomes, movers=movers)
-    return now, catalog.watched(root, listing) | now.places.directories

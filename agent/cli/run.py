@@ -16,7 +16,8 @@ import sys
 import uvloop
 
 from agent import control, scrape
-from agent.app import Agent, AlreadyRunning
+from agent.alone import AlreadyRunning
+from agent.app import Agent
 from agent.capture import measured
 from agent.commands import commands
 from agent.config.load import Configuration, load

@@ -18,8 +18,8 @@ from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import assemble
 from agent.host.cdi import SpecDirectories
 from agent.kubelet.wire import container_response
+from agent.looking import take_look
 from agent.registry import Registry
-from agent.tracker import take_look
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent import tracker
+from agent import looking
 from agent.cli import run
 from agent.core.grants import holding
 from agent.core.phase import Phase
@@ -275,14 +275,14 @@ async def test_a_hundred_streams_that_are_never_read(rig):  # 50
 async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  # 78, 84
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
-    take_look = tracker.take_look
+    take_look = looking.take_look
 
     def slow(*args, **named):
         loop.call_soon_threadsafe(begun.set)
         time.sleep(0.3)
         return take_look(*args, **named)
 
-    monkeypatch.setattr(tracker, "take_look", slow)
+    monkeypatch.setattr(looking, "take_look", slow)
     rig.plug("foo0")
     rig.serve(FOO)
     agent = rig.make_agent()

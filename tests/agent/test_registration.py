@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import inotify_simple
 import pytest
 
-from agent import app, registration
-from agent.app import AlreadyRunning
+from agent import events, registration
+from agent.alone import AlreadyRunning
 from agent.core.backoff import Backoff
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.phase import Phase
@@ -727,8 +727,8 @@ async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
         heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
         yield heard[-1]
 
-    monkeypatch.setattr(app, "uevents", uevents)
-    monkeypatch.setattr(app, "group", lambda: "udev")
+    monkeypatch.setattr(events, "uevents", uevents)
+    monkeypatch.setattr(events, "group", lambda: "udev")
     rig.serve(FOO)
     async with rig.agent(root=REAL):
         await rig.until(lambda: heard == ["kernel", "udev"])

@@ -199,7 +199,7 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
     monkeypatch.setattr(monitor, "CONTROL", control)
     monkeypatch.setattr(app, "UDEV_CONTROL", control)
     heard = []
-    real = app.uevents
+    real = monitor.uevents
 
     @asynccontextmanager
     async def uevents(changed):
@@ -208,7 +208,7 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
             rig.kubelet.events.wake()
             yield group
 
-    monkeypatch.setattr(app, "uevents", uevents)
+    monkeypatch.setattr("agent.events.uevents", uevents)
     rig.serve(named("datest3", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
@@ -229,7 +229,7 @@ async def test_without_kernel_events_the_sweep_does_it(rig, monkeypatch, caplog)
     async def uevents(changed):
         yield Absent("no kernel events: out of order")
 
-    monkeypatch.setattr(app, "uevents", uevents)
+    monkeypatch.setattr("agent.events.uevents", uevents)
     rig.settings(look='settle = "5ms"\nevery = "30ms"')
     rig.serve(named("datest4", "net"))
     with caplog.at_level(logging.WARNING):

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent import tracker as module
+from agent import looking as module
 from agent.core.entry.resource import Source
 from agent.core.inventory.look import Touched
 from agent.core.language.text import parse

@@ -77,7 +77,8 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
     held: set[str] = set()
     seen = fixture.shown(said)
     async with rig.agent() as agent:
-        agent.tracker._held = agent.tracker._known = agent.allocation._held = lambda: frozenset(held)
+        agent.tracker._lists._held = agent.tracker._known = lambda: frozenset(held)
+        agent.allocation._held = held
         await agent.tracker.looked()
         before = told(agent)
         for number, step in enumerate(said["step"], 1):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import tracker
+from agent import lists, tracker
 from agent.config.load import SHIPPED
 from agent.host import kmsg
 from agent.host.recorder import Recorder
@@ -20,8 +20,8 @@ KVM = {"a.example/kvm": ["kvm Healthy"]}
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
 async def test_scenario(path, rig, monkeypatch):
     clock = Clock(time.monotonic)
-    monkeypatch.setattr(tracker, "time", clock)
-    monkeypatch.setattr(kmsg, "time", clock)
+    for module in (tracker, lists, kmsg):
+        monkeypatch.setattr(module, "time", clock)
     await play(read(path), rig, clock)
 
 

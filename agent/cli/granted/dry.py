@@ -21,7 +21,7 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.naming import Offers
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.tracker import take_look
+from agent.looking import take_look
 
 
 @dataclass(frozen=True, slots=True)

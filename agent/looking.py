@@ -1,0 +1,101 @@
+"""Looking at the host, in a thread of its own, so that a device that is slow or dead cannot stop the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from agent.core.entry.program import Command
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.away import Mover
+from agent.core.inventory.look import NOTHING_MOVES, Listing, Look, look
+from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.language.printable import escape
+from agent.host.aside import begin
+from agent.host.cdi import SpecDirectories
+from agent.host.root import Root
+from agent.scanners import catalog
+from agent.scanners.reading import UNASKED, Answers, HostReader
+
+SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
+
+log = logging.getLogger(__name__)
+
+
+class Looking:
+    """Looks, and passes over what does not answer.
+
+    Args:
+        root: the host, or a tree in its place.
+        cdi: where CDI specs are, if not where runtimes look by default.
+        answers: who knows what programs, services and probes have told.
+    """
+
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: Answers = UNASKED) -> None:
+        self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
+        self._cdi = cdi
+        self._answers = answers
+
+    async def look(
+        self,
+        specs: Sequence[ResourceSpec],
+        previous: Look,
+        touched: Touched,
+        *,
+        outcomes: Mapping[Command, str] | None = None,
+        movers: Mapping[str, Mover] = NOTHING_MOVES,
+    ) -> tuple[Look, frozenset[str]]:
+        """As `take_look`.
+
+        A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
+        costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
+        """
+        take = partial(take_look, cdi=self._cdi, answers=self._answers, outcomes=outcomes, movers=movers)
+        asked: set[str] = set()
+        looking = begin(take, self._root, specs, previous, touched)
+        try:
+            while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
+                now = set(self._root.asked.values()) - self._root.silent
+                if silent := now & asked:
+                    self._pass_over(silent)
+                    looking.cancel()
+                    looking = begin(take, self._root, specs, previous, EVERYTHING)
+                asked = now - silent
+            return looking.result()
+        finally:
+            looking.cancel()
+
+    def _pass_over(self, silent: set[str]) -> None:
+        """Leave alone what does not answer, until the one read that waits for it returns."""
+        for path in sorted(silent):
+            log.error("%s: does not answer; it is passed over until it does", escape(path))
+        self._root.silent |= silent
+
+
+def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
+    """The directories below /dev where devices come and go, as far as that is known before the first look."""
+    return catalog.watched(root, Listing({source: () for spec in specs for source in spec.sources}))
+
+
+def take_look(
+    root: Root,
+    specs: Sequence[ResourceSpec],
+    previous: Look,
+    touched: Touched,
+    cdi: SpecDirectories | None = None,
+    *,
+    answers: Answers = UNASKED,
+    outcomes: Mapping[Command, str] | None = None,
+    movers: Mapping[str, Mover] = NOTHING_MOVES,
+) -> tuple[Look, frozenset[str]]:
+    """The host as it is now, as the entries see it, and the directories where that may change without an event.
+
+    What `touched` does not concern is taken from `previous`.
+    """
+    sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
+    listing = catalog.listing(root, sources, previous.listing, touched)
+    reader = HostReader(root, cdi, answers)
+    now = look(specs, listing, reader, previous, touched, outcomes=outcomes, movers=movers)
+    return now, catalog.watched(root, listing) | now.places.directories
