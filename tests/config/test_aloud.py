@@ -301,6 +301,23 @@ def test_the_example_of_a_shipped_class_serves(tmp_path, name):
     assert len(found.resources) == 1
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
+def test_what_a_shipped_class_advises_can_be_pasted(tmp_path, name):
+    """Each piece of TOML at the top of its file, in an entry that uses it; probes are agent.toml's."""
+    one = manual(study(str(tmp_path / "none")), name)
+    (tmp_path / "resources.d").mkdir()
+    for index, (toml, text) in enumerate(one.notes):
+        if toml:
+            said = {line.partition("=")[0].strip() for line in text.splitlines()}
+            entry = [line for line in one.example.splitlines() if line.partition("=")[0].strip() not in said]
+            beside = 'source = "pci"\n' if one.part and "source" not in said else ""
+            whole = "\n".join((*entry, text, beside))
+            (tmp_path / "resources.d" / f"{index}.toml").write_text(whole, encoding="utf-8")
+            found = [each for each in load(str(tmp_path)).findings if each.severity == "error"]
+            assert [each.message for each in found if each.code != "unknown-probe"] == [], text
+            (tmp_path / "resources.d" / f"{index}.toml").unlink()
+
+
 def test_the_example_answers_what_a_class_asks(tmp_path):
     (tmp_path / "classes").mkdir()
     text = 'about = "x"\nname = "a/b"\nsource = "pci"\noptions.o = { about = "how", one_of = ["p", "q"] }\n'

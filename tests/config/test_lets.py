@@ -73,6 +73,8 @@ LETS = [
     ('a = { read = "./broken", type = "int", else = 3 }', ("reads 'warm', which is no int", True)),
     ('a = { read = "./ports/*/state", else = "x" }', ("ambiguous: 2 fit ./ports/*/state", True)),
     ('a = { read = "./port/*/state", else = "x" }', "x"),
+    ('a = "./../0000:00:0?.0/state"', "ready"),
+    ('a = { read = "./ports/*/none", else = "x" }', "x"),
     ('a = "/proc/acme/cards/{address}/mode"', "fast"),
     ('a = "/proc/acme/cards/{b}/mode"\nb = "./odd"', ("nothing fits /proc/acme/cards/[*]/mode", False)),
     ('a = "/sys/module/acme/version"', "5"),

@@ -53,14 +53,20 @@ class Path:
         return () if isinstance(there, Absent) else there[0].below(there[1])
 
     def only(self, found: Sequence[str | Absent] | Absent, facts: Asked) -> str | Absent:
-        """The one of what fits; what is there several times is there, and yet cannot be read."""
+        """The one of what fits; what is there several times is there, and yet cannot be read.
+
+        Where several directories fit on the way to a file, those without it do not count.
+        """
         if isinstance(found, Absent):
             return found
         if len(found) == 1:
             return found[0]
-        if not found:
+        there = [each for each in found if not isinstance(each, Absent) or each.unread]
+        if len(there) == 1:
+            return there[0]
+        if not there:
             return Absent(f"nothing fits {self.write(facts)}")
-        return Absent(f"ambiguous: {len(found)} fit {self.write(facts)}", unread=True)
+        return Absent(f"ambiguous: {len(there)} fit {self.write(facts)}", unread=True)
 
     def _there(self, facts: Asked) -> tuple[Asked, str] | Absent:
         """Whose path it is, and the path."""
