@@ -1,7 +1,7 @@
 """What a container would get of a resource, so that a device can be tried in a container with no cluster.
 
 A fresh look, chosen and checked on the host as an Allocate is: needs no agent, no kubelet, no root. Nothing is
-allocated: that is the kubelet's to do, which alone knows what pods hold.
+allocated: that is the kubelet's to do. What pods hold the agent is asked, if one runs: else all Healthy devices count.
 --as says in which form: grant (for people), grpc (the answer to the kubelet), cdi (a CDI spec), or as arguments of
 docker run, podman run, ctr run, quoted for a shell:
   eval "docker run --rm -it $(device-agent allocate example.com/serial --dry-run --as docker) debian"
@@ -15,14 +15,17 @@ import json
 import os
 import shlex
 import sys
+from typing import NamedTuple
 
-from agent.cli.granted.dry import Sight, sight
+from agent.cli.granted.dry import OwnSpec, Sight, sight
 from agent.cli.granted.forms import ARGUMENTS, NotSaid, cdi, notes
-from agent.cli.granted.page import page, record
+from agent.cli.granted.free import held as known_held
+from agent.cli.granted.page import Besides, page, record
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import nearest
+from agent.core.entry.prefer import PCIE, Near, Rule
 from agent.core.grants.grant import Grant, Refused
 from agent.core.inventory.device import split_share
 from agent.core.language.printable import escape, printable
@@ -40,7 +43,7 @@ NO_SUCH_NAME = 4
 def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `allocate`."""
     parser.add_argument("resource", metavar="RESOURCE", help="the resource, as pods ask for it")
-    parser.add_argument("--count", type=_count, metavar="N", help="so many, as preferred, of those Healthy (1)")
+    parser.add_argument("--count", type=_count, metavar="N", help="so many, as preferred, of those that are free (1)")
     parser.add_argument("--id", nargs="+", metavar="ID", default=[], dest="ids", help="these devices")
     parser.add_argument("--prefer", action="store_true", help="of those of --id, --count as preferred")
     parser.add_argument("--as", choices=FORMS, default="grant", dest="form", help="in which form (grant)")
@@ -64,8 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"device-agent allocate: {escape(name)}: no such resource{hint}", file=sys.stderr)
         return NO_SUCH_NAME
     try:
-        grant = seen.grant(name, _ids(seen, arguments), by_spec=arguments.form in TOLD)
-        said = _said(grant, arguments.form, as_json=as_json)
+        paths = configuration.settings.paths
+        pool = _pool(seen, arguments, paths.control)
+        ids = pool.ids if pool.exact else seen.preferred(name, arguments.count or 1, pool.ids, pool.state)
+        grant = seen.grant(name, ids, by_spec=arguments.form in TOLD)
+        spec = seen.own_spec(name, ids) if arguments.form == "grant" else None
+        said = _said(grant, arguments.form, spec, as_json=as_json)
     except (Refused, NotSaid) as refused:
         if as_json:
             cause = refused.cause.value if isinstance(refused, Refused) else "form"
@@ -74,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         return REFUSED
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
-        print(terminal.text(_title(seen, grant)))
-        print("\n".join(map(terminal.text, page(grant))))
+        besides = Besides(seen.grant(name, ids, by_spec=False), seen.whose(name, ids), spec, paths.devinfo)
+        print(terminal.text(_title(seen, grant, pool)))
+        print("\n".join(map(terminal.text, page(grant, besides))))
         print(f"Every node was checked {_where(arguments.root)} just now.")
     else:
         print(said)
@@ -101,36 +109,58 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _ids(seen: Sight, arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The ids that the container gets."""
-    if arguments.ids and not arguments.prefer:
-        return tuple(dict.fromkeys(arguments.ids))
-    return seen.preferred(arguments.resource, arguments.count or 1, arguments.ids or seen.healthy(arguments.resource))
+class _Pool(NamedTuple):
+    """The ids to choose from. state: what of the resource can be had, which is Healthy or, where an agent can say so,
+    free. many: how many these are. exact: these very ids.
+    """
+
+    ids: tuple[str, ...]
+    state: str
+    many: int
+    exact: bool = False
 
 
-def _said(grant: Grant, form: str, *, as_json: bool) -> str | None:
+def _pool(seen: Sight, arguments: argparse.Namespace, control: str) -> _Pool:
+    name = arguments.resource
+    healthy, held = seen.healthy(name), known_held(control, seen.root, name)
+    free, state = (healthy, "Healthy") if held is None else ([id for id in healthy if id not in held], "free")  # noqa: A001
+    if arguments.ids:
+        return _Pool(tuple(dict.fromkeys(arguments.ids)), state, len(free), exact=not arguments.prefer)
+    return _Pool(tuple(free), state, len(free))
+
+
+def _said(grant: Grant, form: str, spec: OwnSpec | None, *, as_json: bool) -> str | None:
     """The grant in a form; none if that is the page for people."""
     if form == "grpc":
         return answer_json(grant)
     if form == "cdi":
         return json.dumps(cdi(grant), indent=1)
     if form == "grant":
-        return json.dumps(record(grant), indent=1) if as_json else None
+        return json.dumps(record(grant, spec), indent=1) if as_json else None
     words = ARGUMENTS[form](grant)
     return json.dumps(words, indent=1) if as_json else shlex.join(words)
 
 
-def _title(seen: Sight, grant: Grant) -> str:
-    """Which ids, of how many, and where they are."""
+def _title(seen: Sight, grant: Grant, pool: _Pool) -> str:
+    """Which ids, of how many, where they are, and what they were preferred by."""
     listed = seen.resources[grant.resource]
     found = [found[0] for id in grant.ids if (found := listed.find(id))]  # noqa: A001  the API's own word
     nodes = sorted({node for device in found for node in device.numa})
     numa = f", NUMA {' '.join(map(str, nodes))}" if nodes else ""
-    healthy = len(seen.healthy(grant.resource))
     many = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word
     of = "" if many == len(grant.ids) else f"shares of {many} device{'s' * (many != 1)}, "
     ids = " ".join(printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
-    return f"grant of {grant.resource} for one container: {ids}   ({of}{len(grant.ids)} of {healthy} Healthy{numa})"
+    rules = seen.entry_of(grant.resource).prefer
+    by = f", {', then '.join(map(_rule, rules))}" if rules and not pool.exact and len(pool.ids) > len(grant.ids) else ""
+    count = f"{of}{len(grant.ids)} of {pool.many} {pool.state}"
+    return f"grant of {grant.resource} for one container: {ids}   ({count}{numa}{by})"
+
+
+def _rule(rule: Rule) -> str:
+    """A rule of `prefer`, as people say it."""
+    if isinstance(rule, Near):
+        return f"near {rule.links.name if rule.links else PCIE}"
+    return {"same": f"same {rule.word}", "order": f"by {rule.word}"}.get(rule.verb, f"{rule.verb} by {rule.word}")
 
 
 def _where(root: str) -> str:

@@ -388,3 +388,22 @@ async def test_rescan_looks_now_and_says_what_changed(node):
         assert (code, out) == (4, "")
         assert "no entry has a source usb; there are node /dev/foo[0-9]*, pci" in err
         await end(process)
+
+
+async def test_a_dry_run_takes_what_is_free(node):
+    """As the agent knows it; what a pod holds can still be asked for by its id."""
+    async with running(node) as process:
+        await ready(node, process)
+        await node.allocatable(FOO, 2)
+        given = await node.kubelet.allocate("pod", "c", {FOO: 1})
+        ((held, _),) = given.devices.values()
+        held = held.removeprefix("/dev/")
+        code, out, err = await ask(node, "allocate", FOO, "--dry-run")
+        assert (code, err) == (0, "")
+        assert "(1 of 1 free" in out
+        assert {held, *({"foo0", "foo1"} & {*out.split()})} == {"foo0", "foo1"}
+        code, _, err = await ask(node, "allocate", FOO, "--dry-run", "--count", "2")
+        assert (code, "1 device is free, and 2 wanted" in err) == (1, True)
+        code, out, _ = await ask(node, "allocate", FOO, "--dry-run", "--id", held)
+        assert (code, held in out.splitlines()[0]) == (0, True)
+        await end(process)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from agent.cli.granted.forms import NotSaid, cdi, ctr, docker, notes
+from agent.cli.granted.forms import NotSaid, cdi, cdi_name, ctr, docker, notes
 from agent.core.entry.cdi import device_names
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.inventory.device import Node
@@ -55,10 +55,10 @@ def test_a_page_for_people(asked):
     code, out, err = asked(CARD, "--count", "2", "--dry-run")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        f"grant of {CARD} for one container: 0000:3b:01.0 0000:3b:02.0   (2 of 4 Healthy, NUMA 1)",
-        "  node   /dev/card-0000:3b:01   char 240:1   rw   in the container /dev/card0",
-        "  node   /dev/card-0000:3b:02   char 240:2   rw   in the container /dev/card1",
-        "  mount  /opt/card                           ro   in the container /usr/lib/card",
+        f"grant of {CARD} for one container: 0000:3b:01.0 0000:3b:02.0   (2 of 4 Healthy, NUMA 1, same numa)",
+        "  node   /dev/card-0000:3b:01   char 240:1   rw   in the container /dev/card0      0000:3b:01.0",
+        "  node   /dev/card-0000:3b:02   char 240:2   rw   in the container /dev/card1      0000:3b:02.0",
+        "  mount  /opt/card                           ro   in the container /usr/lib/card   once",
         "  env    CARDS=0000:3b:01.0,0000:3b:02.0",
         "  env    NOTE=a b'c $(x)",
         "  note   a.example/cards=0000:3b:01.0,0000:3b:02.0",
@@ -80,6 +80,7 @@ def test_for_programs(asked):
         "annotations": {},
         "cdi": [],
         "devinfo": {},
+        "cdi_spec": None,
     }
 
 
@@ -123,21 +124,12 @@ def test_as_a_cdi_spec(asked):
     (device,) = spec["devices"]
     assert device["containerEdits"] == {
         "env": ["CARDS=0000:3b:02.0", "NOTE=a b'c $(x)"],
-        "deviceNodes": [
-            {
-                "path": "/dev/card0",
-                "hostPath": "/dev/card-0000:3b:02",
-                "type": "c",
-                "major": 240,
-                "minor": 2,
-                "permissions": "rw",
-            }
-        ],
+        "deviceNodes": [{"path": "/dev/card0", "hostPath": "/dev/card-0000:3b:02", "permissions": "rw"}],
         "mounts": [
             {
                 "hostPath": "/opt/card",
                 "containerPath": "/usr/lib/card",
-                "options": ["rbind", "nosuid", "nodev", "ro"],
+                "options": ["rbind", "rprivate", "ro"],
             }
         ],
     }
@@ -279,3 +271,54 @@ def test_what_the_agent_puts_into_a_spec_of_its_own_is_said_itself(asked):
     assert spec["devices"][0]["containerEdits"]["deviceNodes"][0]["path"] == "/dev/one"
     (answer,) = json.loads(asked(SHARED, "--dry-run", "--as", "grpc", text=text)[1])["container_responses"]
     assert [*answer] == ["cdi_devices"]
+
+
+def test_what_a_spec_of_its_own_says_is_shown(asked):
+    """For people below its name, for programs as the file has it."""
+    text = ENTRIES.replace(', to = "/dev/card{n}"', "").replace("env.NOTE", 'via = "cdi"\nenv.NOTE')
+    code, out, err = asked(CARD, "--count", "2", "--dry-run", text=text)
+    assert (code, err) == (0, "")
+    file = "/var/run/cdi/device-agent_a.example_card.yaml"
+    assert out.splitlines()[1:] == [
+        "  cdi    device-agent.a.example/card=0000:3b:01.0",
+        "  cdi    device-agent.a.example/card=0000:3b:02.0",
+        "  env    CARDS=0000:3b:01.0,0000:3b:02.0",
+        "  note   a.example/cards=0000:3b:01.0,0000:3b:02.0",
+        f"  file   {file}   (the CDI spec; not written now), which says",
+        "    node   /dev/card-0000:3b:01   char 240:1   rw                                    0000:3b:01.0",
+        "    node   /dev/card-0000:3b:02   char 240:2   rw                                    0000:3b:02.0",
+        "    mount  /opt/card                           ro   in the container /usr/lib/card   once",
+        "    env    NOTE=a b'c $(x)",
+        "Every node was checked in what --root says just now.",
+    ]
+    said = json.loads(asked(CARD, "--count", "1", "--dry-run", "-o", "json", text=text)[1])
+    assert said["nodes"] == []
+    assert said["cdi_spec"]["file"] == file
+    assert device_names(said["cdi_spec"]["spec"]) == tuple(said["cdi"])
+
+
+def test_files_of_device_information_are_named_once(asked):
+    text = ENTRIES.replace("[resource.give]\n", '[resource.give]\ndevinfo = { type = "pci", pci = "{address}" }\n', 1)
+    out = asked(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()
+    directory = "/var/run/k8s.cni.cncf.io/devinfo/dp"
+    first = "a.example-card-0000:3b:01.0-device.json"
+    assert f"  file   {directory}/{first}   (and 1 more; not written now)" in out
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ('[{ packed = "slot" }, { near = "pcie" }]', "packed by slot, then near pcie"),
+        ('[{ balanced = "numa" }, { order = "address" }]', "balanced by numa, then by address"),
+    ],
+)
+def test_what_they_were_preferred_by_is_said(asked, rules, said):
+    text = ENTRIES.replace('[{ same = "numa" }]', rules)
+    assert asked(CARD, "--count", "2", "--dry-run", text=text)[1].splitlines()[0].endswith(f", {said})")
+    assert said not in asked(CARD, "--id", "0000:3b:01.0", "--dry-run", text=text)[1]
+
+
+@pytest.mark.parametrize("kind", ["a.example/card", "a.example/4g.20gb"])
+def test_a_resource_that_no_kind_may_be_called_like_has_a_kind_all_the_same(kind):
+    node = GrantedNode("/dev/a", "/dev/a", "rw", Node("/dev/a", "c", 1, 3))
+    assert device_names(cdi(Grant(kind, nodes=(node,)))) == (cdi_name(Grant(kind)),)

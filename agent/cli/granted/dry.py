@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from agent.allocation import requested
 from agent.anew import asked_of, read_anew
+from agent.core.entry.own_cdi import device_name, document, file_name
 from agent.core.entry.resource import ResourceSpec
-from agent.core.grants.allocate import allocate
-from agent.core.grants.grant import Cause, Grant, Refused
+from agent.core.grants.allocate import allocate, edits_of
+from agent.core.grants.grant import Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import prefer
 from agent.core.grants.stock import stock_of
@@ -22,6 +24,13 @@ from agent.core.lists.naming import Offers
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.looking import take_look
+
+
+class OwnSpec(NamedTuple):
+    """What the CDI spec of the agent's own says of some devices, and its file."""
+
+    file: str
+    document: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +54,8 @@ class Sight:
         devices = self.resources[resource].devices
         return [id for device in devices if device.health is Health.HEALTHY for id in device.ids()]  # noqa: A001
 
-    def preferred(self, resource: str, count: int, among: Sequence[str]) -> tuple[str, ...]:
-        """So many of these ids, as preferred.
+    def preferred(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
+        """So many of these ids, as preferred. state: what they all are.
 
         Raises:
             Refused: there are not so many, or the limit is below that.
@@ -55,7 +64,7 @@ class Sight:
         snapshot = self.resources[resource]
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
-            raise Refused(Cause.UNHEALTHY, f"{resource}: {len(set(among))} {devices} Healthy, and {count} wanted")
+            raise Refused(Cause.UNHEALTHY, f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted")
         candidates = self.look.candidates().get((resource, spec.written), {})
         chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
@@ -68,13 +77,37 @@ class Sight:
             Refused: with the reason, as the kubelet would be told.
         """
         spec, snapshot = self.entry_of(resource), self.resources[resource]
-        devices = requested(snapshot, ids)
-        if too_much := exceeded(spec.limit, devices, len(ids)):
+        if too_much := exceeded(spec.limit, requested(snapshot, ids), len(ids)):
             raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
-        chosen = read_anew(self.root, asked_of(resource, spec, devices, self), self.cdi)
+        chosen = self._chosen(resource, ids)
         if not by_spec:
             chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]
         return allocate(spec, ids, chosen, snapshot.offered, resource=resource)
+
+    def whose(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
+        found: dict[str, list[str]] = {}
+        for id in ids:  # noqa: A001  the API's own word
+            grant = self.grant(resource, [id], by_spec=False)
+            for path in {*(node.host for node in grant.nodes), *(mount.host for mount in grant.mounts)}:
+                found.setdefault(path, []).append(id)
+        return {path: tuple(of) for path, of in found.items()}
+
+    def own_spec(self, resource: str, ids: Sequence[str]) -> OwnSpec | None:
+        """The CDI spec by which the agent gives these devices; none if it does not."""
+        edits = {
+            device_name(resource, one.device.id): edits_of(one.spec, one, resource)
+            for one in self._chosen(resource, ids)
+            if one.spec is not None and one.spec.via
+        }
+        directories = self.cdi.directories
+        if not edits or not directories:
+            return None
+        return OwnSpec(f"{directories[-1]}/{file_name(resource)}", document(resource, edits))
+
+    def _chosen(self, resource: str, ids: Sequence[str]) -> list[Chosen]:
+        devices = requested(self.resources[resource], ids)
+        return read_anew(self.root, asked_of(resource, self.entry_of(resource), devices, self), self.cdi)
 
     def entry_of(self, resource: str) -> ResourceSpec:
         """The entry that a resource is of."""

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from agent.core.entry.cdi import is_name
+from agent.core.entry.own_cdi import kind, versioned
+from agent.core.grants.edits import edits
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.language.printable import printable
 
@@ -21,44 +24,20 @@ class NotSaid(Exception):  # noqa: N818  what it is, not that it is an error
 Arguments: TypeAlias = Callable[[Grant], list[str]]
 
 
-def cdi(grant: Grant) -> dict[str, object]:
-    """The spec of one CDI device that is the grant: RESOURCE=grant."""
-    edits: dict[str, object] = {}
-    if grant.env:
-        edits["env"] = [f"{name}={value}" for name, value in grant.env.items()]
-    if grant.nodes:
-        edits["deviceNodes"] = [_device_node(node) for node in grant.nodes]
-    if grant.mounts:
-        edits["mounts"] = [
-            {
-                "hostPath": mount.host,
-                "containerPath": mount.container,
-                "options": ["rbind", "nosuid", "nodev", "ro" if mount.read_only else "rw"],
-            }
-            for mount in grant.mounts
-        ]
-    moved = any(node.host != node.container for node in grant.nodes)
-    spec: dict[str, object] = {
-        "cdiVersion": "0.6.0" if grant.annotations else "0.5.0" if moved else "0.3.0",
-        "kind": grant.resource,
-        "devices": [{"name": CDI_NAME, "containerEdits": edits}],
+def cdi(grant: Grant) -> Mapping[str, object]:
+    """The spec of one CDI device that is the grant (`cdi_name`), with what a spec of the agent's own would say."""
+    said = {
+        "kind": cdi_name(grant).partition("=")[0],
+        **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
+        "devices": [{"name": CDI_NAME, "containerEdits": edits(grant.nodes, grant.mounts, grant.env)}],
     }
-    if grant.annotations:
-        spec["annotations"] = dict(grant.annotations)
-    return spec
+    return versioned(said)
 
 
-def _device_node(node: GrantedNode) -> dict[str, object]:
-    said: dict[str, object] = {"path": node.container}
-    if node.host != node.container:
-        said["hostPath"] = node.host
-    return {
-        **said,
-        "type": node.node.type,
-        "major": node.node.major,
-        "minor": node.node.minor,
-        "permissions": node.permissions,
-    }
+def cdi_name(grant: Grant) -> str:
+    """The full name of that device: RESOURCE=grant, where a kind of CDI may be called as the resource is."""
+    name = f"{grant.resource}={CDI_NAME}"
+    return name if is_name(name) else f"{kind(grant.resource)}={CDI_NAME}"
 
 
 def docker(grant: Grant) -> list[str]:
@@ -127,4 +106,4 @@ def _pairs(flag: str, said: Mapping[str, str]) -> Iterator[str]:
 
 
 def _instead(grant: Grant) -> str:
-    return f"write --as cdi into a file of /etc/cdi, and --device {grant.resource}={CDI_NAME}"
+    return f"write --as cdi into a file of /etc/cdi, and --device {cdi_name(grant)}"

@@ -67,12 +67,23 @@ def document(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]:
         {"name": name.partition("=")[2], "containerEdits": _without(edits, shared)}
         for name, edits in sorted(devices.items())
     ]
-    return {
-        "cdiVersion": _version(kind(resource), listed, shared),
-        "kind": kind(resource),
-        **({"containerEdits": shared} if shared else {}),
-        "devices": listed,
-    }
+    return versioned({"kind": kind(resource), **({"containerEdits": shared} if shared else {}), "devices": listed})
+
+
+def versioned(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A spec with the lowest version that has what is used: names that begin with a digit and `hostPath` are of 0.5.0,
+    dots in a class and annotations of 0.6.0.
+    """
+    devices = said["devices"]
+    every = [said.get("containerEdits", {}), *(device["containerEdits"] for device in devices)]
+    version = "0.3.0"
+    if any("hostPath" in node for edits in every for node in edits.get("deviceNodes", ())) or any(
+        device["name"][:1].isdigit() for device in devices
+    ):
+        version = "0.5.0"
+    if "." in said["kind"].partition("/")[2] or "annotations" in said:
+        version = "0.6.0"
+    return {"cdiVersion": version, **said}
 
 
 def rendered(document: Mapping[str, Any], owner: str) -> bytes:
@@ -118,15 +129,3 @@ def _without(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
 def _with(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
     every = {section: [*shared.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
     return {section: items for section, items in every.items() if items}
-
-
-def _version(kind_: str, devices: Sequence[Mapping[str, Any]], shared: Edits) -> str:
-    """The lowest version that has what is used: names that begin with a digit and `hostPath` are of 0.5.0, dots in a
-    class of 0.6.0.
-    """
-    if "." in kind_.partition("/")[2]:
-        return "0.6.0"
-    every = [shared, *(device["containerEdits"] for device in devices)]
-    elsewhere = any("hostPath" in node for edits in every for node in edits.get("deviceNodes", ()))
-    digit = any(device["name"][:1].isdigit() for device in devices)
-    return "0.5.0" if elsewhere or digit else "0.3.0"
