@@ -78,7 +78,7 @@ install:
 	sed -i "s|/usr/bin/device-agent|$(BINDIR)/device-agent|" "$(UNIT)"
 	install -Dm644 systemd/device-agent.tmpfiles.conf "$(TMP)"
 	install -Dm644 man/device-agent.8 "$(MAN)"
-	install -m644 docs/*.md config/prometheus-rules.yml "$(DOC)"
+	install -m644 docs/*.md config/prometheus-rules.yml systemd/kernel-log.conf "$(DOC)"
 	@[ -e "$(ETC)/agent.toml" ] || install -m644 config/agent.toml "$(ETC)/agent.toml"
 	@echo "installed. next: device-agent scan; then a file in /etc/device-agent/resources.d; then"
 	@echo "    systemctl daemon-reload && systemctl enable --now device-agent"

@@ -10,6 +10,7 @@ import pytest
 
 UNIT = Path(__file__).parents[1] / "systemd" / "device-agent.service"
 EXPOSURE = 20  # tenths; a bare unit has 96
+WITH_KERNEL_LOG = 25
 
 analyze = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(not analyze, reason="systemd-analyze is not installed (Debian: systemd)")
@@ -44,6 +45,32 @@ def test_a_mistake_would_be_seen(installed):
 def test_its_exposure_is_small(installed):
     code, text = said("security", "--offline=yes", f"--threshold={EXPOSURE}", installed)
     assert code == 0, text
+
+
+@needs_systemd
+def test_the_drop_in_for_the_kernel_log_is_taken_and_opens_no_more(installed):
+    beside = Path(f"{installed}.d")
+    beside.mkdir()
+    shutil.copy(UNIT.parent / "kernel-log.conf", beside)
+    assert said("verify", installed) == (0, "")
+    code, text = said("security", "--offline=yes", f"--threshold={WITH_KERNEL_LOG}", installed)
+    assert code == 0, text
+
+
+def test_the_drop_in_for_the_kernel_log_says_what_hides_it():
+    """Each of its lines takes back one that the unit has, or adds what that is for."""
+    unit, dropped = (
+        dict(line.split("=", 1) for line in (UNIT.parent / name).read_text().splitlines() if re.match("[A-Z].*=", line))
+        for name in (UNIT.name, "kernel-log.conf")
+    )
+    assert dropped == {
+        "ProtectKernelLogs": "no",
+        "DeviceAllow": "/dev/kmsg r",
+        "PrivateUsers": "no",
+        "CapabilityBoundingSet": "CAP_SYSLOG",
+    }
+    assert (unit["ProtectKernelLogs"], unit["PrivateUsers"], unit["CapabilityBoundingSet"]) == ("yes", "yes", "")
+    assert unit["DevicePolicy"] == "closed"
 
 
 def test_what_the_contract_asks():  # 80, 83
