@@ -9,7 +9,7 @@ from agent.core.entry.check import Check, Checked, Doubt, Ear, Lasting, Looks, O
 from agent.core.entry.log import Log, Record
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, as_it_is, conclude
-from agent.core.health.conditions import Memory, Spot, remembered
+from agent.core.health.conditions import TOGETHER, Memory, Spot, remembered
 from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health
 from agent.core.inventory.look import Listing, look
@@ -111,6 +111,25 @@ def test_it_says_when_to_look_again_and_at_what():
     assert faults(made) == {"bad": "slow: no link"}
     assert made.conditions.due_at(99) == {"key bad"}
     assert after((11,), before=made).conditions.next_at is None
+
+
+def test_of_many_that_are_due_at_once_those_that_wait_longest_come_first():
+    devices = 5 * TOGETHER // 2
+    now = [ill(f"d{number:04}", (SLOW, GOOD)) for number in range(devices)]
+    early = [*now[:3], *(ill(f"d{number:04}") for number in range(3, devices))]
+    made = after((0, *early), (1, *now))
+    looks = []
+    while keys := made.conditions.due_at(100):
+        looks.append(keys)
+        now = [replace(one) if one.device.key in keys else one for one in now]
+        made = after((100, *now), before=made)
+    assert [len(keys) for keys in looks] == [TOGETHER, TOGETHER, TOGETHER // 2]
+    assert {f"key d{number:04}" for number in range(3)} <= looks[0]
+    assert len(frozenset().union(*looks)) == devices
+
+
+def test_nobody_is_looked_at_again_for_a_check_that_does_not_ask_for_it():
+    assert after((0, ill("a", (LINK, BAD), (LATCH, GOOD)))).conditions.next_at is None
 
 
 def test_a_device_that_was_away_is_as_ill_as_it_was():

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from agent.core.health.condition import HEALTHY, Condition
+
+TOGETHER = 256  # devices that are looked at in one look because their time has come
 
 T = TypeVar("T")
 
@@ -66,8 +69,12 @@ class Conditions:
         return min(self.due.values(), default=None)
 
     def due_at(self, now: float) -> frozenset[str]:
-        """The keys of the devices that are to be looked at now."""
-        return frozenset(spot.at for spot, at in self.due.items() if at <= now)
+        """The keys of devices that are to be looked at now, not more than one look should hold up others for.
+
+        What waits longest comes first, the rest at the next look; from then on they are due at different times.
+        """
+        late = sorted((at, spot.at) for spot, at in self.due.items() if at <= now)
+        return frozenset(islice(dict.fromkeys(key for _, key in late), TOGETHER))
 
     def failing(self) -> Failing:
         """What fails, and why."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from agent.core.entry.check import Doubt
 from agent.core.grants.grant import Cause
-from agent.core.health.conclude import FAILING, OK
 from agent.core.health.conditions import Spot
+from agent.core.health.round import FAILING, OK
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.phase import Phase
 from agent.core.report.exposition import Family, Histogram, Labels, Sample, text
