@@ -4,13 +4,13 @@ is off.
 NAME is a resource, or any name of a device that scan takes. The running agent is asked what it knows (root): since
 when, what its checks say, which pods hold it, what happened before (--history). The first line says whether it
 answered; without it this is a fresh look, which needs no agent, no kubelet, no root.
+-o name prints names to paste, -o jsonl an object a line; --watch says it again at each change.
 Exit code 0: answered. 4: no such device or resource, or several.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter
@@ -19,11 +19,13 @@ from collections.abc import Iterator
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import title, verdict
 from agent.cli.inventory.fall import explanation, steps
+from agent.cli.inventory.following import follow
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
 from agent.cli.inventory.running import View, view_of
 from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import Inventory, Item, take
+from agent.cli.saying import is_json, say_json
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
@@ -31,7 +33,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.language.printable import escape, printable
 from agent.host.root import Root
 
-OUTPUTS = ("json",)
+OUTPUTS = ("json", "jsonl", "name")
 _SHOWN = 8  # classes that are named
 _TEXT = re.compile(r'"[a-z0-9_-]+"')
 
@@ -40,47 +42,64 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The arguments of `explain`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a resource, or a device by any name")
     parser.add_argument("--history", action="store_true", help="the last changes of the device, as the agent saw them")
+    parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and explain."""
+    """Look, and explain; once, or at each change."""
+    root = Root(arguments.root)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
     warn(configuration, arguments.config)
+    if not arguments.watch:
+        return _answer(arguments, root, configuration, terminal)
+
+    def again() -> None:
+        _answer(arguments, root, load(arguments.config), terminal)
+
+    by_line = arguments.output in {"jsonl", "name"}
+    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+
+
+def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     specs = configuration.resources
-    inventory = take(Root(arguments.root), specs, shipped(), cdi=configuration.settings.paths.cdi)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-    as_json = arguments.output == "json"
-    view = view_of(arguments, configuration, inventory.root)
+    inventory = take(root, specs, shipped(), cdi=configuration.settings.paths.cdi)
+    view = view_of(arguments, configuration, root)
     if arguments.name is None:
-        if not as_json:
+        if arguments.output == "table":
             print("\n".join([view.head(terminal), *view.problems(terminal)]))
-        return _all(inventory, configuration, terminal, as_json=as_json)
+        return _all(arguments, inventory, configuration, terminal)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
-    if spec is not None:
-        if as_json:
-            print(json.dumps({**_as_json(inventory, spec), "agent": view.resource}, indent=1))
-        else:
-            print(
-                "\n".join([view.head(terminal), *_resource(inventory, spec, terminal), *view.resource_lines(terminal)])
-            )
-        return 0
-    return _device(inventory, configuration, arguments.name, terminal, view, as_json=as_json)
+    if spec is None:
+        return _device(arguments, inventory, configuration, terminal, view)
+    if is_json(arguments):
+        say_json({**_as_json(inventory, spec), "agent": view.resource}, arguments)
+    elif arguments.output == "name":
+        print("\n".join(device.id for device in inventory.listed(spec)))
+    else:
+        print("\n".join([view.head(terminal), *_resource(inventory, spec, terminal), *view.resource_lines(terminal)]))
+    return 0
 
 
 def _device(
-    inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, view: View, *, as_json: bool
+    arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal, view: View
 ) -> int:
+    name = arguments.name
     if view.devices and isinstance(find(inventory, name), NotFound):  # it is not there, and the agent remembers it
-        said = json.dumps([*view.devices], indent=1) if as_json else "\n".join(view.absent_lines(terminal))
-        print(said)
+        if is_json(arguments):
+            say_json([*view.devices], arguments)
+        else:
+            print("\n".join(view.absent_lines(terminal)))
         return 0
     resources = [spec.name for spec in configuration.resources]
-    found = one("explain", name, inventory, configuration, as_json=as_json, resources=resources)
+    found = one("explain", name, inventory, configuration, as_json=is_json(arguments), resources=resources)
     if isinstance(found, int):
         return found
     inventory, item = found
-    if as_json:
-        print(json.dumps({**record(inventory, item), "agent": view.device(item)}, indent=1))
+    if is_json(arguments):
+        say_json({**record(inventory, item), "agent": view.device(item)}, arguments)
+    elif arguments.output == "name":
+        print(printable(item.host.name, None))
     else:
         print("\n".join(_lines(inventory, item, terminal, view)))
     return 0
@@ -106,11 +125,14 @@ def _resource(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) -> l
     return [f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}", *explanation(inventory, spec, terminal)]
 
 
-def _all(inventory: Inventory, configuration: Configuration, terminal: Terminal, *, as_json: bool) -> int:
+def _all(arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal) -> int:
     """Every resource that has nothing, or something that is not Healthy; of the others how many there are."""
     off = [spec for spec in configuration.resources if _is_off(inventory, spec)]
-    if as_json:
-        print(json.dumps([_as_json(inventory, spec) for spec in off], indent=1))
+    if is_json(arguments):
+        say_json([_as_json(inventory, spec) for spec in off], arguments)
+        return 0
+    if arguments.output == "name":
+        print("".join(f"{spec.name}\n" for spec in off), end="")
         return 0
     if not configuration.resources:
         print("\n".join(_nothing(inventory, configuration)))

@@ -2,24 +2,26 @@
 
 Without DEVICE an overview; with one, all that match can say of it and why each entry takes it or not. DEVICE is any
 name at hand: /dev/kvm, a link below /dev, 3b:00.0, eth0, a path below /sys, a device id, or how one of these begins.
+-o name prints names to paste, -o jsonl an object a line; --watch says it again at each change.
 Exit code 0: answered. 4: no such device, or several.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import detail
+from agent.cli.inventory.following import follow
 from agent.cli.inventory.one import NO_SUCH_DEVICE, one
-from agent.cli.inventory.overview import overview, summary
+from agent.cli.inventory.overview import overview, shown_of, summary
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import Inventory, take
 from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
 from agent.cli.inventory.vocabulary import page, source_of, vocabulary
+from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity, nearest
@@ -28,7 +30,7 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 
-OUTPUTS = ("json",)
+OUTPUTS = ("json", "jsonl", "name")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,46 +38,63 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device, by any name")
     parser.add_argument("--words", metavar="SOURCE", help="what may be said of a source's devices: pci, net, tty, …")
     parser.add_argument("--all", action="store_true", help="every host device, also those that nothing takes")
+    parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, and print."""
+    """Look, and print; once, or at each change."""
+    root = Root(arguments.root)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
     warn(configuration, arguments.config)
-    root = Root(arguments.root)
+    if not arguments.watch:
+        return _answer(arguments, root, configuration, terminal)
+
+    def again() -> None:
+        _answer(arguments, root, load(arguments.config), terminal)
+
+    by_line = arguments.output in {"jsonl", "name"}
+    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+
+
+def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     if arguments.words is not None:
-        return _words(
-            root,
-            arguments.words,
-            Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc),
-            arguments.output == "json",
-        )
+        return _words(arguments, root, terminal)
     started = time.monotonic()
     inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.device is not None:
-        return _one(inventory, configuration, arguments.device, terminal, as_json=arguments.output == "json")
-    if arguments.output == "json":
-        print(json.dumps([record(inventory, item) for item in inventory.items], indent=1))
+        return _one(arguments, inventory, configuration, terminal)
+    if is_json(arguments):
+        say_json([record(inventory, item) for item in inventory.items], arguments)
+        return 0
+    if arguments.output == "name":
+        names = (item.host.name for item in shown_of(inventory, everything=arguments.all))
+        print("\n".join(printable(name, None) for name in names))
         return 0
     lines = overview(inventory, terminal, everything=arguments.all)
     last = summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
     missing = [f"missing: {name}: {said} here" for name, said in inventory.missing.items()]
     print("\n".join((*lines, *_oddities(inventory), *missing)))
-    print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
+    if not arguments.watch:
+        print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
     return 0
 
 
-def _words(root: Root, name: str, terminal: Terminal, as_json: bool) -> int:  # noqa: FBT001  as it was asked
+def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int:
     """Answer about one source."""
+    name = arguments.words
     source = source_of(root, name)
     if source is None:
         near = nearest(name, [*catalog.KINDS, *_subsystems(root)])
         hint = f"; nearest: {printable(near, None)}" if near else ""
-        print(f"device-agent scan: {escape(name)}: no such source on this host{hint}", file=sys.stderr)
-        return NO_SUCH_DEVICE
+        return refuse(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
     known = vocabulary(root, source)
-    print(json.dumps(vocabulary_as_json(known), indent=1) if as_json else "\n".join(page(known, terminal)))
+    if is_json(arguments):
+        say_json(vocabulary_as_json(known), arguments)
+    elif arguments.output == "name":
+        print("\n".join(entry.name for entry in known.entries))
+    else:
+        print("\n".join(page(known, terminal)))
     return 0
 
 
@@ -85,14 +104,16 @@ def _subsystems(root: Root) -> list[str]:
     return [name for names in found if not isinstance(names, Absent) for name in names]
 
 
-def _one(inventory: Inventory, configuration: Configuration, name: str, terminal: Terminal, *, as_json: bool) -> int:
+def _one(arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal) -> int:
     """Answer about one device."""
-    found = one("scan", name, inventory, configuration, as_json=as_json)
+    found = one("scan", arguments.device, inventory, configuration, as_json=is_json(arguments))
     if isinstance(found, int):
         return found
     inventory, item = found
-    if as_json:
-        print(json.dumps(record(inventory, item), indent=1))
+    if is_json(arguments):
+        say_json(record(inventory, item), arguments)
+    elif arguments.output == "name":
+        print(printable(item.host.name, None))
     else:
         print("\n".join(detail(inventory, item, terminal)))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 
@@ -34,8 +35,12 @@ def one(
         found = find(inventory, name)
     if not isinstance(found, NotFound):
         return inventory, found
-    if found.oddity is not None and not as_json:
-        print(f"{escape(name)}: no device: {found.reason}")
+    if (there := found.there) is not None:
+        if as_json:
+            print(json.dumps({"path": name, "device": None, "reason": there.said, "next": there.next or None}))
+        else:
+            print(f"{escape(name)}: no device: {there.said}")
+            print(f"  next         {there.next}\n" if there.next else "", end="")
         return 0
     near = nearest(name, resources or ())
     suggestions = (near,) if near else found.suggestions

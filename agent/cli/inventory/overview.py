@@ -38,7 +38,7 @@ class _Line:
 
 def overview(inventory: Inventory, terminal: Terminal, *, everything: bool) -> list[str]:
     """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function."""
-    lines = _lines(inventory, (item for item in inventory.items if everything or _matters(inventory, item)))
+    lines = _lines(inventory, shown_of(inventory, everything=everything))
     if terminal.width is not None:
         lines = _folded(lines)
     rows = [
@@ -55,6 +55,11 @@ def overview(inventory: Inventory, terminal: Terminal, *, everything: bool) -> l
         for line in lines
     ]
     return render(COLUMNS, rows, terminal)
+
+
+def shown_of(inventory: Inventory, *, everything: bool) -> list[Item]:
+    """What the table is of."""
+    return [item for item in inventory.items if everything or _matters(inventory, item)]
 
 
 def summary(inventory: Inventory, milliseconds: float, *, everything: bool) -> str:

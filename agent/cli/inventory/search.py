@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from agent.cli.inventory.elsewhere import Elsewhere, elsewhere
 from agent.cli.inventory.take import Inventory, Item
 from agent.config.toml.finding import nearest
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import split_share
-from agent.core.inventory.look import Oddity
 from agent.core.language.value import Absent, Kind, OperandError, equal, from_person
 from agent.host.root import Root
 
@@ -18,11 +18,11 @@ _SHOWN = 8  # candidates of an ambiguous name that are listed
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """No device, and why; `suggestions` are names to try. `oddity`: a source came across it, and it is none."""
+    """No device, and why; `suggestions` are names to try. `there`: what is there in place of one."""
 
     reason: str
     suggestions: tuple[str, ...] = ()
-    oddity: Oddity | None = None
+    there: Elsewhere | None = None
 
 
 def find(inventory: Inventory, name: str) -> Item | NotFound:
@@ -105,12 +105,11 @@ def _no_device(inventory: Inventory, path: str) -> NotFound:
     for oddities in inventory.oddities.values():
         for oddity in oddities:
             if oddity.path == path:
-                return NotFound(oddity.reason, oddity=oddity)
-    if path.startswith("/dev/"):
-        node = inventory.root.node(path)
-        reason = node.reason if isinstance(node, Absent) else "is a device node that no source could list"
-    else:
-        real = inventory.root.real(path)
-        reason = real.reason if isinstance(real, Absent) else "is no device's directory"
+                return NotFound(oddity.reason, there=Elsewhere(oddity.reason))
+    there = elsewhere(inventory, path)
+    if there is not None:
+        return NotFound(there.said, there=there)
+    real = inventory.root.node(path) if path.startswith("/dev/") else inventory.root.real(path)
+    reason = real.reason if isinstance(real, Absent) else "is no device"
     near = nearest(path, (item.host.name for item in inventory.items))
     return NotFound(reason, (near,) if near else ())

@@ -220,6 +220,12 @@ def _by(named: Sequence[ResourceSpec], refusal: Refusal, found: _Found, key: str
     return next(judged, looking[-1])
 
 
+def below_dev(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
+    """The directories of /dev where nodes are looked for."""
+    deeper = root.directories(directory) if depth < _DEEP else ()
+    return frozenset({directory}).union(*(below_dev(root, f"{directory}/{name}", depth + 1) for name in deeper))
+
+
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
     """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
     below = set(root.directories(directory))
