@@ -1,10 +1,10 @@
 """NVIDIA's management library as a probe: what the kernel's files do not say of GPUs and their MIG instances.
 
 `python -m agent.probes.nvml`. Of each GPU, by its PCI address: Xid events, rows and pages that are gone, the recovery
-action that the driver asks for; fields `uuid`, `name`, `minor`. Of each MIG instance, by its directory below
-/proc/driver/nvidia/capabilities: events of that instance alone; fields `uuid`, `profile`. A host without the library is
-off, in one line. The library hangs and crashes on sick GPUs, which is why this is a process of its own; what one GPU
-does not know or refuses is no fault of it, nor of another.
+action that the driver asks for; fields `uuid`, `name`, `minor`, `mig` (1: MIG mode is on). Of each MIG instance, by its
+directory below /proc/driver/nvidia/capabilities: events of that instance alone; fields `uuid`, `profile`. A host
+without the library is off, in one line. The library hangs and crashes on sick GPUs, which is why this is a process of
+its own; what one GPU does not know or refuses is no fault of it, nor of another.
 
 The ABI is that of nvml.h. Watching events keeps /dev/nvidia* open, so a GPU cannot be reset nor its MIG mode changed
 meanwhile; with `--no-events` the library is opened for each round and closed again.
@@ -224,11 +224,18 @@ class Probe:
         fields: dict[str, str | int | None] = {"uuid": self._nvml.text("nvmlDeviceGetUUID", place.handle)}
         if place.gpu:
             fields |= {"name": name, "minor": self._nvml.number("nvmlDeviceGetMinorNumber", place.handle)}
+            fields["mig"] = self._mig_mode(place.handle)
         else:
             fields["profile"] = name.rpartition(" MIG ")[2] if name and " MIG " in name else None
         for field, value in fields.items():
             if value is not None:
                 self._say(place=place.name, field=field, value=value)
+
+    def _mig_mode(self, gpu: ctypes.c_void_p) -> int | None:
+        """Whether it is on now; what the function gives last is what it will be after a reset."""
+        now = ctypes.c_uint()
+        after = self._nvml.number("nvmlDeviceGetMigMode", gpu, ctypes.byref(now))
+        return None if after is None else now.value
 
     def _xid(self, place: Place) -> str:
         """The last Xid of a place, while it counts."""

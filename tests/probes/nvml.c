@@ -40,6 +40,11 @@ int nvmlDeviceGetName(void *device, char *text, unsigned size) {
 }
 int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = device == &gpus[0] ? 4 : 5; return 0; }
 int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { *count = device == &gpus[1] ? 7 : 0; return 0; }
+int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *after) {
+    *now = 1;
+    *after = 0;
+    return device == &gpus[1] ? 0 : 3;
+}
 int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned index, void **mig) {
     if (device != &gpus[1] || index != 2 || number("uncut", 0)) return 6;
     *mig = &instance;

@@ -90,6 +90,7 @@ def test_what_there_is(probe):
         (TWO, "uuid"): "GPU-1",
         (TWO, "name"): "NVIDIA A100-SXM4-40GB",
         (TWO, "minor"): 5,
+        (TWO, "mig"): 1,
         (MIG, "uuid"): "MIG-1",
         (MIG, "profile"): "1g.5gb",
     }
