@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.detail import title, verdict
+from agent.cli.inventory.detail import below, title, verdict
 from agent.cli.inventory.fall import explanation, steps
 from agent.cli.inventory.following import follow
 from agent.cli.inventory.one import one
@@ -108,6 +108,7 @@ def _device(
 def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> list[str]:
     """A device, and the verdict on it."""
     lines = [view.head(terminal), title(inventory, item, terminal), *verdict(item, terminal, view.device_lines(item))]
+    lines += below(inventory, item)
     for turned in item.turned_down if item.taken_by is None else ():
         refusal = turned.refusal
         if turned.nearly:

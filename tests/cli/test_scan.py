@@ -330,4 +330,32 @@ def test_of_a_numbered_node_the_driver_s_own_files_and_the_source_of_its_like(tr
     tree.file("/sys/devices/virtual/lumen/lumen0/state", "ready\n")
     _, out, _ = cli("--root", tree.top, "--config", config(), "scan", "/dev/lumen0")
     assert '  paths        not read here: "./dev" "./state"' in out.splitlines()
-    assert '    source = { subsystem = "lumen" }    (all that are alike)' in out.splitlines()
+    alike = [
+        "  or all alike",
+        '    source = { subsystem = "lumen" }',
+        '    match = { name = { like = "lumen[0-9]*" } }',
+    ]
+    assert "\n".join(alike) in out
+
+
+SPECTRO = """
+[[resource]]
+name = "a.example/spectro"
+source = { subsystem = "usbmisc" }
+match = { name = { like = "spectro*" } }
+id = "{usb.serial}-spectro"
+"""
+
+
+def test_a_serial_number_is_that_of_what_is_taken_and_a_port_says_what_is_below_it(tree, config, cli):
+    usb = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-{}"
+    for port, serial in ((1, "SP1"), (2, "SP2"), (3, "SP2")):
+        tree.usb(usb.format(port), "f1a7", "0001", serial=serial, devnum=port + 1)
+    below = f"{usb.format(1)}/1-1:1.0/usbmisc/spectro0"
+    tree.class_device(below, "usbmisc", "spectro0", 180, 160)
+    where = ("--root", tree.top, "--config", config(SPECTRO))
+    assert cli(*where, "scan", "SP1")[1].startswith("usbmisc spectro0")
+    assert cli(*where, "scan", "SP2")[0] == 4  # two say so
+    said = "  below it     /dev/spectro0 is taken by a.example/spectro as SP1-spectro"
+    assert said in cli(*where, "scan", "1-1")[1].splitlines()
+    assert said in cli(*where, "explain", "1-1")[1].splitlines()

@@ -37,7 +37,7 @@ def test_words_with_their_types_and_what_they_say_here(words):
 def test_a_class_that_nobody_knows_shows_its_files_as_paths(words):
     code, out, _ = words("npu")
     assert code == 0
-    assert 'paths of npu0, not read here: "./dev" "./state"\n' in out
+    assert 'paths, not read here: "./dev" "./state"\n' in out
     assert "\x1b" not in out
     said = json.loads(words("npu", "-o", "json")[1])
     assert said["devices"] == ["npu0"]

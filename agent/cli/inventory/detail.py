@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from string import digits
 
 from agent.cli.inventory.overview import taken_by
 from agent.cli.inventory.pci_names import PciNames
@@ -52,7 +53,7 @@ def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
         *([f"{INDENT}{clause}"] if clause else []),
         *_alike(inventory, item),
     ]
-    lines += verdict(item, terminal)
+    lines += [*verdict(item, terminal), *below(inventory, item)]
     return [terminal.text(line) for line in lines]
 
 
@@ -75,6 +76,18 @@ def verdict(item: Item, terminal: Terminal, agent: Sequence[str] = ()) -> list[s
     elif item.taken_by is None:
         lines.append("  turned down  by no entry: none looks where this is")
     return lines
+
+
+def below(inventory: Inventory, item: Item) -> Iterator[str]:
+    """Of what nothing takes: what is taken of the things below it, as a tty of a USB device."""
+    if item.taken_by is not None or not item.host.directory:
+        return
+    top = f"{item.host.directory}/"
+    taken = [other for other in inventory.items if other.taken_by is not None and other.host.directory.startswith(top)]
+    for index, other in enumerate(taken):
+        name = printable(other.host.node or other.host.name, None)
+        known = f" as {other.device.id}" if other.device else ""
+        yield f"  {'' if index else 'below it':11}  {name} is taken by {other.resource}{known}"
 
 
 def clause_of(inventory: Inventory, item: Item) -> tuple[str, str]:
@@ -153,9 +166,12 @@ def _beside(inventory: Inventory, item: Item) -> Iterator[str]:
 
 def _alike(inventory: Inventory, item: Item) -> Iterator[str]:
     """For a node that is one of several: the source that shows them all, whatever their numbers."""
-    subsystem = inventory.fact(item, "subsystem")
-    if item.host.source == "node" and item.host.name[-1].isdigit() and _writable(subsystem):
-        yield f"{INDENT}source = {{ subsystem = {quoted(str(subsystem))} }}    (all that are alike)"
+    subsystem, name = inventory.fact(item, "subsystem"), item.host.directory.rpartition("/")[2]
+    if item.host.source == "node" and name[-1:].isdigit() and _writable(subsystem):
+        like = quoted(f"{literal(name.rstrip(digits))}[0-9]*")
+        yield "  or all alike"
+        yield f"{INDENT}source = {{ subsystem = {quoted(str(subsystem))} }}"
+        yield f"{INDENT}match = {{ name = {{ like = {like} }} }}"
 
 
 def _taker(item: Item) -> Iterator[str]:

@@ -27,7 +27,8 @@ class NotFound:
 
 def find(inventory: Inventory, name: str) -> Item | NotFound:
     """The one device that a name means: a path, an address, the kernel's name, an id, or how one of these begins."""
-    for candidates in (_by_path(inventory, name), _by_address(inventory, name), _by_name(inventory, name)):
+    for way in (_by_path, _by_address, _by_name, _by_serial):
+        candidates = way(inventory, name)
         if candidates:
             return candidates[0]
     if name.startswith("/"):
@@ -82,6 +83,13 @@ def _by_name(inventory: Inventory, name: str) -> Sequence[Item]:
     (base, _), share = split_share(name)
     named = _ranked(item for item in inventory.items if name in _names(item))
     return named or _ranked(item for item in inventory.items if share is not None and base in _names(item))
+
+
+def _by_serial(inventory: Inventory, name: str) -> Sequence[Item]:
+    """By the serial number of the USB device that it is or hangs on, of which there is no other."""
+    found = [item for item in inventory.items if inventory.fact(item, "usb.serial") == name]
+    ports = {str(inventory.fact(item, "usb.port")) for item in found}
+    return _ranked(found) if len(ports) == 1 else ()
 
 
 def _ranked(items: Iterable[Item]) -> Sequence[Item]:

@@ -11,8 +11,8 @@ from agent.cli.terminal import Terminal, cut
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.touched import EVERYTHING
-from agent.core.language.printable import LIMIT, counted, escape, printable
-from agent.core.language.value import Absent
+from agent.core.language.printable import LIMIT, counted, escape
+from agent.core.language.value import Absent, natural
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.every import EVERY
@@ -36,7 +36,7 @@ class Entry:
 class Vocabulary:
     """Everything that may be said of a source's devices.
 
-    files: names in the directory of the first of them that are no words, and can be written: paths, `./state`.
+    files: names in their directories that are no words, and can be written: paths, `./state`.
     """
 
     source: Source
@@ -90,8 +90,7 @@ def page(known: Vocabulary, terminal: Terminal) -> list[str]:
         "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
     )
     if known.files:
-        name = printable(known.devices[0].name, None)
-        lines.append(f"paths of {name}, not read here: {' '.join(known.files)}")
+        lines.append(f"paths, not read here: {' '.join(known.files)}")
     return [terminal.text(line) for line in lines]
 
 
@@ -114,8 +113,9 @@ def _values(here: Sequence[str]) -> str:
 
 
 def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
-    """What else is in the directory of the first device, as paths."""
-    return paths(root, next((device.directory for device in devices if device.directory), ""), read)
+    """What else is in their directories, as paths."""
+    found = (path for device in devices for path in paths(root, device.directory, read))
+    return tuple(sorted(dict.fromkeys(found), key=natural))
 
 
 def paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
