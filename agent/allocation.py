@@ -32,7 +32,8 @@ from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
 from agent.own_specs import OwnSpecs
 from agent.registry import Registry
-from agent.scanners.reading import UNASKED, Answers, at_hand
+from agent.scanners.answers import UNASKED, Answers
+from agent.scanners.reading import at_hand
 from agent.starting import run_before_start
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)

@@ -27,7 +27,8 @@ from agent.core.lists.naming import Offers
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
-from agent.scanners.reading import UNASKED, Answers, HostReader
+from agent.scanners.answers import UNASKED, Answers
+from agent.scanners.reading import HostReader
 
 
 class Purpose(NamedTuple):

@@ -46,7 +46,7 @@ from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.reload import Difference, difference
-from agent.scanners.reading import UNRUN
+from agent.scanners.answers import UNRUN
 from agent.state import StateFile
 from agent.state import load as load_state
 from agent.status import Status, heartbeat

@@ -129,8 +129,11 @@ class Checking:
                 return True
         return False
 
-    def due(self, now: float) -> frozenset[str]:
-        """The keys of what is to be looked at now, also because a person has cleared something of it."""
+    def due(self, now: float, *, swept: bool = False) -> frozenset[str]:
+        """The keys of what is to be looked at now, also because a person has cleared something of it.
+
+        swept: everything is; so what may turn when it says the same again is, too.
+        """
         clearing, self._clearing = self._clearing, []
         keys: frozenset[str] = frozenset()
         for one in clearing:
@@ -138,7 +141,8 @@ class Checking:
             self._concluded = replace(self._concluded, conditions=conditions)
             one.done.set_result(cleared)
             keys |= frozenset((*one.device.keys, *(spot.at for spot in one.partners))) if cleared else frozenset()
-        return keys | self._concluded.conditions.due_at(now)
+        restless = self._concluded.conditions.restless() if swept else frozenset[str]()
+        return keys | restless | self._concluded.conditions.due_at(now)
 
     def clear(self, entry: str, device: Device, check: str | None) -> asyncio.Future[frozenset[str]]:
         """Have checks of a device begin anew at the next look; which of them failed.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from agent.core.entry.program import Command
@@ -17,7 +18,9 @@ from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog
-from agent.scanners.reading import UNASKED, Answers, HostReader
+from agent.scanners.answers import UNASKED, Answers
+from agent.scanners.reading import HostReader
+from agent.scanners.sweep import narrowed, remembering
 
 SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
 
@@ -61,7 +64,7 @@ class Looking:
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
-                    looking = begin(take, self._root, specs, previous, EVERYTHING)
+                    looking = begin(take, self._root, specs, previous, touched | EVERYTHING)
                 asked = now - silent
             return looking.result()
         finally:
@@ -92,10 +95,13 @@ def take_look(
 ) -> tuple[Look, frozenset[str]]:
     """The host as it is now, as the entries see it, and the directories where that may change without an event.
 
-    What `touched` does not concern is taken from `previous`.
+    What `touched` does not concern is taken from `previous`; of everything, what still says the same.
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
     listing = catalog.listing(root, sources, previous.listing, touched)
     reader = HostReader(root, cdi, answers)
-    now = look(specs, listing, reader, previous, touched, outcomes=outcomes, movers=movers)
+    swept = narrowed(specs, listing, reader, previous, touched) if touched.everything else None
+    now = look(specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers)
+    if swept is not None or now is not previous:
+        now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept))
     return now, catalog.watched(root, listing) | now.places.directories

@@ -35,7 +35,7 @@ from agent.looking import Looking
 from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
 from agent.registry import Registry
-from agent.scanners.reading import UNASKED, Answers
+from agent.scanners.answers import UNASKED, Answers
 
 log = logging.getLogger(__name__)
 
@@ -235,7 +235,8 @@ class Tracker:
                 self._touched = EVERYTHING
             self._touched |= Touched(keys=moved(self.look.movers, self._movers(self.specs)))
             due = self._rounds.due(self._wanted, loop.time())
-            self._touched |= Touched(sources=due, keys=self._checking.due(time.monotonic()))
+            looked = self._checking.due(time.monotonic(), swept=self._touched.everything)
+            self._touched |= Touched(sources=due, keys=looked)
             touched, self._touched = self._touched, Touched()
             begun, self._begun = self._begun, None
             reassemble, self._reassemble = self._reassemble, False

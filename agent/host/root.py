@@ -15,6 +15,7 @@ import stat
 import threading
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ from agent.core.language.value import Absent, natural
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
 DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
 UNREAD = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
+
+order = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
 
 LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
 
@@ -35,15 +38,16 @@ _DENIED = re.compile(
 _CONFIG = re.compile(r".*/[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/config")
 _DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
 _ORDINARY = {
-    errno.ENOENT: "no such file",
-    errno.ENOTDIR: "no such file",
-    errno.EISDIR: "is a directory",
-    errno.ELOOP: "a loop of links",
-    errno.ENAMETOOLONG: "the name is too long",
-    errno.ENXIO: "no such device",
-    errno.ENODEV: "no such device",
-    errno.EOPNOTSUPP: "not supported by the device",  # what a net driver says of phys_port_name
+    errno.ENOENT: Absent("no such file"),
+    errno.ENOTDIR: Absent("no such file"),
+    errno.EISDIR: Absent("is a directory"),
+    errno.ELOOP: Absent("a loop of links"),
+    errno.ENAMETOOLONG: Absent("the name is too long"),
+    errno.ENXIO: Absent("no such device"),
+    errno.ENODEV: Absent("no such device"),
+    errno.EOPNOTSUPP: Absent("not supported by the device"),  # what a net driver says of phys_port_name
 }
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class Entry(NamedTuple):
@@ -93,15 +97,10 @@ class Root:
         return self._bytes(path, limit, pieces=True)
 
     def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
-        host = self._host(path)
+        host = self._host(path) if self.prefix else path
         if isinstance(host, Absent):
             return host
-        name, real = path.rpartition("/")[2], host.rpartition("/")[2]
-        if _DENIED.fullmatch(name) or (real != name and _DENIED.fullmatch(real)):
-            return Absent("is never read: that would wait or act", unread=True)
-        if path in self.silent:
-            return Absent("does not answer", unread=True)
-        if self._unread and (why := self._unread.get(host.removeprefix(self.prefix))):
+        if why := self._barred(path, host):
             return why
         reader = threading.get_ident()
         self.asked[reader] = path
@@ -110,7 +109,7 @@ class Root:
                 mode = os.stat(host).st_mode
                 if not stat.S_ISREG(mode):
                     return Absent(_kind(mode))
-            handle = os.open(host, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+            handle = os.open(host, _FLAGS)
             try:
                 data = os.read(handle, count)
                 while pieces and len(data) < count and (more := os.read(handle, count - len(data))):
@@ -123,16 +122,28 @@ class Root:
             return data
         finally:
             del self.asked[reader]
-            self.silent.discard(path)
+            if self.silent:
+                self.silent.discard(path)
+
+    def _barred(self, path: str, host: str) -> Absent | None:
+        """Why a file is not read, if it is not."""
+        if _acts(path.rpartition("/")[2]) or (host is not path and _acts(host.rpartition("/")[2])):
+            return Absent("is never read: that would wait or act", unread=True)
+        if path in self.silent:
+            return Absent("does not answer", unread=True)
+        return self._unread.get(host.removeprefix(self.prefix)) if self._unread else None
 
     def link(self, path: str) -> str | Absent:
         """The last part of what a link leads to: how sysfs names a driver or a subsystem."""
-        parent, _, name = path.rpartition("/")
-        host = self._host(parent or "/")
-        if isinstance(host, Absent):
-            return host
+        host = path
+        if self.prefix:
+            parent, _, name = path.rpartition("/")
+            found = self._host(parent or "/")
+            if isinstance(found, Absent):
+                return found
+            host = f"{found}/{name}"
         try:
-            target = os.readlink(f"{host}/{name}").rstrip("/").rpartition("/")[2]
+            target = os.readlink(host).rstrip("/").rpartition("/")[2]
         except OSError as error:
             return Absent("is no link") if error.errno == errno.EINVAL else _absent(error)
         except ValueError as error:
@@ -198,7 +209,7 @@ class Root:
             return host
         try:
             names = os.listdir(host)
-            return tuple(sorted(names, key=natural) if ordered else names)
+            return tuple(sorted(names, key=order) if ordered else names)
         except (OSError, ValueError) as error:
             return _absent(error)
 
@@ -212,7 +223,7 @@ class Root:
                 found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (OSError, ValueError):
             return ()
-        return tuple(sorted(found, key=natural))
+        return tuple(sorted(found, key=order))
 
     def exists(self, path: str) -> bool:
         """Whether something is there, links followed."""
@@ -309,6 +320,12 @@ class Root:
         return self._declared
 
 
+@lru_cache(maxsize=4096)
+def _acts(name: str) -> bool:
+    """Whether a file of that name is not to be read; the same names come again and again."""
+    return _DENIED.fullmatch(name) is not None
+
+
 def _unread(prefix: str) -> Mapping[str, Absent]:
     """What a recorded tree says of files that were not read where it was recorded."""
     if not prefix:
@@ -345,6 +362,5 @@ def _absent(error: OSError | ValueError) -> Absent:
     """Why something could not be had; `unread` unless it is simply not there."""
     if not isinstance(error, OSError):
         return Absent("no file has such a name")
-    if error.errno in _ORDINARY:
-        return Absent(_ORDINARY[error.errno])
-    return Absent(f"cannot be read: {os.strerror(error.errno or errno.EIO)}", unread=True)
+    ordinary = _ORDINARY.get(error.errno or 0)
+    return ordinary or Absent(f"cannot be read: {os.strerror(error.errno or errno.EIO)}", unread=True)

@@ -34,7 +34,7 @@ class WordType:
     table: str = ""
 
 
-_READERS = {"catalog", "reading"}  # they read the catalog, so it cannot import them
+_READERS = {"catalog", "reading", "sweep"}  # they read the catalog, so it cannot import them
 
 
 def _kinds() -> Mapping[str, Scanner]:

@@ -15,11 +15,11 @@ from agent.core.inventory.touched import Touched
 from agent.core.language.pattern import Pattern
 from agent.core.language.piece import Taken
 from agent.core.language.value import Absent
-from agent.host.root import Root
+from agent.host.root import Root, order
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.listed import GONE, key_of, same
 from agent.scanners.position import position, stem, told_apart
-from agent.scanners.scanner import Found, order
+from agent.scanners.scanner import Found
 from agent.scanners.words import Sight, table
 
 KIND = "dir"

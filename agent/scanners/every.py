@@ -157,15 +157,16 @@ def _console(sight: Sight, thing: Thing) -> Value | Absent:
 
 
 def _pci(sight: Sight, thing: Thing) -> Thing | Absent:
-    found = nearest(sight, thing.directory, "pci")
-    return found if isinstance(found, Absent) else Thing("pci", found.rpartition("/")[2], found, subsystem="pci")
+    return sight.once("pci", thing.directory, lambda: _nearest(sight, thing.directory, "pci"))
 
 
 def _usb(sight: Sight, thing: Thing) -> Thing | Absent:
-    found = nearest(sight, thing.directory, "usb")
-    if isinstance(found, Absent):
-        return found
-    return Thing("usb", found.rpartition("/")[2], found, subsystem="usb")
+    return sight.once("usb", thing.directory, lambda: _nearest(sight, thing.directory, "usb"))
+
+
+def _nearest(sight: Sight, directory: str, bus: str) -> Thing | Absent:
+    found = nearest(sight, directory, bus)
+    return found if isinstance(found, Absent) else Thing(bus, found.rpartition("/")[2], found, subsystem=bus)
 
 
 def _parent(sight: Sight, thing: Thing) -> Thing | Absent:

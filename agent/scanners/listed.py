@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from agent.core.entry.resource import Source
@@ -11,9 +11,9 @@ from agent.core.inventory.device import HostDevice, pci_key
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.value import Absent
-from agent.host.root import Root
+from agent.host.root import Root, order
 from agent.scanners.position import told_apart
-from agent.scanners.scanner import Found, order
+from agent.scanners.scanner import Found
 from agent.scanners.words import PCI_ADDRESS, Sight
 
 GONE = "went while it was looked at"
@@ -114,7 +114,7 @@ def _scan(root: Root, subsystem: str, previous: Found, touched: Touched, see: Se
 
 def _again(sight: Sight, subsystem: str, previous: Found, doubtful: Iterable[str], see: See) -> Found:
     """What is seen when only some names are looked at again."""
-    before = {device.name: device for device in previous.devices}
+    before = {name: device for name in doubtful if (device := _named(previous.devices, name)) is not None}
     gone: set[str] = set()
     fresh: list[HostDevice] = []
     oddities: list[Oddity] = []
@@ -139,6 +139,12 @@ def _again(sight: Sight, subsystem: str, previous: Found, doubtful: Iterable[str
     for device in fresh:
         devices.insert(bisect_left(devices, order(device.name), key=lambda other: order(other.name)), device)
     return Found(told_apart(devices), odd)
+
+
+def _named(devices: Sequence[HostDevice], name: str) -> HostDevice | None:
+    """The one of that name among devices in natural order of name."""
+    at = bisect_left(devices, order(name), key=lambda device: order(device.name))
+    return devices[at] if at < len(devices) and devices[at].name == name else None
 
 
 def _doubtful(subsystem: str, previous: Found, touched: Touched) -> frozenset[str] | None:

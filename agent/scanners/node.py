@@ -13,10 +13,10 @@ from agent.core.inventory.device import HostDevice, Node
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.value import Absent, Kind
-from agent.host.root import Root
+from agent.host.root import Root, order
 from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.position import position, stem, told_apart
-from agent.scanners.scanner import Found, order
+from agent.scanners.scanner import Found
 from agent.scanners.words import Sight, Word, table
 
 KIND = "node"

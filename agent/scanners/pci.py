@@ -20,13 +20,15 @@ def _see(sight: Sight, path: str, before: Mapping[str, HostDevice]) -> HostDevic
     name = path.rpartition("/")[2]
     if not PCI_ADDRESS.fullmatch(name):
         return Oddity(path, "is no PCI address")
+    old = before.get(name)
+    if old and not sight.root.prefix and sight.root.stamp(old.directory) == old.stamp:
+        return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
     directory = sight.root.device(path)
     if isinstance(directory, Absent):
         return Oddity(path, directory.reason)
     stamp = sight.root.stamp(directory)
     if not stamp:
         return Oddity(path, GONE)
-    old = before.get(name)
     if old and (old.stamp, old.directory) == (stamp, directory):
         return old
     return HostDevice(KIND, pci_key(name), name, name, directory, "", stamp)

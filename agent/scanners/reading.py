@@ -3,80 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, TypeVar
 
 from agent.core.entry.cdi import Specs
-from agent.core.entry.inquiry import Answer, Inquiry, Probe, Question, Reply
+from agent.core.entry.inquiry import Answer, Inquiry, Probe
 from agent.core.inventory.device import Fit, HostDevice, Node
-from agent.core.language.pattern import Pattern
+from agent.core.inventory.look import is_gate
+from agent.core.inventory.touched import Touched
+from agent.core.language.pattern import Pattern, stem
 from agent.core.language.value import Absent, Scalar, Value, natural
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog, dir  # noqa: A004  the kind's own name
+from agent.scanners.answers import UNASKED, Answers
+from agent.scanners.asked import Asked, Seen
 from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
 
+T = TypeVar("T")
+
 _FILE_LIMIT = 1024 * 1024  # bytes of a file that a person wrote
-
-
-class _Seen:
-    """What is remembered of one host device in a look: its facts by word, and the places that they came from."""
-
-    __slots__ = ("device", "facts", "places", "thing")
-
-    def __init__(self, device: HostDevice, places: set[str]) -> None:
-        self.facts: dict[str, Value | Absent] = {}
-        self.places = places
-        self.be(device)
-
-    def be(self, device: HostDevice) -> None:
-        """That is the device that it is now about; it may have been found by another name before."""
-        self.device = device
-        self.thing = _thing(device)
-        found_at = (device.directory, device.node, device.key.removeprefix("node:") if device.node else "")
-        self.places.update(filter(None, found_at))
-
-
-class Answers(Protocol):
-    """Who knows what programs, services and probes have told."""
-
-    def answer(self, inquiry: Question) -> Answer:
-        """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
-
-    def verdict(self, probe: Probe, places: Iterable[str]) -> Answer:
-        """What a probe says of what has these names. One that was never heard of is started. Called in any thread."""
-
-    def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
-        """What it reports as a field."""
-
-
-class _Unasked:
-    """Where nobody asks: as if all of them gave this answer."""
-
-    def __init__(self, reply: Reply, why: str) -> None:
-        self._answer = Answer(reply, why)
-
-    def answer(self, inquiry: Question) -> Answer:
-        """See `Answers`."""
-        del inquiry
-        return self._answer
-
-    def verdict(self, probe: Probe, places: Iterable[str]) -> Answer:
-        """See `Answers`."""
-        del probe, places
-        return self._answer
-
-    def field(self, probe: Probe, places: Iterable[str], field: str) -> Scalar | Absent:
-        """See `Answers`."""
-        del probe, places, field
-        return Absent(self._answer.reason, pending=self._answer.reply is Reply.AWAITED)
-
-
-UNASKED = _Unasked(Reply.AWAITED, "only a running agent asks")
-UNRUN = _Unasked(Reply.OFF, "no program is run here")
 _FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
 
 
@@ -89,9 +38,10 @@ class HostReader:
         self._answers = answers
         self._cdi = cdi or SpecDirectories()
         self._specs: Specs | None = None
+        self._found: dict[str, str | Absent] = {}  # CDI specs, by the name of a device
         self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
         self._sight = Sight(root)
-        self._seen: dict[tuple[str, str], _Seen] = {}
+        self._seen: dict[tuple[str, str], Seen] = {}
         self._nodes: dict[str, Node | Absent] = {}
         self._files: dict[str, str | Absent] = {}
         self._places: dict[str, set[str]] = {}
@@ -106,28 +56,25 @@ class HostReader:
         found = seen.facts.get(word)
         if found is None:
             self._sight.places = seen.places
-            found = seen.facts[word] = self._read(seen.thing, _route(device.source, word))
+            way = _route(device.source, word)
+            if way.word is None or way.relations or way.many:
+                found = self._read(seen.thing, way)
+            else:
+                found = way.word.read(self._sight, seen.thing)
+            seen.facts[word] = found
         return found
 
     def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        seen = self._of(device)
-        self._sight.places = seen.places
-        found = self._follow(seen.thing, _route(device.source, word))
-        return found if isinstance(found, Absent) else tuple(map(_end, found))
+        return self._once(device, ("things", word), self._things)
 
     def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""
-        found = self._fitting(device, path)
-        return found if isinstance(found, Absent) else tuple(map(self._file, found))
+        return self._once(device, ("texts", path), self._texts)
 
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
-        found = self._fitting(device, path)
-        if isinstance(found, Absent):
-            return found
-        last = found[:1] and not is_glob(path.rpartition("/")[2])
-        return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
+        return self._once(device, ("names", path), self._names)
 
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
@@ -140,15 +87,7 @@ class HostReader:
         self, device: HostDevice, path: str, pattern: Pattern | None = None
     ) -> Sequence[HostDevice] | Absent:
         """The directories that fit a path, as devices."""
-        found = self._fitting(device, path)
-        if isinstance(found, Absent):
-            return found
-        seen: dict[str, HostDevice] = {}
-        for each in found:
-            directory = dir.device_at(self._sight, each, pattern)
-            if directory is not None:
-                seen.setdefault(directory.key, directory)
-        return tuple(seen.values())
+        return self._once(device, ("directories", path, pattern), self._directories)
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to."""
@@ -164,9 +103,11 @@ class HostReader:
 
     def cdi(self, name: str) -> str | Absent:
         """The CDI spec that has a device of that name."""
-        if self._specs is None:
-            self._specs = self._cdi.read(self._root)
-        return self._specs.find(name)
+        if name not in self._found:
+            if self._specs is None:
+                self._specs = self._cdi.read(self._root)
+            self._found[name] = self._specs.find(name)
+        return self._found[name]
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
@@ -175,18 +116,98 @@ class HostReader:
 
     def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         """What is known of an inquiry about a device."""
+        return self._once(device, ("answer", inquiry), self._answer)
+
+    def reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
+        """What a probe reports of a device as a field."""
+        return self._once(device, ("reported", probe, field), self._reported)
+
+    def consulted(self, device: HostDevice) -> frozenset[str]:
+        """The directories and nodes that this device's facts came from, so far."""
+        return frozenset(self._of(device).places)
+
+    @property
+    def asked(self) -> Asked:
+        """All that was asked so far."""
+        return Asked(self._seen, self._nodes, self._fits, self._files, self._found)
+
+    def again(self, looks: Iterable[Asked], but: Container[tuple[str, str]]) -> Touched | None:
+        """Ask all that again: what answers otherwise is touched. None if nothing tells whom that concerns.
+
+        but: things that are touched without being asked, by their source and key.
+        """
+        keys: set[str] = set()
+        paths: set[str] = set()
+        for asked in looks:
+            for mark, seen in asked.seen.items():
+                if mark in but:
+                    paths.update(seen.found_at)
+                elif not self._still(seen):
+                    keys.add(seen.device.key)
+                    paths.update(seen.found_at)
+                    if not seen.found_at and not is_gate(seen.device.key):
+                        return None
+            paths.update(path for path, node in asked.nodes.items() if self.node(path) != node)
+            paths.update(stem(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits)
+            if any(self.cdi(name) != spec for name, spec in asked.specs.items()):
+                paths.update(self.cdi_directories)
+            if any(self.text(path) != text for path, text in asked.files.items()):
+                return None
+        return Touched(frozenset(paths), keys=frozenset(keys))
+
+    def _still(self, seen: Seen) -> bool:
+        """Whether a thing answers as it did."""
+        device = seen.device
+        for word, said in seen.facts.items():
+            now = self.fact(device, word)
+            if now is not said and now != said:
+                return False
+        return all(getattr(self, what)(device, *of) == said for (what, *of), said in seen.asked.items())
+
+    def _once(self, device: HostDevice, question: tuple[Any, ...], ask: Callable[..., T]) -> T:
+        """The answer to a question about a device; `ask` is given what follows its first word."""
+        asked = self._of(device).asked
+        if question not in asked:
+            asked[question] = ask(device, *question[1:])
+        said: T = asked[question]
+        return said
+
+    def _things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+        seen = self._of(device)
+        self._sight.places = seen.places
+        found = self._follow(seen.thing, _route(device.source, word))
+        return found if isinstance(found, Absent) else tuple(map(_end, found))
+
+    def _texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+        found = self._fitting(device, path)
+        return found if isinstance(found, Absent) else tuple(map(self._file, found))
+
+    def _names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        found = self._fitting(device, path)
+        if isinstance(found, Absent):
+            return found
+        last = found[:1] and not is_glob(path.rpartition("/")[2])
+        return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
+
+    def _directories(self, device: HostDevice, path: str, pattern: Pattern | None) -> Sequence[HostDevice] | Absent:
+        found = self._fitting(device, path)
+        if isinstance(found, Absent):
+            return found
+        seen: dict[str, HostDevice] = {}
+        for each in found:
+            directory = dir.device_at(self._sight, each, pattern)
+            if directory is not None:
+                seen.setdefault(directory.key, directory)
+        return tuple(seen.values())
+
+    def _answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
         if isinstance(inquiry, Probe):
             return self._answers.verdict(inquiry, self._places_of(device, inquiry))
         self._of(device).places.add(inquiry.mark)
         return self._answers.answer(inquiry)
 
-    def reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
-        """What a probe reports of a device as a field."""
+    def _reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
         return self._answers.field(probe, self._places_of(device, probe), field)
-
-    def consulted(self, device: HostDevice) -> frozenset[str]:
-        """The directories and nodes that this device's facts came from, so far."""
-        return frozenset(self._of(device).places)
 
     def _places_of(self, device: HostDevice, probe: Probe) -> tuple[str, ...]:
         """The names by which a probe may speak of a device; its facts rest on what that says of these."""
@@ -208,24 +229,23 @@ class HostReader:
                 found.append(Fit(str(path), real))
         return tuple(found) or why
 
-    def _of(self, device: HostDevice) -> _Seen:
+    def _of(self, device: HostDevice) -> Seen:
         key = (device.source, device.key)
         seen = self._seen.get(key)
         if seen is None:
-            seen = self._seen[key] = _Seen(device, self._places.setdefault(device.key, set()))
+            seen = self._seen[key] = Seen(device, self._places.setdefault(device.key, set()))
         elif seen.device is not device:
             seen.be(device)
         return seen
 
     def _read(self, thing: Thing, way: Route) -> Value | Absent:
-        if not way.relations and not way.many:
-            return self._say(thing, way)
+        if not way.many:
+            only = self._single(thing, way)
+            return only if isinstance(only, Absent) else self._say(only, way)
         things = self._follow(thing, way)
         if isinstance(things, Absent):
             return things
         values = [self._say(each, way) for each in things]
-        if not way.many:
-            return values[0]
         found: list[Scalar] = []
         for value in values:
             if isinstance(value, tuple):
@@ -235,6 +255,17 @@ class HostReader:
             elif value.unread or value.pending or len(values) == 1:
                 return value
         return tuple(found)
+
+    def _single(self, thing: Thing, way: Route) -> Thing | Absent:
+        """The one thing at the end of relations none of which is a `many`."""
+        for relation in way.relations:
+            found = relation.follow(self._sight, thing)
+            if isinstance(found, Absent):
+                return Absent(f"{relation.name}: {found.reason}", found.unread)
+            thing = found[0] if isinstance(found, tuple) else found
+            if thing.directory:
+                self._sight.places.add(thing.directory)
+        return thing
 
     def _follow(self, thing: Thing, way: Route) -> Sequence[Thing] | Absent:
         """The things at the end of the relations: one, or with a `many` among them any number."""
@@ -367,7 +398,3 @@ def _route(kind: str, written: str) -> Route:
 def _end(thing: Thing) -> HostDevice:
     key = thing.directory or thing.node
     return HostDevice(thing.table, f"{thing.table}:{key}", thing.name, key, thing.directory, thing.node)
-
-
-def _thing(device: HostDevice) -> Thing:
-    return Thing(device.source, device.name.rpartition("/")[2], device.directory, device.node)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.look import Oddity
 from agent.core.inventory.touched import Touched
-from agent.core.language.value import natural
 from agent.host.root import Root
 from agent.scanners.words import Table
-
-order = lru_cache(maxsize=65536)(natural)  # of a source's devices: the same names again at each look
 
 
 class Found(NamedTuple):

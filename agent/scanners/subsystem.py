@@ -31,22 +31,22 @@ def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted
     def see(sight: Sight, path: str, before: Mapping[str, HostDevice]) -> HostDevice | Oddity | None:
         root = sight.root
         name = path.rpartition("/")[2]
+        old = before.get(name)
+        if old and not root.prefix and root.directory(old.directory) == old.stamp.partition(" ")[0]:
+            return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
         directory = root.device(path)
         if isinstance(directory, Absent):
             return Oddity(path, directory.reason)
         inode = root.directory(directory)
         if not inode:
             return None if root.exists(directory) else Oddity(path, GONE)  # a class has attributes too
-        old = before.get(name)
-        if old and not root.prefix and old.directory == directory and old.stamp.partition(" ")[0] == inode:
-            return old  # the kernel gives no inode of sysfs twice
+        if not wanted(sight, directory, name):
+            return None
         said = uevent(root, directory)
         number = f" {said['MAJOR']}:{said['MINOR']}" if "MAJOR" in said and "MINOR" in said else ""
         stamp = f"{inode}{number}"
         if old and (old.stamp, old.directory) == (stamp, directory):
             return old
-        if not wanted(sight, directory, name):
-            return None
         node = said.get("DEVNAME", "")
         node = node if not node or node.startswith("/dev/") else f"/dev/{node}"
         sits = place(sight, directory, name) if place else _place(sight, directory, name)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
-from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel
+from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel, saying
 from agent.host import numa, udev
 from agent.host.root import Root
 
 T = TypeVar("T")
 
+EMPTY = Absent("the file is empty")
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # as sysfs writes it; VMD: wide domains
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # thousands are made in a sweep; a frozen one takes three times as long to make
 class Thing:
     """Something that has words: a device by its canonical directory, or a node that sysfs does not know.
 
@@ -86,7 +87,16 @@ def table(name: str, *entries: Word | Relation, device: bool = True) -> Table:
 def attribute(name: str, kind: Kind, about: str, file: str = "") -> Word:
     """A word that is one file of the device's directory."""
     file = file or name
-    return Word(name, kind, about, file, lambda sight, thing: sight.value(kind, f"{thing.directory}/{file}"))
+    says = saying(kind)
+
+    def read(sight: Sight, thing: Thing) -> Value | Absent:
+        text = sight.text(f"{thing.directory}/{file}")
+        if isinstance(text, Absent):
+            return text
+        value = says(text) if text else EMPTY
+        return from_kernel(kind, text) if value is None else value
+
+    return Word(name, kind, about, file, read)
 
 
 class Sight:
@@ -98,16 +108,18 @@ class Sight:
     def __init__(self, root: Root) -> None:
         self.root = root
         self.places: set[str] = set()
-        self._once: dict[tuple[str, str], object] = {}
+        self._once: dict[tuple[str, str], Any] = {}
         self._texts: dict[str, str | Absent] = {}
         self._links: dict[str, str | Absent] = {}
 
     def once(self, what: str, of: str, read: Callable[[], T]) -> T:
         """What `read` says, asked the first time only for this `what` of that `of`."""
         key = (what, of)
-        if key not in self._once:
-            self._once[key] = read()
-        return cast("T", self._once[key])
+        if key in self._once:
+            known: T = self._once[key]
+            return known
+        said = self._once[key] = read()
+        return said
 
     def text(self, path: str) -> str | Absent:
         """What a file says."""
@@ -121,7 +133,7 @@ class Sight:
         text = self.text(path)
         if isinstance(text, Absent):
             return text
-        return from_kernel(kind, text) if text else Absent("the file is empty")
+        return from_kernel(kind, text) if text else EMPTY
 
     def link(self, path: str) -> str | Absent:
         """The name of what a link leads to."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import Check, Checked, Doubt, Ear, Lasting, Looks, Outcome, Says
-from agent.core.entry.log import Log, Record
+from agent.core.entry.log import Log, Often, Record
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, as_it_is, conclude
 from agent.core.health.conditions import TOGETHER, Memory, Spot, remembered
@@ -377,6 +377,36 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
     made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
     assert made.conditions.memory() == Memory()
+
+
+SAID = [GOOD, BAD, Outcome(Says.NOTHING), Outcome(Says.BESIDE)]
+COUNTED = [Outcome(Says.GOOD, count=count) for count in (0, 3, 7)]
+ROWS = [
+    (Check("looks", clause(), trip=Looks(2), recover=Looks(3)), SAID),
+    (Check("lasting", clause(), trip=Lasting(10), recover=Lasting(10)), SAID),
+    (LATCH, SAID),
+    (Check("counter", Rises("errors"), trip=Looks(2), recover=Looks(2)), COUNTED),
+    (Check("counter", Rises("errors"), trip=Often(3, 10), recover=Lasting(10)), COUNTED),
+]
+
+
+@given(st.sampled_from(ROWS), st.lists(st.integers(0, 3), min_size=1, max_size=6))
+def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
+    check, outcomes = row
+    said = [outcomes[number % len(outcomes)] for number in numbers]
+    made = after(*((now, ill("one", (check, outcome))) for now, outcome in enumerate(said)))
+    restless = made.conditions.restless()
+    before = faults(made)
+    for now in range(100, 200, 20):
+        made = after((now, ill("one", (check, said[-1]))), before=made)
+        assert faults(made) == before or restless == {"key one"}
+
+
+def test_a_row_that_has_begun_is_restless_and_so_is_what_fails():
+    row = Check("looks", clause(), trip=Looks(2), recover=Looks(2))
+    assert after((0, ill("one", (row, GOOD)))).conditions.restless() == frozenset()
+    assert after((0, ill("one", (row, BAD)))).conditions.restless() == {"key one"}
+    assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).conditions.restless() == {"key one"}
 
 
 def test_ten_thousand_flaps_of_a_thousand_devices():

@@ -69,10 +69,10 @@ def words_of(kind):
     yield from ("./uevent", "./device/vendor", "./*", "./power/control")
 
 
-def everything(root):
+def everything(root, reader=None):
     """All facts of all devices: by source and name of the device, by word."""
     listing = catalog.listing(root, SOURCES, None, EVERYTHING)
-    reader = HostReader(root)
+    reader = reader or HostReader(root)
     return {
         (str(source), device.name): {word: reader.fact(device, word) for word in words_of(device.source)}
         for source, devices in listing.found.items()
@@ -136,14 +136,28 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
-    before = others(everything(machine.root))
-    assert len(before) > 20
+    reader = HostReader(machine.root)
+    before = everything(machine.root, reader)
+    known = keys(machine.root)
+    assert len(others(before)) > 20
     for name in FILES:
         for path in below(machine, name):
             if os.path.islink(path) or os.path.isfile(path):
                 os.unlink(path)
                 DAMAGES[damage](path)
-    assert others(everything(machine.root)) == before
+    after = everything(machine.root)
+    assert others(after) == others(before)
+    sweep = HostReader(machine.root).again([reader.asked], but=())
+    worse = {name for (source, name), said in before.items() if after.get((source, name), said) != said}
+    touched = {name for (source, name), key in known.items() if key in sweep.keys}
+    assert worse <= touched
+    assert not any(map(is_second, touched))
+
+
+def keys(root):
+    """By what all that is listed is known."""
+    found = catalog.listing(root, SOURCES, None, EVERYTHING).found
+    return {(str(source), device.name): device.key for source, devices in found.items() for device in devices}
 
 
 @pytest.mark.parametrize(

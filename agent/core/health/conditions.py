@@ -76,6 +76,14 @@ class Conditions:
         late = sorted((at, spot.at) for spot, at in self.due.items() if at <= now)
         return frozenset(islice(dict.fromkeys(key for _, key in late), TOGETHER))
 
+    def restless(self) -> frozenset[str]:
+        """The keys of the devices of which another look counts that says the same: one of their checks may turn."""
+        return frozenset(
+            spot.at
+            for spot, ward in self.there.items()
+            if any(condition.failing or condition.since is not None for condition in ward.conditions.values())
+        )
+
     def failing(self) -> Failing:
         """What fails, and why."""
         return self._noted(lambda condition: condition.reason if condition.failing else None)

@@ -62,6 +62,7 @@ class Look:
     views: of the entries that see the same sources; handed on until everything is looked at again.
     movers: devices that may be in a pod, by key. away: the keys of those that are; refused: of those that are not, for
         their entry turned them down when they were there.
+    memory: what those who take looks remember of it for the next one.
     """
 
     listing: Listing = field(default_factory=Listing)
@@ -76,6 +77,7 @@ class Look:
     movers: Mapping[str, Mover] = field(default_factory=dict, repr=False, compare=False)
     away: frozenset[str] = frozenset()
     refused: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    memory: object = field(default=None, repr=False, compare=False)
 
     _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -131,7 +133,8 @@ def look(
         places = Places()
         partners = Partners(listing.found, reader, places, None)
     else:
-        doubtful = previous.places.concerned(touched) | _different(previous.listing, listing)
+        doubtful = previous.places.concerned(touched)
+        doubtful |= {device.key for device in different(previous.listing, listing)}
         due = {device.key for source in touched.sources for device in listing.found.get(source, ())}
         doubtful |= due | touched.keys | moved(previous.movers, movers)
         if not doubtful and listing == previous.listing:
@@ -327,22 +330,28 @@ def gate_key(entry: int) -> str:
     return f"{_GATE}{entry}"
 
 
+def is_gate(key: str) -> bool:
+    """Whether that is the key of an entry's gates."""
+    return key.startswith(_GATE)
+
+
 def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:
     """The keys of what an entry takes whose gate has moved."""
     moved = {entry for entry, why in gates.items() if previous.gates.get(entry) != why}
-    return {
+    if not moved:
+        return set()
+    gone = {key for key in previous.away if previous.movers[key].entry in moved}
+    return gone | {
         key
-        for key, sighting in (previous.sightings.items() if moved else ())
+        for key, sighting in previous.sightings.items()
         if sighting.stopped in moved or any(found.entry in moved for found in sighting.lent)
     }
 
 
-def _different(before: Listing, now: Listing) -> set[str]:
-    """The keys of what is in one listing and not, as the same object, in the other."""
-    keys: set[str] = set()
+def different(before: Listing, now: Listing) -> Iterator[HostDevice]:
+    """What is in one listing and not, as the same object, in the other."""
     for source in {**before.found, **now.found}:
         old, new = before.found.get(source, ()), now.found.get(source, ())
         if old is not new:
             others = set(map(id, old)) ^ set(map(id, new))
-            keys.update(device.key for device in (*old, *new) if id(device) in others)
-    return keys
+            yield from (device for device in (*old, *new) if id(device) in others)

@@ -8,6 +8,7 @@ many digits as it needs).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -63,25 +64,47 @@ def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
 
     Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full (rulings 36).
     """
-    match kind:
-        case Kind.TEXT | Kind.PATH:
-            return text
-        case Kind.INT:
-            if _INT.fullmatch(text):
-                return int(text, 16 if text[:2].lower() == "0x" else 10)
-        case Kind.BOOL:
-            if (value := _BOOLS.get(text.lower())) is not None:
-                return value
-        case Kind.HEX:
-            if found := _HEX.fullmatch(text):
-                return found[1].lower()
-        case Kind.CLASS:
-            if (found := _HEX.fullmatch(text)) and len(found[1]) <= 6:
-                return found[1].lower().zfill(6)
-        case Kind.PCI:
-            if (found := _PCI.fullmatch(text)) and found[1] and found[4]:
-                return _pci(found)
-    return Absent(f"reads {text[:64]!r}, which is no {kind.value}")
+    value = saying(kind)(text)
+    return Absent(f"reads {text[:64]!r}, which is no {kind.value}") if value is None else value
+
+
+def saying(kind: Kind) -> Callable[[str], Scalar | None]:
+    """What `from_kernel` does for one kind: the value, None for text that is none. Who reads many asks once."""
+    return _SAYING[kind]
+
+
+def _int(text: str) -> int | None:
+    return int(text, 16 if text[:2].lower() == "0x" else 10) if _INT.fullmatch(text) else None
+
+
+def _bool(text: str) -> bool | None:
+    return _BOOLS.get(text.lower())
+
+
+def _hex(text: str) -> str | None:
+    found = _HEX.fullmatch(text)
+    return found[1].lower() if found else None
+
+
+def _class(text: str) -> str | None:
+    found = _HEX.fullmatch(text)
+    return found[1].lower().zfill(6) if found and len(found[1]) <= 6 else None
+
+
+def _address(text: str) -> str | None:
+    found = _PCI.fullmatch(text)
+    return _pci(found) if found and found[1] and found[4] else None
+
+
+_SAYING: Mapping[Kind, Callable[[str], Scalar | None]] = {
+    Kind.TEXT: str,
+    Kind.INT: _int,
+    Kind.BOOL: _bool,
+    Kind.HEX: _hex,
+    Kind.CLASS: _class,
+    Kind.PCI: _address,
+    Kind.PATH: str,
+}
 
 
 def from_person(kind: Kind, written: object) -> Scalar:

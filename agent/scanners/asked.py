@@ -1,0 +1,76 @@
+"""What looks have asked of the host, with the answers. A sweep asks all of it again; what answers otherwise is touched.
+
+So a sweep costs what reading costs, and is judged like an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
+
+from agent.core.entry.resource import ResourceSpec
+from agent.core.inventory.device import Fit, HostDevice, Node
+from agent.core.language.value import Absent, Value
+from agent.scanners.words import Thing
+
+_SWEEPS = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
+
+
+class Seen:
+    """What one look asked of one thing.
+
+    facts: by word. asked: the answers to all else, by the reader's method and its arguments.
+    places: what that came from.
+    """
+
+    __slots__ = ("asked", "device", "facts", "places", "thing")
+
+    def __init__(self, device: HostDevice, places: set[str]) -> None:
+        self.facts: dict[str, Value | Absent] = {}
+        self.asked: dict[tuple[Any, ...], Any] = {}
+        self.places = places
+        self.be(device)
+
+    def be(self, device: HostDevice) -> None:
+        """That is the device that it is now about; it may have been found by another name before."""
+        self.device = device
+        self.thing = Thing(device.source, device.name.rpartition("/")[2], device.directory, device.node)
+        self.places.update(self.found_at)
+
+    @property
+    def found_at(self) -> tuple[str, ...]:
+        """Where the thing itself is."""
+        device = self.device
+        if not device.node:
+            return (device.directory,) if device.directory else ()
+        return tuple(filter(None, (device.directory, device.node, device.key.removeprefix("node:"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one look asked, of things and of what stands on the host."""
+
+    seen: Mapping[tuple[str, str], Seen] = field(default_factory=dict)
+    nodes: Mapping[str, Node | Absent] = field(default_factory=dict)
+    fits: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
+    files: Mapping[str, str | Absent] = field(default_factory=dict)
+    specs: Mapping[str, str | Absent] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What all looks have asked since the last sweep, for the entries of which they were.
+
+    sweeps: how many there were since everything was looked at anew.
+    """
+
+    entries: tuple[ResourceSpec, ...]
+    looks: tuple[Asked, ...]
+    sweeps: int = 0
+
+    def serves(self, entries: Sequence[ResourceSpec]) -> bool:
+        """Whether the next sweep, for these entries, can go by it."""
+        same = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
+        return same and self.sweeps < _SWEEPS
