@@ -39,6 +39,7 @@ class Counts:
         self.registrations: Counter[tuple[str, str]] = Counter()
         self.allocations: Counter[tuple[str, str]] = Counter()
         self.lists: Counter[str] = Counter()
+        self.blips: Counter[str] = Counter()
         self.overruns: Counter[str] = Counter()  # by who tells of events
         self.heard: dict[str, bool] = {}  # whether he does
         self.list_bytes: dict[str, int] = {}
@@ -57,6 +58,7 @@ class Counts:
             for key in [key for key in counted if key[0] == resource]:
                 del counted[key]
         self.lists.pop(resource, None)
+        self.blips.pop(resource, None)
         self.list_bytes.pop(resource, None)
 
     def tally(self, events: int, checks: Mapping[tuple[str, str], int] | None = None) -> Tally:
@@ -74,4 +76,5 @@ class Counts:
             dict(checks or {}),
             dict(self.overruns),
             dict(self.heard),
+            dict(self.blips),
         )

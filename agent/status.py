@@ -101,6 +101,8 @@ class Status:
                     changes = list(transitions(old, after))
                     self.history.record(changes, time.monotonic())
                     for one in changes:
+                        if one.blip:
+                            self._counts.blips[name] += 1
                         if one.new is not None and one.new is not one.old:
                             self._counts.transitions[name, one.new.value] += 1
                     self._say(changes)
@@ -208,11 +210,12 @@ class Status:
             return
         for change in changes:
             worse = change.new is Health.UNHEALTHY
-            held = self._held(change) if worse and change.old is Health.HEALTHY else ""
-            log.log(logging.WARNING if worse else logging.INFO, "%s%s", escape(str(change)), escape(held))
+            held = self._held(change) if (worse or change.blip) and change.old is Health.HEALTHY else ""
+            level = logging.WARNING if worse or held else logging.INFO
+            log.log(level, "%s%s", escape(str(change)), escape(held))
 
     def _held(self, change: Transition) -> str:
-        """Which pods have a device that is Healthy no more."""
+        """Which pods have a device that is Healthy no more, or not what they have."""
         pods = {
             f"{holder.namespace}/{holder.pod}": None
             for (resource, id), holders in self._holders().items()  # noqa: A001  the API's own word

@@ -7,6 +7,7 @@ import pytest
 from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Health
 from agent.core.lists.assemble import Assembly
+from agent.core.lists.transition import BLIP
 from agent.core.phase import Phase
 from agent.status import Status
 from tests.core.building import listed, lists, snapshot
@@ -55,6 +56,19 @@ def test_who_has_it_is_said_when_it_fails_and_only_then(status, caplog):
         "example.com/a y: Unhealthy → Healthy: back, was: absent",
         "example.com/a z: Unhealthy → Healthy: back, was: absent",
     ]
+
+
+def test_a_blip_is_said_counted_and_remembered_and_is_no_change_of_health(status, caplog):
+    caplog.set_level(logging.INFO)
+    told(status, listed("x", stamp="1"), listed("z", stamp="1"), first=True)
+    told(status, listed("x", stamp="2"), listed("z", stamp="2"))
+    told(status, listed("x", stamp="2"), listed("z", stamp="2"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"example.com/a x: Healthy → Healthy: {BLIP} (held by ml/train)"),
+        ("INFO", f"example.com/a z: Healthy → Healthy: {BLIP}"),
+    ]
+    assert (status._counts.blips, status._counts.transitions) == ({A: 2}, {})
+    assert [change.reason for change in status.history.changes[A, "x"]] == [BLIP]
 
 
 def test_history_and_counts_are_of_the_same_changes(status):

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from agent.allocation import requested
-from agent.core.inventory.device import Device, Health, Snapshot, list_bytes, list_order, split_share, unhealthy
-from agent.core.lists.transition import Transition, transitions
+from agent.core.inventory.device import Device, Health, Member, Snapshot, list_bytes, list_order, split_share, unhealthy
+from agent.core.lists.transition import BLIP, Transition, transitions
 from tests.core.building import listed, snapshot
 
 SHARED = listed("x", shares=3)
@@ -142,6 +144,28 @@ def test_transitions_are_told_once_each():
         "example.com/a a: Unhealthy → Healthy: back, was: absent"
     ]
     assert [one.reason for one in transitions(snapshot(sick), snapshot(sicker))] == ["broken"]
+
+
+MEMBERS = (Member("p", "k", "1", "p"), Member("q", "l", "1", "q"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "blip"),
+    [
+        (listed("a", stamp="1"), listed("a", stamp="1"), False),
+        (listed("a", stamp="1"), listed("a", stamp="2"), True),
+        (listed("a", stamp=""), listed("a", stamp="2"), False),  # of the last life, or nobody could tell
+        (listed("a", stamp="1"), listed("a", stamp=""), False),
+        (listed("a", stamp="1", carried=("netdev",)), listed("a", stamp="2"), False),  # back from its pod
+        (listed("a", stamp="1"), unhealthy(listed("a", stamp="2"), "absent", 1.0), False),
+        (listed("a", members=MEMBERS), listed("a", members=(MEMBERS[0], MEMBERS[1]._replace(stamp="2"))), True),
+        (listed("a", members=MEMBERS), listed("a", members=MEMBERS[:1]), False),
+        (listed("a", members=MEMBERS), listed("a", members=(*MEMBERS, Member("r", "m", "9", "r"))), False),
+    ],
+)
+def test_what_was_replaced_between_two_looks_is_a_blip(before, after, blip):
+    found = list(transitions(snapshot(before), snapshot(replace(after))))
+    assert [one.reason for one in found if one.blip] == [BLIP] * blip
 
 
 def test_devices_are_values():

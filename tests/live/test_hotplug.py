@@ -99,6 +99,7 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
         assert [(node.major, node.minor) for node in (*before.nodes, *after.nodes)] == [(240, 116), (250, 7)]
         assert (await rig.kubelet.allocate("p", "c", {FOO: 1})).devices == {"/dev/foo0": ("/dev/foo0", "rw")}
         assert len(story(rig.kubelet, FOO)) == 1  # the kubelet sees no difference
+        assert agent.counts.blips == {FOO: 1}
 
 
 async def test_a_link_that_leads_elsewhere_gives_the_other_node_under_the_same_id(rig):

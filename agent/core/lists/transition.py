@@ -8,18 +8,27 @@ from typing import NamedTuple
 
 from agent.core.inventory.device import Device, Health, Snapshot
 
+BLIP = "gone and back between two looks: who had it open has it no more"
 STORM = 10  # more changes of one resource at once than this are one line
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A device's way from one health to another; `old` is None for a new device, `new` for one that left."""
+    """A device's way from one health to another; `old` is None for a new device, `new` for one that left.
+
+    From Healthy to Healthy it is a blip: what is there now is not what was there.
+    """
 
     resource: str
     id: str
     old: Health | None
     new: Health | None
     reason: str
+
+    @property
+    def blip(self) -> bool:
+        """Whether it was gone for so short a time that no list says so."""
+        return self.old is self.new is Health.HEALTHY
 
     def __str__(self) -> str:
         """`resource id: old → new: reason`."""
@@ -50,10 +59,22 @@ def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
         elif known.health is not device.health:
             reason = device.reason or f"back, was: {known.reason}"
             yield Transition(after.resource, device.id, known.health, device.health, reason)
+        elif device.health is Health.HEALTHY:
+            if _replaced(known, device):
+                yield Transition(after.resource, device.id, known.health, device.health, BLIP)
         elif known.reason != device.reason:
             yield Transition(after.resource, device.id, known.health, device.health, device.reason)
     for device in old.values():
         yield Transition(after.resource, device.id, device.health, None, "no pod can hold it")
+
+
+def _replaced(before: Device, after: Device) -> bool:
+    """Whether another thing stands where it or a part of it was. What was in a pod is not what it was, and the same."""
+    if before.carried or after.carried:
+        return False
+    parts = {member.place: member.stamp for member in before.members} or {before.place: before.stamp}
+    now = {member.place: member.stamp for member in after.members} or {after.place: after.stamp}
+    return any(stamp and now.get(place, stamp) not in {stamp, ""} for place, stamp in parts.items())
 
 
 def _key(device: Device) -> tuple[str, bool, int]:

@@ -123,6 +123,8 @@ def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
     lists = moment.assembly.snapshots
     healths = [health.value for health in Health]
     yield _tallied("health_transitions_total", "Devices that changed.", lists, ("to", healths), tally.transitions)
+    blips = [(_of(name), tally.blips.get(name, 0)) for name in lists]
+    yield _counter("device_blips_total", "Devices that were gone and back between two looks.", blips)
     yield _tallied("registrations_total", "Registrations.", lists, ("result", REGISTRATIONS), tally.registrations)
     yield _tallied("allocations_total", "Containers asked for.", lists, ("result", ALLOCATIONS), tally.allocations)
     yield _counter("lists_sent_total", "Lists sent.", [(_of(name), tally.lists.get(name, 0)) for name in lists])

@@ -22,6 +22,7 @@ class Tally:
     list_bytes: the size of the list sent last.
     changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
     checks: what checks said at looks, by name and result.
+    blips: how often a device was gone for so short a time that no list says so, by resource.
     overruns: how often events were lost, heard: whether they come; by who tells of them.
     """
 
@@ -37,3 +38,4 @@ class Tally:
     checks: Mapping[tuple[str, str], int] = field(default_factory=dict)
     overruns: Mapping[str, int] = field(default_factory=dict)
     heard: Mapping[str, bool] = field(default_factory=dict)
+    blips: Mapping[str, int] = field(default_factory=dict)
