@@ -165,6 +165,15 @@ def test_the_whole_language_loads():
     assert len(served) == 34
 
 
+def test_the_entries_of_the_language_are_served_by_the_classes_that_are_shipped(tmp_path):
+    """They say to the shipped classes what they say to the samples: every address that they change is there."""
+    (tmp_path / "resources.d").symlink_to(LANGUAGE / "resources.d")
+    studied = study(str(tmp_path))
+    assert [each for each in studied.configuration.findings if each.severity is Severity.ERROR] == []
+    assert not studied.own
+    assert len(studied.configuration.resources) == 34
+
+
 def test_what_two_samples_have_in_common_is_warned_of():
     found = [each for each in load(str(LANGUAGE)).findings if each.severity is Severity.WARNING]
     assert {each.code for each in found} <= {"collides", "nothing-left", "same-id", "unsettled-name"}
