@@ -8,6 +8,7 @@ import pytest
 from agent.cli.importing import PROGRAMS
 from agent.cli.importing.entry import Entry
 from agent.config.load import load
+from agent.config.toml.finding import Severity
 from tests.cli.conftest import TOP, device_agent
 
 IMPORTS = TOP / "tests/cli/imports"
@@ -28,6 +29,16 @@ def test_what_comes_out(path):
     assert len(names) == len(set(names))
     assert {resource["adds_to"] for resource in resources if "adds_to" in resource} <= set(names)
     assert done.returncode == (1 if "#   not taken over" in expected else 0)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_what_comes_out_is_served(path, tmp_path):
+    """Whatever stood in their file, ours has no mistake in it: what could not be taken over is a comment."""
+    (tmp_path / "resources.d").mkdir()
+    (tmp_path / "resources.d/a.toml").write_text(path.with_suffix(".toml").read_text())
+    loaded = load(str(tmp_path))
+    assert [finding for finding in loaded.findings if finding.severity is Severity.ERROR] == []
+    assert len(loaded.resources) == path.with_suffix(".toml").read_text().count("[[resource]]")
 
 
 def test_every_program_has_a_file_here():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from agent.cli.importing.directory import directory
 from agent.cli.importing.entry import Entry, Value
 from agent.cli.importing.their import Item, NotTheirs, read
 
@@ -27,6 +28,12 @@ def entries(text: str) -> list[Entry]:
     found = [_entry(item) for item in _matches(read(text))]
     if not found:
         raise NotTheirs("no devicematch of smarter-device-manager in it")
+    names: set[Value] = set()
+    for table in (table for entry in found for table in entry.tables):
+        if table["name"] in names:  # {name} of several expressions
+            table["adds_to"] = table.pop("name")
+        else:
+            names.add(table["name"])
     return found
 
 
@@ -68,7 +75,7 @@ def _nodes(entry: Entry, written: str) -> dict[str, Value] | None:
     if found["tail"] is None:
         pattern = f"/dev/{name}"
         if name == "snd":
-            return _directory(entry, name)
+            return {"name": f"{DOMAIN}/{name}", **directory(entry, name, {"permissions": "rwm"})}
     elif found["tail"].startswith("."):
         pattern = f"/dev/{name}*"
     else:
@@ -79,18 +86,6 @@ def _nodes(entry: Entry, written: str) -> dict[str, Value] | None:
         table["accept"] = {"unstable-id": "as smarter-device-manager had it"}
     table["give"] = {"nodes": {"node": {"path": "{node}", "permissions": "rwm"}}}
     return table
-
-
-def _directory(entry: Entry, name: str) -> dict[str, Value]:
-    """/dev/snd is a directory: all that is in it goes to the container, which is no host device of its own."""
-    entry.changes.append(f"all nodes below /dev/{name} at the moment of the grant")
-    return {
-        "name": f"{DOMAIN}/{name}",
-        "source": {"fixed": [name]},
-        "id": "{name}",
-        "let": {"inside": {"names_of": f"/dev/{name}/*"}},
-        "give": {"nodes": {"node": {"path": f"/dev/{name}/{{inside}}", "permissions": "rwm", "optional": True}}},
-    }
 
 
 def _resource(pattern: str, name: str) -> str:

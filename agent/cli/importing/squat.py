@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from agent.cli.importing.directory import NAMES, directory
 from agent.cli.importing.entry import Entry, Value
 from agent.cli.importing.their import Item, NotTheirs, read
 
@@ -127,6 +128,15 @@ def _group(entry: Entry, groups: Sequence[Item]) -> dict[str, Value] | None:
     table: dict[str, Value] | None
     if usb:
         table = _usb(entry, usb)
+    elif len(paths) == 1 and paths[0].said("path").removeprefix("/dev/").rstrip("/") in NAMES:
+        given = _give(entry, paths[0], "")
+        to = given.pop("to", "")
+        table = directory(
+            entry,
+            paths[0].said("path").removeprefix("/dev/").rstrip("/"),
+            {key: value for key, value in given.items() if key != "path"},
+            str(to).rstrip("/"),
+        )
     elif len(groups) > 1 or (len(paths) == 1 and not _is_mount(paths[0])):
         table = _nodes(entry, paths)
     elif paths:

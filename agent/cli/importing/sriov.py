@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from agent.cli.importing.entry import Entry, Value
 from agent.cli.importing.their import Item, NotTheirs, read
@@ -16,10 +17,32 @@ PREFIX = "intel.com"
 _KEYS = ("resourceName", "resourcePrefix", "deviceType", "selectors", "excludeTopology", "additionalInfo")
 _SELECTORS = (
     *("vendors", "devices", "drivers", "pciAddresses", "pfNames", "rootDevices", "linkTypes", "acpiIndexes", "pKeys"),
-    *("isRdma", "needVhostNet"),
+    *("isRdma", "needVhostNet", "isVdpa", "vdpaType", "auxTypes"),
 )
 _USERSPACE = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
 _RANGED = re.compile(r"(?P<of>[^#]+)(?:#(?P<numbers>[0-9,-]+))?")
+
+
+class _Words(NamedTuple):
+    """What a kind of device is called by: its class here, and words in front of the function's, the driver's, …
+
+    carried: in front of what the function carries. parent: in front of its PF's. numbered: which of the PF's it is.
+    """
+
+    kind: str
+    class_name: str
+    function: str
+    driver: str
+    carried: str
+    parent: str
+    numbered: str
+
+
+NETDEVICE = _Words("netDevice", "", "", "driver", "", "pf.", "vf_index")
+ACCELERATOR = _Words("accelerator", "", "", "driver", "", "pf.", "vf_index")
+AUXILIARY = _Words("auxNetDevice", "scalable-function", "pci.", "driver", "", "pci.", "sfnum")
+VDPA = _Words("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_index")
+_KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY)}
 
 
 def entries(text: str) -> list[Entry]:
@@ -51,66 +74,99 @@ def _entry(item: Item) -> Entry:
         return entry
     for key in item.others(*_KEYS):
         entry.checks.append(f"{key} is not taken over")
-    if item.get("additionalInfo") is not None:
-        entry.checks.append("additionalInfo is not taken over: say it in give.env.info.json")
-    kind = item.said("deviceType", "netDevice")
-    if kind.lower() != "netdevice":
-        entry.checks.append(f"deviceType {kind} is not taken over: write the entry by hand")
+    said = item.said("deviceType", "netDevice")
+    if (kind := _KINDS.get(said.lower())) is None:
+        entry.checks.append(f"there is no deviceType {said}: it is one of netDevice, accelerator, auxNetDevice")
         return entry
+    more = _additional(entry, item)
     for selector in item.items("selectors") or (Item(item.line),):
-        for table in _tables(entry, selector):
+        for table in _tables(entry, selector, kind):
             if item.true("excludeTopology"):
                 table["topology"] = "none"
+            if more:
+                given = table.get("give")
+                table["give"] = {**(given if isinstance(given, dict) else {}), "env": more}
             first = not entry.tables
             resource = f"{item.said('resourcePrefix', PREFIX)}/{name}"
             entry.tables.append({("name" if first else "adds_to"): resource, **table})
-    if entry.tables:
+    if any(str(table.get("class")).startswith("sriov-") for table in entry.tables):
         entry.changes.append("virtual functions only; for one without PF, which was taken too: match.is_vf = false")
     return entry
 
 
-def _tables(entry: Entry, selector: Item) -> Iterator[dict[str, Value]]:
-    """One entry for each way in which the functions are handed out."""
+def _additional(entry: Entry, item: Item) -> dict[str, Value]:
+    """What is said of every device besides, as the variable with all that is known of it says it."""
+    said = item.get("additionalInfo")
+    if said is None:
+        return {}
+    if set(said.table) - {"*"}:
+        entry.checks.append("additionalInfo of single devices is not taken over, only that of all (*)")
+    every = said.get("*")
+    extra: Value = {key: value.text for key, value in every.table.items()} if every else {}
+    return {name: {"json": {"extra_info": extra}} for name in ("info", "posix_info")} if extra else {}
+
+
+def _tables(entry: Entry, selector: Item, kind: _Words) -> Iterator[dict[str, Value]]:
+    """One entry for each way in which the devices are handed out."""
+    vdpa = selector.true("isVdpa") or bool(selector.said("vdpaType"))
+    if vdpa and kind is NETDEVICE:
+        kind = VDPA
     for key in selector.others(*_SELECTORS):
-        entry.checks.append(f"selector {key} is not taken over, so more functions fit")
-    match = _match(entry, selector)
+        entry.checks.append(f"selector {key} is not taken over, so more devices fit")
+    if set(types := selector.texts("auxTypes")) - {"sf"}:
+        entry.checks.append(f"auxTypes {', '.join(types)}: of the auxiliary bus only subfunctions (sf) have a class")
+    match = _match(entry, selector, kind)
     if match is None:
         return
     drivers = selector.texts("drivers")
-    classes = {"sriov-dpdk" if driver in _USERSPACE else "sriov-netdev" for driver in drivers}
-    for name in sorted(classes) or ("sriov-netdev", "sriov-dpdk"):
-        own = [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
-        table: dict[str, Value] = {"class": name}
-        if selector.true("needVhostNet"):
+    for name, own in _ways(drivers, selector, kind):
+        table: dict[str, Value] = {"class": name} if name else {"uses": ["pcidevice-env"], "source": "pci"}
+        if selector.true("needVhostNet") and kind is NETDEVICE:
             table["options"] = {"vhost_net": True}
-        clauses = {**match, **({"driver": _one(own)} if own else {})}
+        clauses = {**match, **({kind.driver: _one(own)} if own else {})}
         if clauses:
             table["match"] = clauses
-        if selector.true("isRdma"):
+        if not name:
+            uio: Value = {"path": "{uio}", "when": {"uio": {"exists": True}}}
+            table["give"] = {"vfio": {"when": {"on_vfio": True}}, "nodes": {"uio": uio}}
+        elif selector.true("isRdma"):
             table["give"] = {"rdma": {"required": ["uverbs", "rdma_cm"], "optional": ["umad", "issm"]}}
         yield table
 
 
-def _match(entry: Entry, selector: Item) -> dict[str, Value] | None:
+def _ways(drivers: Sequence[str], selector: Item, kind: _Words) -> Iterator[tuple[str, Sequence[str]]]:
+    """The classes by which devices with these drivers are handed out, each with its drivers; empty for none of ours."""
+    if kind is not NETDEVICE:
+        types = [selector.said("vdpaType")] if selector.said("vdpaType") else ["vhost", "virtio"]
+        names = [f"vdpa-{each}" for each in types] if kind is VDPA else [kind.class_name]
+        yield from ((name, drivers) for name in names)
+        return
+    classes = {"sriov-dpdk" if driver in _USERSPACE else "sriov-netdev" for driver in drivers}
+    for name in sorted(classes) or ("sriov-netdev", "sriov-dpdk"):
+        yield name, [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
+
+
+def _match(entry: Entry, selector: Item, kind: _Words) -> dict[str, Value] | None:
     """The clauses of a selector; none if nothing fitted it."""
-    match: dict[str, Value] = {}
-    for key, word in (("vendors", "vendor"), ("devices", "device")):
+    match: dict[str, Value] = {"class": "12"} if kind is ACCELERATOR else {}
+    of = kind.function
+    for key, word in (("vendors", f"{of}vendor"), ("devices", f"{of}device")):
         ids = [_hex(entry, key, text) for text in selector.texts(key)]
         if ids:
             match[word] = _one(ids)
     if addresses := selector.texts("pciAddresses"):
-        match["address"] = _one(addresses)
+        match[f"{of}address"] = _one(addresses)
     if links := selector.texts("linkTypes"):
-        match["netdev.link"] = _one(links)
+        match[f"{kind.carried}netdev.link"] = _one(links)
     if indexes := selector.texts("acpiIndexes"):
-        match["acpi_index"] = _one([int(index) if index.isdecimal() else index for index in indexes])
+        match[f"{of}acpi_index"] = _one([int(index) if index.isdecimal() else index for index in indexes])
     if keys := selector.texts("pKeys"):
-        match["rdma.ports"] = {"any": {"pkey": _one(keys)}}
+        match[f"{kind.carried}rdma.ports"] = {"any": {"pkey": _one(keys)}}
     elif selector.true("isRdma"):
-        match["rdma"] = {"exists": True}
+        match[f"{kind.carried}rdma"] = {"exists": True}
     choices = [
-        *_functions(entry, selector, "pfNames", "pf.netdev.name"),
-        *_functions(entry, selector, "rootDevices", "pf.address"),
+        *_functions(entry, selector, "pfNames", f"{kind.parent}netdev.name", kind.numbered),
+        *_functions(entry, selector, "rootDevices", f"{kind.parent}address", kind.numbered),
     ]
     if not choices and (selector.texts("pfNames") or selector.texts("rootDevices")):
         return None
@@ -121,15 +177,15 @@ def _match(entry: Entry, selector: Item) -> dict[str, Value] | None:
     return match
 
 
-def _functions(entry: Entry, selector: Item, key: str, word: str) -> Iterator[dict[str, Value]]:
-    """The PFs that a selector names, those without numbers together."""
+def _functions(entry: Entry, selector: Item, key: str, word: str, index: str) -> Iterator[dict[str, Value]]:
+    """The PFs that a selector names, those without numbers together. index: the word that a number is of."""
     whole: list[Value] = []
     for text in selector.texts(key):
         found = _RANGED.fullmatch(text)
         if found is None:
             entry.checks.append(f"{key} {text}: is no NAME or NAME#0-3,5, and matched nothing")
         elif found["numbers"]:
-            yield {word: found["of"], "vf_index": {"in": found["numbers"]}}
+            yield {word: found["of"], index: {"in": found["numbers"]}}
         else:
             whole.append(found["of"])
     if whole:
