@@ -61,6 +61,7 @@ BINDIR ?= /usr/bin
 ETC    := $(DESTDIR)/etc/device-agent
 UNIT   := $(DESTDIR)/usr/lib/systemd/system/device-agent.service
 TMP    := $(DESTDIR)/usr/lib/tmpfiles.d/device-agent.conf
+CATALOG := $(DESTDIR)/usr/lib/systemd/catalog/device-agent.catalog
 MAN    := $(DESTDIR)/usr/share/man/man8/device-agent.8
 DOC    := $(DESTDIR)/usr/share/doc/device-agent
 
@@ -77,17 +78,19 @@ install:
 	install -Dm644 systemd/device-agent.service "$(UNIT)"
 	sed -i "s|/usr/bin/device-agent|$(BINDIR)/device-agent|" "$(UNIT)"
 	install -Dm644 systemd/device-agent.tmpfiles.conf "$(TMP)"
+	install -Dm644 config/device-agent.catalog "$(CATALOG)"
 	install -Dm644 man/device-agent.8 "$(MAN)"
 	install -m644 docs/*.md config/prometheus-rules.yml systemd/kernel-log.conf "$(DOC)"
 	@[ -e "$(ETC)/agent.toml" ] || install -m644 config/agent.toml "$(ETC)/agent.toml"
 	@echo "installed. next: device-agent scan; then a file in /etc/device-agent/resources.d; then"
 	@echo "    systemctl daemon-reload && systemctl enable --now device-agent"
+	@echo "    journalctl --update-catalog        # once: journalctl -x then explains what the agent says"
 
 # The configuration and the state stay.
 uninstall:
 	@if [ -e "$(DESTDIR)$(PREFIX)/pyvenv.cfg" ] && [ -e "$(DESTDIR)$(PREFIX)/bin/device-agent" ]; then \
 		rm -rf "$(DESTDIR)$(PREFIX)"; fi
-	rm -f "$(DESTDIR)$(BINDIR)/device-agent" "$(UNIT)" "$(TMP)" "$(MAN)"
+	rm -f "$(DESTDIR)$(BINDIR)/device-agent" "$(UNIT)" "$(TMP)" "$(CATALOG)" "$(MAN)"
 	rm -rf "$(DOC)"
 	@echo "uninstalled; /etc/device-agent and /var/lib/device-agent are left as they are"
 

@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Protocol, TypeAlias
 
 from agent.anew import GIVING, STARTING, Asked, Purpose, Seen, asked_of, read_anew, specs_of
 from agent.core.entry.devinfo import DevInfo
@@ -40,6 +41,13 @@ DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
 WRITE_SECONDS = 1.0  # so long may device-information files take
 DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
+
+Since: TypeAlias = Callable[[str, str], float | None]  # of a resource and an id; monotonic, none if it is not known
+
+
+def _unknown(*_: str) -> float | None:
+    """Nobody knows since when."""
+    return None
 
 
 class Truth(Seen, Protocol):
@@ -79,13 +87,16 @@ class Allocation:
         programs: bool = True,
         answers: Answers = UNASKED,
         counts: Counts | None = None,
+        since: Since = _unknown,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` are those that pods may have.
 
         own_specs: knows the CDI specs of our own.
         programs: whether those are run that entries name. counts: told what came of each request.
+        since: since when a device has the health it has.
         """
         self._counts = counts or Counts()
+        self._since = since
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
@@ -124,7 +135,7 @@ class Allocation:
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
         snapshot = self._registry.current(resource)
-        devices = requested(snapshot, ids)
+        devices = requested(snapshot, ids, since=self._since)
         spec = self._truth.entry_of(resource)
         if spec is None:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
@@ -282,8 +293,12 @@ def _elsewhere(asked: Asked) -> bool:
     return asked.candidate.away and not asked.spec.moves
 
 
-def requested(snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True) -> Mapping[Device, tuple[int, ...]]:
+def requested(
+    snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True, since: Since = _unknown
+) -> Mapping[Device, tuple[int, ...]]:
     """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
+
+    since: since when a device has the health it has.
 
     Raises:
         Refused: an id that is not listed, or, where only `healthy` ones may be asked for, that is not Healthy.
@@ -295,9 +310,20 @@ def requested(snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True) -
             raise Refused(Cause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
         device, share = found
         if healthy and device.health is not Health.HEALTHY:
-            raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy: {device.reason}")
+            begun = _begun(since(snapshot.resource, device.id))
+            raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}")
         shares.setdefault(device, []).extend(() if share is None else (share,))
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
+
+
+def _begun(since: float | None) -> str:
+    """` since 03:07:12Z`; with its day, if that was another."""
+    if since is None:
+        return ""
+    now = time.time()
+    then = datetime.fromtimestamp(now - (time.monotonic() - since), UTC)
+    today = then.date() == datetime.fromtimestamp(now, UTC).date()
+    return then.strftime(" since %H:%M:%SZ" if today else " since %Y-%m-%d %H:%MZ")
 
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:

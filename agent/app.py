@@ -19,11 +19,13 @@ from agent.checks.answers import Answers
 from agent.checks.asking import Asking
 from agent.checks.probes import Probes
 from agent.config.load import Configuration
+from agent.config.toml.finding import Finding, Severity
 from agent.consequences import Consequences
 from agent.core.entry.inquiry import Answer, Command, Question
 from agent.core.health.drained import Drained
 from agent.core.inventory.device import Snapshot
 from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import counted
 from agent.core.lists.assemble import Assembly
 from agent.counts import Counts
@@ -78,11 +80,12 @@ class Agent:
         self.started = self.configured_at = time.monotonic()
         self.counts = Counts()
         self.registry = Registry(self.counts)
-        self.status = Status(self.counts, lambda: self.held.holders)
+        self.status = Status(self.counts, lambda: self.held.holders, self._checks_of)
         settings = configuration.settings
         said = root.read("/proc/sys/kernel/random/boot_id")
         boot = said if isinstance(said, str) else ""
         remembered = load_state(state, boot)
+        self.status.without = left_out(configuration.findings)
         self._state = state
         self.root = root
         self.settings = settings
@@ -132,6 +135,7 @@ class Agent:
             programs=programs,
             answers=answers,
             counts=self.counts,
+            since=self.status.history.since,
         )
         self._sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
@@ -200,11 +204,13 @@ class Agent:
         if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self.configuration, self.configured_at = configuration, time.monotonic()
+        self.status.without = left_out(configuration.findings)
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
         self._offering.keep({spec.name: way_of(spec, specs) for spec in specs if not spec.adds})
         await self.tracker.looked()
-        log.info("configuration: %s: %s", configuration.digest, change)
+        extra = fields(Kind.CONFIGURED, config=configuration.digest)
+        log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)
         return change
 
     async def _serve(self, tasks: asyncio.TaskGroup) -> None:
@@ -243,12 +249,15 @@ class Agent:
         part of a registration takes as long as a look (docs/adr/0022-names-and-shares.md). Others' first lists are
         full.
         """
+        sources = sorted({source.kind for spec in self.tracker.specs for source in spec.sources})
+        self.status.doing = f"scanning {', '.join(sources)}" if sources else ""
         told = self.tracker.assembly.snapshots
         for snapshot in told.values():
             self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.
         self._offering.add(dict.fromkeys(told, Way(self.settings.kubelet.registration)) | self._consequences.ways(told))
         await self.tracker.looked()
+        self.status.doing = ""
         self._consequences.offer()
         while not self.status.settled:
             await self.status.changed()
@@ -274,10 +283,21 @@ class Agent:
         if overflow or any(path == own or path.startswith(f"{own}/") for path in paths):
             self._own_specs.touched()
 
+    def _checks_of(self, resource: str) -> frozenset[str]:
+        entry = self.tracker.entry_of(resource)
+        return frozenset(check.name for check in entry.checks) if entry else frozenset()
+
     def _unexpected(self, error: BaseException) -> None:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""
         if self._failure and not self._failure.done():
             self._failure.set_exception(error)
+
+
+def left_out(findings: Iterable[Finding]) -> str:
+    """Which files count for nothing because of their errors; empty if all count."""
+    errors = [finding.file for finding in findings if finding.severity is Severity.ERROR]
+    files = counted(len(set(errors)), "file")
+    return f"without {files} ({counted(len(errors), 'error')}: device-agent check)" if errors else ""
 
 
 def _ask(question: Question) -> AsyncGenerator[Answer, None]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from agent.app import Agent
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Finding, Severity, render
+from agent.core.kind import Kind, fields
 from agent.core.language.printable import counted
 from agent.host import systemd
 from agent.host.inotify import PathWatch
@@ -117,11 +118,13 @@ class Configured:
         microseconds = time.monotonic_ns() // 1000
         systemd.notify(RELOADING=1, MONOTONIC_USEC=microseconds, STATUS=f"reloading {before}")
         configuration = loaded or await self._load()
+        systemd.notify(STATUS=f"reloading {before} → {configuration.digest}")
         say(configuration.findings)
         refused = await self._refusal(configuration)
         change = None
         if refused:
-            log.error("configuration: refused, %s stays: %s", before, refused)
+            extra = fields(Kind.CONFIGURATION_REFUSED, config=before, reason=refused)
+            log.error("configuration: refused, %s stays: %s", before, refused, extra=extra)
             agent.status.say(f"reload refused ({refused}), {before} in force")
         else:
             change = await agent.reload(configuration)

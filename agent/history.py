@@ -29,6 +29,11 @@ class History:
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
+    def since(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
+        """Since when a device has the health it has; none if it has not changed since the agent started."""
+        changes = self._changes.get((resource, id), ())
+        return next((one.at for one in reversed(changes) if one.old is not one.new), None)
+
     @property
     def changes(self) -> Changes:
         """All that is remembered now."""

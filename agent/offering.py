@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from agent.core.entry.resource import ResourceSpec
+from agent.core.kind import Kind, fields
 from agent.core.phase import Phase
 from agent.first import first
 from agent.host.claim import Claim
@@ -158,7 +159,7 @@ class Offering:
         self._forget(name)
         self._registry.forget(name)
         self._status.remove(name)
-        log.info("%s: retired", name)
+        log.info("%s: retired", name, extra=fields(Kind.RETIRED, resource=name))
 
     async def _kept(self, name: str, offer: _Offer) -> None:
         """Keep it with the kubelet in its present way, until cancelled."""

@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
 from agent.core.grants.holding import Holders
 from agent.core.health.drained import DRAINED
-from agent.core.inventory.device import Health, Snapshot, split_share
+from agent.core.inventory.device import Health, Snapshot
+from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import counted, cut, escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.topology import Silence
 from agent.core.lists.transition import STORM, Transition, transitions
 from agent.core.phase import REFUSED, Phase
-from agent.core.report.moment import Kubelet, ResourceState
+from agent.core.report.moment import Kubelet, ResourceState, stamp
 from agent.counts import Counts
 from agent.history import History
 from agent.host import systemd
+from agent.telling import Told, tell
 
 REASON_LIMIT = 120  # characters of one device in the status line
 
@@ -38,19 +40,28 @@ class Status:
         resources: where each resource's registration stands.
         lists: as last told.
         notice: why the last reload was refused; empty if it was not.
+        without: which files are left out for their errors; empty if none are.
+        doing: what is done before there is anything to say of resources.
         missing: what there is of entries that expect more.
         kubelet: as the resources together see it.
         history: the last changes of devices.
         told_ready: systemd has READY.
     """
 
-    def __init__(self, counts: Counts | None = None, holders: Callable[[], Holders] = dict) -> None:
-        """`holders` says which containers hold what, as far as that is known."""
+    def __init__(
+        self,
+        counts: Counts | None = None,
+        holders: Callable[[], Holders] = dict,
+        checks: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+    ) -> None:
+        """`holders` says which containers hold what, as far as that is known; `checks` which ones a resource has."""
         self._counts = counts or Counts()
         self._holders = holders
+        self._checks = checks
         self.resources: dict[str, ResourceState] = {}
         self.lists: Mapping[str, Snapshot] = {}
-        self.notice = ""
+        self.notice = self.without = self.doing = ""
+        self._down = ""  # since when the kubelet is, as the clock said
         self._ready = False
         self._complaints: dict[str, str] = {}
         self.missing: Mapping[str, str] = {}
@@ -84,10 +95,12 @@ class Status:
             self._counts.registrations[resource, _result(phase, reason)] += 1
         if phase is Phase.STREAMING:
             count = self.lists.get(resource, Snapshot(resource)).offered
-            log.info("%s: %s → streaming: %d devices", resource, old.phase.value, count)
+            words = resource, old.phase.value, counted(count, "device")
+            log.info("%s: %s → streaming: %s", *words, extra=_moved(Kind.STREAMING, resource, old, new))
             self._complaints.pop(resource, None)
         elif phase is Phase.WAITING and not reason.startswith("kubelet") and reason != self._complaints.get(resource):
-            log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(reason))
+            extra = _moved(Kind.WAITING, resource, old, new)
+            log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(reason), extra=extra)
             self._complaints[resource] = reason  # said once until it streams, however often it is tried
         self._kubelet()
         self._stir()
@@ -99,20 +112,32 @@ class Status:
             for name, after in assembly.snapshots.items():
                 if (old := before.get(name, Snapshot(name))) is not after:
                     changes = list(transitions(old, after))
+                    told = self._told(changes)
                     self.history.record(changes, time.monotonic())
                     for one in changes:
                         if one.blip:
                             self._counts.blips[name] += 1
                         if one.new is not None and one.new is not one.old:
                             self._counts.transitions[name, one.new.value] += 1
-                    self._say(changes)
+                    tell(told, self._holders)
         self._stir()
+
+    def _told(self, changes: Sequence[Transition]) -> list[Told]:
+        """Transitions of one resource with what is known beside them, where each is said."""
+        if not changes or len(changes) > STORM:
+            return [*map(Told, changes)]
+        checks = self._checks(changes[0].resource)
+        told = []
+        for one in changes:
+            check, since = one.reason.partition(": ")[0], self.history.since(one.resource, one.id)
+            told.append(Told(one, "" if since is None else _wall(since), check if check in checks else ""))
+        return told
 
     def expected(self, missing: Mapping[str, str]) -> None:
         """Which resources have fewer devices than expected, with what there is; each is said once."""
         for name, said in missing.items():
             if self.missing.get(name) != said:
-                log.warning("%s: %s there", name, said)
+                log.warning("%s: %s there", name, said, extra=fields(Kind.SHORT, resource=name, reason=said))
         for name in self.missing.keys() - missing.keys():
             log.info("%s: as many devices there as expected", name)
         self.missing = dict(missing)
@@ -131,7 +156,7 @@ class Status:
         """Everything that should listen does."""
         self._ready = True
         self._stir()
-        log.info("agent: starting → ready: %s", self.line())
+        log.log(NOTICE, "agent: starting → ready: %s", self.line(), extra=fields(Kind.READY))
 
     @property
     def settled(self) -> bool:
@@ -160,17 +185,32 @@ class Status:
         """The status in one line, as `systemctl status` shows it."""
         total = sum(snapshot.offered for snapshot in self.lists.values())
         healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
-        streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
-        resources = counted(len(self.resources), "resource")
-        parts = [f"{streaming} of {resources} streaming, {healthy} of {counted(total, 'device')} Healthy"]
+        devices = f"{counted(total, 'device')}, all Healthy"
         if healthy < total:
-            parts[0] += f": {self._first_unhealthy()}"
-        waiting = [name for name, state in self.resources.items() if state.phase is not Phase.STREAMING]
-        if waiting:
-            state = self.resources[waiting[0]]
-            more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-            parts.append(f"{waiting[0]}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}")
-        return "; ".join(part for part in (*parts, self.notice) if part)
+            devices = f"{healthy:,} of {counted(total, 'device')} Healthy: {self._first_unhealthy()}"
+        parts = (f"{self._served()}, {devices if total else 'no devices'}", self._waiting(), self.without, self.notice)
+        return "; ".join(filter(None, parts))
+
+    def _served(self) -> str:
+        resources = counted(len(self.resources), "resource")
+        if self.kubelet.up is False:
+            return f"waiting for the kubelet since {self._down} ({escape(self.kubelet.reason)}): {resources}"
+        streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
+        return f"{resources if streaming == len(self.resources) else f'{streaming} of {resources}'} streaming"
+
+    def _waiting(self) -> str:
+        """What is not streaming for a reason of its own."""
+        down = self.kubelet.up is False
+        waiting = [
+            (name, state)
+            for name, state in self.resources.items()
+            if state.phase is not Phase.STREAMING and not (down and state.reason.startswith("kubelet"))
+        ]
+        if not waiting:
+            return ""
+        name, state = waiting[0]
+        more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+        return f"{name}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}"
 
     def _first_unhealthy(self) -> str:
         """One device that is not Healthy, and why; what a person has drained comes last."""
@@ -192,37 +232,9 @@ class Status:
                 systemd.notify(READY=1, STATUS=line)
                 self.told_ready.set()
             elif line != said:
-                systemd.notify(STATUS=line if self._ready else f"starting: {line}")
+                systemd.notify(STATUS=line if self._ready else f"starting: {self.doing or line}")
             said = line
             await self.changed()
-
-    def _say(self, changes: list[Transition]) -> None:
-        if len(changes) > STORM:
-            worse = sum(change.new is not Health.HEALTHY for change in changes)
-            log.warning(
-                "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
-                changes[0].resource,
-                len(changes),
-                len(changes) - worse,
-                worse,
-                escape(str(changes[0])),
-            )
-            return
-        for change in changes:
-            worse = change.new is Health.UNHEALTHY
-            held = self._held(change) if (worse or change.blip) and change.old is Health.HEALTHY else ""
-            level = logging.WARNING if worse or held else logging.INFO
-            log.log(level, "%s%s", escape(str(change)), escape(held))
-
-    def _held(self, change: Transition) -> str:
-        """Which pods have a device that is Healthy no more, or not what they have."""
-        pods = {
-            f"{holder.namespace}/{holder.pod}": None
-            for (resource, id), holders in self._holders().items()  # noqa: A001  the API's own word
-            if resource == change.resource and change.id in {id, split_share(id)[0][0]}
-            for holder in holders
-        }
-        return f" (held by {', '.join(pods)})" if pods else ""
 
     def _kubelet(self) -> None:
         """Say once that the kubelet went or came, when the first resource loses it or the last has it again."""
@@ -233,16 +245,17 @@ class Status:
         before, now = self.kubelet, time.monotonic()
         if all(streaming) and before.up is not True:
             if before.up is False:
-                log.info("kubelet: down → up: all %d resources listed again", len(streaming))
+                extra = fields(Kind.KUBELET_UP, **{"from": "down"}, to="up", since=_wall(before.since or now))
+                again = counted(len(streaming), "resource")
+                log.log(NOTICE, "kubelet: down → up: all %s listed again", again, extra=extra)
             self.kubelet = Kubelet(up=True, since=now, restarts=before.restarts + (before.up is False))
         elif lost and len(lost) == len(streaming) and before.up is not False:
             reason = lost[0].reason.removeprefix("kubelet: ")
-            log.warning(
-                "kubelet: %s → down: %s (%d resources wait)",
-                "starting" if before.up is None else "up",
-                escape(reason),
-                len(lost),
-            )
+            was = "starting" if before.up is None else "up"
+            waiting = f"{counted(len(lost), 'resource')} wait{'s' * (len(lost) == 1)}"
+            extra = fields(Kind.KUBELET_DOWN, **{"from": was}, to="down", reason=escape(reason))
+            self._down = time.strftime("%H:%M:%S")
+            log.error("kubelet: %s → down: %s (%s)", was, escape(reason), waiting, extra=extra)
             self.kubelet = Kubelet(up=False, since=now, reason=reason, restarts=before.restarts)
 
 
@@ -252,6 +265,17 @@ async def heartbeat() -> None:
     while every:
         systemd.notify(WATCHDOG=1)
         await asyncio.sleep(every / 2)
+
+
+def _moved(kind: Kind, resource: str, old: ResourceState, new: ResourceState) -> dict[str, dict[str, str]]:
+    """The fields of a resource that went from one state to another."""
+    states = {"from": old.phase.value, "to": new.phase.value}
+    return fields(kind, resource=resource, **states, reason=escape(new.reason), since=_wall(old.since))
+
+
+def _wall(monotonic: float) -> str:
+    """A monotonic time as RFC 3339."""
+    return stamp(time.time() - (time.monotonic() - monotonic))
 
 
 def _result(phase: Phase, reason: str) -> str:

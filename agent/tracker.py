@@ -20,6 +20,7 @@ from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.look import Look
 from agent.core.inventory.rounds import Rounds
 from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.draft import Held
@@ -202,7 +203,9 @@ class Tracker:
         await self.looked()
         cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
         if cleared:
-            log.info("%s %s: cleared: %s", resource, escape(device.id), escape(", ".join(sorted(cleared))))
+            said = escape(", ".join(sorted(cleared)))
+            extra = fields(Kind.CLEARED, resource=resource, device=device.id, check=said)
+            log.log(NOTICE, "%s %s: cleared: %s", resource, escape(device.id), said, extra=extra)
         return cleared
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:

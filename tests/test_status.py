@@ -1,11 +1,16 @@
 """The status line, and who held what is Healthy no more."""
 
 import logging
+import re
+from datetime import datetime
 
 import pytest
 
+from agent.app import left_out
+from agent.config.toml.finding import Finding, Severity
 from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Health
+from agent.core.kind import NOTICE, Kind
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.transition import BLIP
 from agent.core.phase import Phase
@@ -34,9 +39,9 @@ def status():
 
 def test_the_line_names_one_that_is_not_healthy(status):
     told(status, listed("w"), listed("x"), first=True)
-    assert status.line() == "1 of 1 resource streaming, 2 of 2 devices Healthy"
+    assert status.line() == "1 resource streaming, 2 devices, all Healthy"
     told(status, ill("w", "drained: RMA"), ill("x", "heat: \x1b[2J"))
-    assert status.line() == "1 of 1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
+    assert status.line() == "1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
     told(status, ill("w", "drained: RMA"), listed("x"))
     assert status.line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
     told(status, ill("x", "long " * 100))
@@ -80,3 +85,73 @@ def test_history_and_counts_are_of_the_same_changes(status):
         (Health.UNHEALTHY, "heat"),
     ]
     assert status._counts.transitions == {(A, "Unhealthy"): 1}
+
+
+def test_the_line_of_a_kubelet_that_is_down(status):
+    told(status, listed("x"), first=True)
+    status.add("example.com/b")
+    status.phase("example.com/b", Phase.STREAMING, "")
+    status.add("example.com/c")
+    for name in (A, "example.com/b"):
+        status.phase(name, Phase.WAITING, "kubelet: kubelet.sock refuses connections")
+    status.phase("example.com/c", Phase.WAITING, "gate: module onload gone")
+    assert status.line() == (
+        "0 of 3 resources streaming, 1 device, all Healthy; example.com/a and 2 more waiting: "
+        "kubelet: kubelet.sock refuses connections"
+    )
+    status.remove("example.com/c")
+    status.phase(A, Phase.WAITING, "kubelet: kubelet.sock is gone")
+    said = r"waiting for the kubelet since \d\d:\d\d:\d\d \(kubelet.sock is gone\): 2 resources, 1 device, all Healthy"
+    assert re.fullmatch(said, status.line()), status.line()
+    status.add("example.com/c")
+    status.phase("example.com/c", Phase.WAITING, "gate: module onload gone")
+    status.say("reload refused (1 error), 9f3c21 in force")
+    assert status.line().endswith(
+        ": 3 resources, 1 device, all Healthy; example.com/c waiting: gate: module onload gone; "
+        "reload refused (1 error), 9f3c21 in force"
+    )
+
+
+def test_files_that_are_left_out_are_in_the_line(status):
+    found = [Finding("resources.d/a.toml", 1, 1, 2, Severity.ERROR, "x", "y", "z") for _ in range(2)]
+    status.without = left_out(found)
+    assert status.line() == "1 resource streaming, no devices; without 1 file (2 errors: device-agent check)"
+    assert left_out([]) == ""
+
+
+def test_a_transition_has_what_programs_look_for(caplog):
+    caplog.set_level(logging.INFO)
+    holders = {(A, "x"): (Holder("ml", "train", "c"),)}
+    status = Status(holders=lambda: holders, checks=lambda _: frozenset({"kernel_log"}))
+    status.add(A)
+    status.phase(A, Phase.STREAMING, "")
+    told(status, listed("x"), first=True)
+    told(status, ill("x", "kernel_log: Xid 79\x1b"))
+    told(status, listed("x"))
+    streaming, down, back = (record.fields for record in caplog.records)
+    assert streaming["MESSAGE_ID"] == Kind.STREAMING.value
+    assert (streaming["DEVICE_AGENT_FROM"], streaming["DEVICE_AGENT_TO"]) == ("waiting", "streaming")
+    assert down == {
+        "MESSAGE_ID": Kind.UNHEALTHY.value,
+        "DEVICE_AGENT_RESOURCE": A,
+        "DEVICE_AGENT_DEVICE": "x",
+        "DEVICE_AGENT_ADDRESS": "x",
+        "DEVICE_AGENT_FROM": "Healthy",
+        "DEVICE_AGENT_TO": "Unhealthy",
+        "DEVICE_AGENT_CHECK": "kernel_log",
+        "DEVICE_AGENT_REASON": "kernel_log: Xid 79\\x1b",
+        "DEVICE_AGENT_POD": "ml/train",
+    }
+    assert back["MESSAGE_ID"] == Kind.HEALTHY.value
+    assert datetime.fromisoformat(back["DEVICE_AGENT_SINCE"]).tzinfo
+    assert [record.levelno for record in caplog.records] == [logging.INFO, logging.WARNING, NOTICE]
+
+
+def test_many_at_once_are_one_line(status, caplog):
+    caplog.set_level(logging.INFO)
+    names = [f"d{number}" for number in range(11)]
+    told(status, *map(listed, names), first=True)
+    told(status, *(ill(name, "absent") for name in names))
+    (record,) = caplog.records
+    assert record.fields["MESSAGE_ID"] == Kind.AT_ONCE.value
+    assert "11 devices changed at once: 0 Healthy, 11 not" in record.getMessage()

@@ -23,6 +23,8 @@ from agent.commands import commands
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
 from agent.configured import Configured, say
+from agent.core.kind import NOTICE
+from agent.host.journal import Journal, Marked, is_journal
 from agent.host.root import Root
 
 QUIET = False
@@ -83,20 +85,15 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
 
 
 def log_to_stderr(level: str) -> None:
-    """Log lines to standard error; for journald with its priorities in front, for people with the time."""
-    out = logging.StreamHandler(sys.stderr)
-    out.setFormatter(JournalFormatter() if "JOURNAL_STREAM" in os.environ else logging.Formatter(PLAIN))
+    """Log lines to standard error, with the time; where that is the journal, to it with fields and priorities."""
+    logging.addLevelName(NOTICE, "NOTICE")
+    out: logging.Handler = logging.StreamHandler(sys.stderr)
+    if is_journal(os.environ, 2):
+        out.setFormatter(Marked())
+        out = Journal(out)
+    else:
+        out.setFormatter(logging.Formatter(PLAIN))
     logging.basicConfig(level=level.upper(), handlers=[out], force=True)
 
 
 PLAIN = "%(asctime)s %(levelname)-7s %(message)s"
-PRIORITIES = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
-
-
-class JournalFormatter(logging.Formatter):
-    """`<N>` in front of each line, as sd-daemon(3) wants it."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record's lines."""
-        mark = f"<{PRIORITIES.get(record.levelno, 6)}>"
-        return "\n".join(mark + line for line in super().format(record).splitlines())

@@ -13,6 +13,7 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
 from agent.core.grants.grant import Grant, Refused
+from agent.core.kind import Kind, fields
 from agent.core.pace import Pace
 from agent.kubelet.call import Unexpected
 from agent.kubelet.messages.v1beta1 import (
@@ -129,7 +130,7 @@ class Plugin(DevicePluginBase):
             )
         except Refused as refused:
             error = refusal(refused)
-            log.warning("refused: %s", error.message)
+            log.warning("refused: %s", error.message, extra=self._refused(error, refused))
             raise error from None
 
     async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
@@ -138,9 +139,13 @@ class Plugin(DevicePluginBase):
             await self._granting.start(self._resource, message.devices_ids)
         except Refused as refused:
             error = refusal(refused)
-            log.warning("not started: %s", error.message)
+            log.warning("not started: %s", error.message, extra=self._refused(error, refused))
             raise error from None
         return PreStartContainerResponse()
+
+    def _refused(self, error: GRPCError, refused: Refused) -> dict[str, dict[str, str]]:
+        """The fields of a log line that says why a container does not get its devices."""
+        return fields(Kind.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refused.cause.value)
 
     def _preferred(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
         try:

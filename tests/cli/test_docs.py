@@ -186,7 +186,7 @@ def test_log_lines_are_those_of_the_program():
     """The fixed part of each documented line stands in the source."""
     source = "\n".join(path.read_text() for path in (TOP / "agent").rglob("*.py"))
     for piece in (
-        "starting → ready", "→ streaming: %d devices", "→ waiting: %s", "devices changed at once", "listed again",
+        "starting → ready", "→ streaming: %s", "→ waiting: %s", "devices changed at once", "listed again",
         "%s: retired", "refused, %s stays: %s", "events of %s were lost; looking at everything",
         "changes below /dev are seen at once, others at each sweep", "back, was: ", "no pod can hold it",
     ):  # fmt: skip

@@ -24,6 +24,7 @@ class Transition:
     old: Health | None
     new: Health | None
     reason: str
+    place: str = ""
 
     @property
     def blip(self) -> bool:
@@ -55,17 +56,17 @@ def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
             continue
         known = old.pop(_key(device), None)
         if known is None:
-            yield Transition(after.resource, device.id, None, device.health, device.reason)
+            yield Transition(after.resource, device.id, None, device.health, device.reason, device.place)
         elif known.health is not device.health:
             reason = device.reason or f"back, was: {known.reason}"
-            yield Transition(after.resource, device.id, known.health, device.health, reason)
+            yield Transition(after.resource, device.id, known.health, device.health, reason, device.place)
         elif device.health is Health.HEALTHY:
             if _replaced(known, device):
-                yield Transition(after.resource, device.id, known.health, device.health, BLIP)
+                yield Transition(after.resource, device.id, known.health, device.health, BLIP, device.place)
         elif known.reason != device.reason:
-            yield Transition(after.resource, device.id, known.health, device.health, device.reason)
+            yield Transition(after.resource, device.id, known.health, device.health, device.reason, device.place)
     for device in old.values():
-        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it")
+        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", device.place)
 
 
 def _replaced(before: Device, after: Device) -> bool:
