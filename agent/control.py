@@ -36,7 +36,7 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
     except OSError as error:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
-    inode = os.stat(path).st_ino
+    inode = _inode(path)
     clients: list[_Client] = []
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -58,9 +58,17 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
                 for client in clients:
                     client.send_away()
     finally:
-        with suppress(OSError):
-            if os.stat(path).st_ino == inode:
+        if inode is not None and _inode(path) == inode:
+            with suppress(OSError):
                 os.unlink(path)
+
+
+def _inode(path: str) -> int | None:
+    """Whose file is at a path now; none if it was taken away."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def ask(path: str, request: Mapping[str, Any], timeout: float) -> Answer:
