@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from agent.allocation import Allocation
 from agent.alone import alone
@@ -293,7 +293,7 @@ class Agent:
             self._failure.set_exception(error)
 
 
-def left_out(findings: Iterable[Finding]) -> str:
+def left_out(findings: Sequence[Finding]) -> str:
     """Which files count for nothing because of their errors; empty if all count."""
     errors = [finding.file for finding in findings if finding.severity is Severity.ERROR]
     files = counted(len(set(errors)), "file")
