@@ -15,7 +15,8 @@ from agent.devinfo import DevInfoFiles
 from agent.held import Held
 from agent.host.inotify import PathWatch
 from agent.offering import Offering, Way, way_of
-from agent.state import State, StateFile
+from agent.remembered import State
+from agent.state import StateFile
 from agent.status import Status
 from agent.tracker import Tracker
 

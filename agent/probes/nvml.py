@@ -6,7 +6,7 @@ directory below /proc/driver/nvidia/capabilities: events of that instance alone;
 without the library is off, in one line. The library hangs and crashes on sick GPUs, which is why this is a process of
 its own; what one GPU does not know or refuses is no fault of it, nor of another.
 
-The ABI is that of nvml.h. Watching events keeps /dev/nvidia* open, so a GPU cannot be reset nor its MIG mode changed
+Watching events keeps /dev/nvidia* open, so a GPU cannot be reset nor its MIG mode changed
 meanwhile; with `--no-events` the library is opened for each round and closed again.
 """
 
@@ -20,88 +20,24 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-LIBRARY = "libnvidia-ml.so.1"
-_GONE = (9, 12, 18)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
-_TIMEOUT, _LOST = 10, 15
-_XID = 0x8  # nvmlEventTypeXidCriticalError
-_WHOLE = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
-_RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+from agent.probes.library import (
+    GONE,
+    LIBRARY,
+    LOST,
+    RECOVERY,
+    TIMEOUT,
+    WHOLE,
+    XID,
+    Event,
+    Field,
+    Nvml,
+    NvmlError,
+    Pci,
+)
+
 _ACTIONS = {1: "reset of the GPU", 2: "reboot of the node", 3: "drain of its peers", 4: "drain and reset"}
 _APPLICATIONS = "13,31,43,45,68,109"  # Xids that applications cause, as NVIDIA's own plugin has them
 _CAPABILITIES = "/proc/driver/nvidia/capabilities"
-
-
-class _Pci(ctypes.Structure):
-    _fields_ = (
-        ("busIdLegacy", ctypes.c_char * 16),
-        *((name, ctypes.c_uint) for name in ("domain", "bus", "device", "pciDeviceId", "pciSubSystemId")),
-        ("busId", ctypes.c_char * 32),
-    )
-
-
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("device", ctypes.c_void_p),
-        ("eventType", ctypes.c_ulonglong),
-        ("eventData", ctypes.c_ulonglong),
-        ("gpuInstanceId", ctypes.c_uint),
-        ("computeInstanceId", ctypes.c_uint),
-    )
-
-
-class _Field(ctypes.Structure):
-    _fields_ = (
-        ("fieldId", ctypes.c_uint),
-        ("scopeId", ctypes.c_uint),
-        ("timestamp", ctypes.c_longlong),
-        ("latencyUsec", ctypes.c_longlong),
-        ("valueType", ctypes.c_uint),
-        ("nvmlReturn", ctypes.c_uint),
-        ("value", ctypes.c_uint),
-        ("rest", ctypes.c_uint),
-    )
-
-
-class NvmlError(Exception):
-    """A call that failed, with its code."""
-
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said)
-        self.code = code
-
-
-class Nvml:
-    """The library, its functions by name."""
-
-    def __init__(self, path: str) -> None:
-        self._library = ctypes.CDLL(path)
-
-    def __call__(self, name: str, *arguments: object) -> None:
-        """Call a function; one that an older library has not is not supported."""
-        function = getattr(self._library, name, None)
-        if function is None:
-            raise NvmlError(3, f"{name}: not in this library")
-        code = function(*arguments)
-        if code:
-            raise NvmlError(code, f"{name}: NVML error {code}")
-
-    def number(self, name: str, *before: object) -> int | None:
-        """The number that a function gives, None where it does not."""
-        found = ctypes.c_uint()
-        try:
-            self(name, *before, ctypes.byref(found))
-        except NvmlError:
-            return None
-        return found.value
-
-    def text(self, name: str, handle: ctypes.c_void_p) -> str | None:
-        """The text that a function gives, None where it does not."""
-        found = ctypes.create_string_buffer(96)
-        try:
-            self(name, handle, found, ctypes.c_uint(len(found)))
-        except NvmlError:
-            return None
-        return found.value.decode("ascii", "replace")
 
 
 class Place(NamedTuple):
@@ -150,7 +86,7 @@ class Probe:
             self._say(place=name, gone=True)
             return
         self._told[name] = index
-        self._say(place=name, healthy=False if error.code == _LOST else None, reason=str(error))
+        self._say(place=name, healthy=False if error.code == LOST else None, reason=str(error))
 
     def wait(self, seconds: float) -> None:
         """Wait for events that long, and say what they are as they come."""
@@ -159,16 +95,16 @@ class Probe:
             time.sleep(seconds)
             return
         while (left := until - time.monotonic()) > 0:
-            event = _Event()
+            event = Event()
             try:
                 self._nvml(
                     "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(int(left * 1000) + 1)
                 )
             except NvmlError as error:
-                if error.code != _TIMEOUT:
+                if error.code != TIMEOUT:
                     raise
                 return
-            if event.eventType == _XID and event.eventData not in self._ignored:
+            if event.eventType == XID and event.eventData not in self._ignored:
                 key = (event.device or 0, event.gpuInstanceId, event.computeInstanceId)
                 self._xids[key] = time.monotonic(), event.eventData
                 self.round()
@@ -181,7 +117,7 @@ class Probe:
         for place in self._places():
             if place.gpu:
                 try:
-                    self._nvml("nvmlDeviceRegisterEvents", place.handle, ctypes.c_ulonglong(_XID), events)
+                    self._nvml("nvmlDeviceRegisterEvents", place.handle, ctypes.c_ulonglong(XID), events)
                 except NvmlError:
                     continue  # boards that are too old for events
                 self._watched.add(place.key[0])
@@ -189,7 +125,7 @@ class Probe:
     def _places(self) -> Iterator[Place]:
         self._errors.clear()
         for index in range(self._nvml.number("nvmlDeviceGetCount_v2") or 0):
-            handle, pci = ctypes.c_void_p(), _Pci()
+            handle, pci = ctypes.c_void_p(), Pci()
             try:
                 self._nvml("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
                 self._nvml("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
@@ -200,7 +136,7 @@ class Probe:
             address = pci.busId.decode("ascii", "replace").lower()
             domain, _, rest = address.partition(":")
             name = f"{int(domain or '0', 16):04x}:{rest}"
-            yield Place(name, index, handle, (handle.value or 0, _WHOLE, _WHOLE), gpu=True)
+            yield Place(name, index, handle, (handle.value or 0, WHOLE, WHOLE), gpu=True)
             yield from self._instances(index, handle)
 
     def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[Place]:
@@ -244,12 +180,12 @@ class Probe:
 
     def _broken(self, gpu: ctypes.c_void_p) -> str:
         """What is broken of a GPU that nothing but a reset or a repair mends."""
-        field = _Field(fieldId=_RECOVERY)
+        field = Field(fieldId=RECOVERY)
         try:
             self._nvml("nvmlDeviceGetFieldValues", gpu, ctypes.c_int(1), ctypes.byref(field))
         except NvmlError as error:
             field.nvmlReturn = error.code
-        if field.nvmlReturn == _LOST:
+        if field.nvmlReturn == LOST:
             return "the GPU is lost"
         if not field.nvmlReturn and field.value:
             return f"the driver asks for a {_ACTIONS.get(field.value, f'recovery ({field.value})')}"
@@ -300,7 +236,7 @@ def main(arguments: list[str]) -> int:
             else:
                 probe.wait(said.every)
     except NvmlError as error:
-        if error.code in _GONE:
+        if error.code in GONE:
             _say(off=str(error))
             return 0
         _write(str(error))
