@@ -37,7 +37,7 @@ GIVING: Mapping[str, tuple[Kind, bool]] = {
 # whether or not an entry gives them, for what is not given is left out of what is said of it.
 _CHOSEN_NODES = {
     **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
-    **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm"), False),
+    **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm", "rdma.name"), False),
     **dict.fromkeys(("rdma.umad", "rdma.issm", "rdma.ucm"), True),
 }
 

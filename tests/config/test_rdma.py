@@ -62,7 +62,7 @@ def test_permissions_and_when_are_of_all_of_them(configure):
     spec = given(configure, 'give.rdma = { permissions = "wmr", when = { numa = 1 } }')
     assert {node.permissions for node in spec.nodes} == {"rwm"}
     assert all(node.when is not None for node in spec.nodes)
-    assert given(configure, "give.rdma = { when = { numa = 1 } }").giving_words() >= {"numa", "rdma.umad"}
+    assert given(configure, "give.rdma = { when = { numa = 1 } }").giving_words() >= {"numa", "rdma.umad", "rdma.name"}
 
 
 def test_what_the_entry_did_not_choose_gives_nothing(configure):

@@ -11,6 +11,7 @@ from agent.config.leaves.texts import phrase
 from agent.config.merge.tree import Branch
 from agent.config.scope import Scope
 from agent.core.entry.resource import NodeGive
+from agent.core.language.text import parse
 
 REQUIRED, OPTIONAL = ("uverbs",), ("umad", "issm", "rdma_cm")  # unless said; not every adapter has the others
 # The one node that is not of any adapter: RDMA_CM's (drivers/infiniband/core/ucma.c).
@@ -19,7 +20,7 @@ _WAYS = ("rdma", "pci.rdma")  # from a device to its RDMA device
 
 
 def compile_rdma(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
-    """The RDMA nodes of an entry; where one comes out is `given.rdma.NAME`."""
+    """The RDMA nodes of an entry; where one comes out is `given.rdma.NAME`, and `given.rdma.name` whose they are."""
     return tuple(
         node
         for part in parts
@@ -50,7 +51,9 @@ def _nodes(branch: Branch, part: Part, scope: Scope) -> Iterator[NodeGive]:
         if path is not None:
             each, origin = path.each or when.each, branch.spot.origin
             need_not = name not in required
-            yield NodeGive(f"rdma.{name}", path.text, (path.text,), permissions, need_not, origin, each, when.clause)
+            tells = (("rdma.name", parse(f"{{{way}.name}}")),) if name == "uverbs" else ()
+            to = (path.text,)
+            yield NodeGive(f"rdma.{name}", path.text, to, permissions, need_not, origin, each, when.clause, tells=tells)
 
 
 _SETS = (("required", REQUIRED), ("optional", OPTIONAL))

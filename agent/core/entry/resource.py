@@ -31,6 +31,7 @@ class NodeGive:
 
     each: where several host devices are one device, each gives its own.
     when: where it is given, here and in what follows; None if always.
+    tells: words `given.NAME` that are known where it is given, with what they say.
     in_spec: a CDI spec of our own says it, as it is the same for every container, here and in what follows.
     """
 
@@ -43,6 +44,7 @@ class NodeGive:
     each: bool = False
     when: Clause | None = None
     in_spec: bool = False
+    tells: tuple[tuple[str, Text], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class ResourceSpec:
 
     def giving_words(self) -> frozenset[str]:
         """The words of the host that what it gives mentions: what is read anew for each grant."""
-        texts = [text for node in self.nodes for text in (node.path, *node.to)]
+        texts = [text for node in self.nodes for text in (node.path, *node.to, *(text for _, text in node.tells))]
         texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
         texts += [text for saying in (*self.env, *self.annotations) for text in saying.texts]
         texts += [item.name for item in self.cdi]

@@ -117,6 +117,9 @@ class Draft:
                     raise self.missing(chosen.device, f"node {give.name}: {_nowhere(paths[0])}")
                 given += [(n, self._add_node(place, give, node)) for place in places]
         words.give(give.name, tuple(dict.fromkeys(given)), many=many)
+        for name, text in give.tells if given else ():
+            said = text.write(words)
+            words.give(name, () if isinstance(said, Absent) else ((words.number, said),), many=False)
 
     def add_mounts(self, give: MountGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in what one `give.mounts` line gives of a device."""
