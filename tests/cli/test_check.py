@@ -142,3 +142,62 @@ def test_one_thing_that_two_kinds_of_source_see_is_given_twice(tree, config):
 def test_slots_claim_nothing_and_find_nothing_of_their_own(host, config):
     text = '[[resource]]\nname = "a.example/s"\nsource = "pci"\nslots = 4\ngive = { env = { A = "1" } }\n'
     assert check(config(text), "--root", str(host.top))[1].startswith("No errors in 1 file")
+
+
+FACES = """
+[[resource]]
+name = "a.example/nic"
+source = "pci"
+match = { class = "02" }
+
+[[resource]]
+name = "a.example/port"
+source = "net"
+id = "{name}-port"
+
+[[resource]]
+name = "a.example/stick"
+source = "usb"
+id = "{serial}-stick"
+
+[[resource]]
+name = "a.example/serial"
+source = { subsystem = "tty" }
+id = "{usb.serial}-tty"
+"""
+
+
+def test_one_thing_that_two_kinds_of_source_see_is_warned_of(tree, config):
+    function = tree.pci("0000:3b:00.0", **{"class": "0x020000\n"})
+    tree.netdev(function, "ens1")
+    tree.netdev("/sys/devices/virtual", "dummy0")
+    stick = tree.usb("/sys/devices/pci0000:00/usb1/1-1", "0403", "6001", serial="A1")
+    tree.class_device(f"{stick}/1-1:1.0/ttyUSB0/tty/ttyUSB0", "tty", "ttyUSB0", 188, 0)
+    _, out = check(config(FACES), "--root", str(tree.top))
+    net = "net ens1 and pci 0000:3b:00.0 of host are one thing, and a.example/nic has the latter (resources.d/a.toml:2)"
+    tty = "tty ttyUSB0 and usb 1-1 of host are one thing, and a.example/stick has the latter (resources.d/a.toml:12)"
+    assert f"resources.d/a.toml:9:1: warning[overlap]: {net}" in out
+    assert f"resources.d/a.toml:19:1: warning[overlap]: {tty}" in out
+    assert out.count("warning[overlap]") == 2
+    apart = FACES.replace('source = "net"', 'source = "net"\nexclude = { nic = { pci.class = "02" } }')
+    assert check(config(apart), "--root", str(tree.top))[1].count("warning[overlap]") == 1
+    meant = FACES.replace(
+        'id = "{usb.serial}-tty"', 'id = "{usb.serial}-tty"\naccept = { overlap = "one pod at most asks" }'
+    )
+    assert check(config(meant), "--root", str(tree.top))[1].count("warning[overlap]") == 1
+
+
+def test_two_things_that_one_function_carries_are_two(tree, config):
+    function = tree.pci("0000:3b:00.0")
+    tree.netdev(function, "ens1")
+    tree.infiniband(function, "mlx5_0")
+    both = """
+[[resource]]
+name = "a.example/port"
+source = "net"
+
+[[resource]]
+name = "a.example/hca"
+source = "infiniband"
+"""
+    assert "warning[overlap]" not in check(config(both), "--root", str(tree.top))[1]

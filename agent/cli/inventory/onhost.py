@@ -42,6 +42,8 @@ def on_host(entries: Sequence[Entry], inventory: Inventory, where: str) -> Itera
             yield _named(entry, _overlap(entry, lost, where))
         elif "overlap" not in accepted and twice:
             yield _named(entry, _given_twice(entry, twice, given[twice[0]], where))
+        elif "overlap" not in accepted and (pair := _of_one_thing(taken, inventory, order)) is not None:
+            yield _named(entry, _one_thing(entry, *pair, where))
         elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
             yield _named(entry, _never_matches(entry, steps(inventory, spec), where))
         given.update(dict.fromkeys(own, spec))
@@ -68,6 +70,30 @@ def _given_twice(entry: Entry, nodes: Sequence[str], other: ResourceSpec, where:
     """One thing seen by two kinds of source is two host devices, and two pods can get it."""
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     message = f"{printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
+    return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")
+
+
+def _of_one_thing(taken: Sequence[Item], inventory: Inventory, order: Mapping[int, int]) -> tuple[Item, Item] | None:
+    """What an entry takes, and what an earlier one has that is the same thing: what a PCI function or a USB device
+    carries, and that function or device. Entries with `slots` take nothing from others.
+    """
+    for item in taken:
+        for other in inventory.same_thing(item):
+            one, before = item.taken_by, other.taken_by
+            if one is None or before is None or one.slots is not None or before.slots is not None:
+                continue
+            if order[id(before)] < order[id(one)]:
+                return item, other
+    return None
+
+
+def _one_thing(entry: Entry, item: Item, other: Item, where: str) -> Finding:
+    """Two pods can get it, each by another of its faces."""
+    named = " and ".join(f"{one.label} {printable(one.host.name, None)}" for one in (item, other))
+    has = other.taken_by
+    message = (
+        f"{named} of {where} are one thing, and {has.name if has else ''} has the latter ({has.origin if has else ''})"
+    )
     return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")
 
 

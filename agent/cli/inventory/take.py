@@ -30,6 +30,8 @@ from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 
 _DEEP = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
+_CARRIERS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
+_NOTHING = ("", "")
 _ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
@@ -114,6 +116,31 @@ class Inventory:
                 by = found.setdefault(turned.refusal.resource, {})
                 by.setdefault(turned.refusal.address, []).append((item, turned))
         return found
+
+    def same_thing(self, item: Item) -> Sequence[Item]:
+        """What is taken and is the same thing, seen from another source: a PCI function or a USB device, and what it
+        carries itself (a network interface, an RDMA device, a terminal).
+        """
+        faces = self._faces.get(self._carrier(item), ())
+        return [other for other in faces if (other.label in _CARRIERS) != (item.label in _CARRIERS)]
+
+    @cached_property
+    def _faces(self) -> Mapping[tuple[str, str], Sequence[Item]]:
+        """What is taken, by the PCI function or the USB device that it is of."""
+        found: dict[tuple[str, str], list[Item]] = {}
+        for item in self.items:
+            if item.taken_by is not None and (carrier := self._carrier(item)) != _NOTHING:
+                found.setdefault(carrier, []).append(item)
+        return found
+
+    def _carrier(self, item: Item) -> tuple[str, str]:
+        """The USB device or, of what is of none, the PCI function that an item is or is of."""
+        for kind, word in _CARRIERS.items():
+            if item.label == kind:
+                return kind, item.host.name
+            if not isinstance(name := self.fact(item, word), Absent):
+                return kind, str(name)
+        return _NOTHING
 
     def fact(self, item: Item, word: str) -> Value | Absent:
         """What a word says of an item."""
