@@ -13,17 +13,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
-from agent.anew import GIVING, STARTING, Asked, Purpose, Seen, asked_of, read_anew, specs_of
+from agent.anew import GIVING, STARTING, Asked, Purpose, asked_of, read_anew, specs_of
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.let import Captured, Constant
 from agent.core.entry.resource import ResourceSpec
 from agent.core.grants.allocate import allocate, edits_of
 from agent.core.grants.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
-from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.core.grants.requested import requested
 from agent.core.grants.reserved import Reserved
-from agent.core.grants.stock import Stock, stock_of
-from agent.core.inventory.device import Device, Health, HostDevice, Snapshot, list_order
+from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.touched import Touched
 from agent.core.lists.coupled import held_as
 from agent.counts import Counts
@@ -32,6 +31,7 @@ from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
 from agent.own_specs import OwnSpecs
+from agent.preferring import Known, Preferring
 from agent.registry import Registry
 from agent.scanners.answers import UNASKED, Answers
 from agent.scanners.reading import at_hand
@@ -50,11 +50,8 @@ def _unknown(*_: str) -> float | None:
     return None
 
 
-class Truth(Seen, Protocol):
+class Truth(Known, Protocol):
     """What the tracker knows and can be asked to look at again."""
-
-    def entry_of(self, resource: str) -> ResourceSpec | None:
-        """The entry that a resource is of."""
 
     def nudge(self, touched: Touched) -> None:
         """Say that something may have changed."""
@@ -104,7 +101,7 @@ class Allocation:
         self._registry = registry
         self._truth = truth
         self._granted = granted
-        self._stocks: dict[str, tuple[tuple[object, ...], Stock]] = {}
+        self._preferring = Preferring(registry, truth)
         self._held = held
         self._reserved = Reserved()
         self._own_specs = own_specs
@@ -135,7 +132,7 @@ class Allocation:
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
         snapshot = self._registry.current(resource)
-        devices = requested(snapshot, ids, since=self._since)
+        devices = requested(snapshot, ids, since=self._said_since)
         spec = self._truth.entry_of(resource)
         if spec is None:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
@@ -190,21 +187,12 @@ class Allocation:
     def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
         """Which of the available ids a container had better get; empty where nothing can be preferred."""
         began = time.monotonic()
-        spec = self._truth.entry_of(resource)
-        limit = spec.limit if spec else NO_LIMIT
-        preferred = prefer(available, must_include, size, limit, self._stock(resource, spec))
+        preferred = self._preferring.prefer(resource, available, must_include, size)
         self._counts.calls["GetPreferredAllocation"].observe(time.monotonic() - began)
         return preferred
 
-    def _stock(self, resource: str, spec: ResourceSpec | None) -> Stock:
-        """What there is to choose from, worked out once for each list and what the look made of its devices."""
-        written = spec.written if spec else ""
-        found = self._truth.look.candidates().get((resource, written), {})
-        seen = self._registry.current(resource), found, self._truth.specs
-        known = self._stocks.get(resource)
-        if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
-            known = self._stocks[resource] = seen, stock_of(seen[0], spec, found, self._truth.specs)
-        return known[1]
+    def _said_since(self, resource: str, id: str) -> str:  # noqa: A002  the API's own word
+        return _begun(self._since(resource, id))
 
     def _reserve(self, resource: str, devices: Collection[Device], ids: Collection[str]) -> None:
         """Have nobody else given what these shut.
@@ -291,29 +279,6 @@ class Allocation:
 def _elsewhere(asked: Asked) -> bool:
     """Whether the host does not show the device itself, for a pod has it."""
     return asked.candidate.away and not asked.spec.moves
-
-
-def requested(
-    snapshot: Snapshot, ids: Sequence[str], *, healthy: bool = True, since: Since = _unknown
-) -> Mapping[Device, tuple[int, ...]]:
-    """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
-
-    since: since when a device has the health it has.
-
-    Raises:
-        Refused: an id that is not listed, or, where only `healthy` ones may be asked for, that is not Healthy.
-    """
-    shares: dict[Device, list[int]] = {}
-    for id in ids:  # noqa: A001  the API's own word
-        found = snapshot.find(id)
-        if found is None:
-            raise Refused(Cause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
-        device, share = found
-        if healthy and device.health is not Health.HEALTHY:
-            begun = _begun(since(snapshot.resource, device.id))
-            raise Refused(Cause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}")
-        shares.setdefault(device, []).extend(() if share is None else (share,))
-    return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}
 
 
 def _begun(since: float | None) -> str:

@@ -7,19 +7,15 @@ the name at each start of a container, for as long as the pod lives (kubelet-con
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
-from agent.anew import Asked, read_anew
-from agent.core.entry.own_cdi import Edits, device_name, document, file_name, parsed, rendered
+from agent.anew import Asked
+from agent.core.entry.own_cdi import Edits, device_name, file_name
 from agent.core.entry.resource import ResourceSpec
-from agent.core.grants.allocate import edits_of
-from agent.core.grants.grant import Refused
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.language.value import Absent
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.draft import Held, offered
 from agent.core.lists.naming import Offers
@@ -27,6 +23,7 @@ from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.host.spec_file import SpecFiles
+from agent.spec_making import Done, Making, Plan
 
 ANSWER_SECONDS = 1.0  # for all that is read for one spec; lists wait meanwhile
 AGAIN_SECONDS = 5.0  # between two tries to write what could not be written
@@ -34,39 +31,6 @@ AGAIN_SECONDS = 5.0  # between two tries to write what could not be written
 _NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by identity
 
 Faults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
-
-
-class _Said(NamedTuple):
-    """What a device has in its spec, and what that was made of."""
-
-    asked: Asked
-    edits: Edits
-
-    def is_of(self, other: Asked) -> bool:
-        """Whether nothing of it was looked at again."""
-        mine = self.asked
-        return mine.candidate is other.candidate and mine.spec is other.spec and mine.device.id == other.device.id
-
-
-class _Plan(NamedTuple):
-    """What is to be in a spec.
-
-    known: what need not be read again. asked: what has to be. listed: all that may stay as it was.
-    """
-
-    resource: str
-    known: Mapping[str, _Said]
-    asked: Mapping[str, Asked]
-    listed: frozenset[str]
-
-
-class _Done(NamedTuple):
-    """What a spec says now, by the full names of its devices; why it lacks some, by key; how its file is known."""
-
-    said: Mapping[str, _Said]
-    edits: Mapping[str, Edits]
-    faults: Mapping[str, str]
-    version: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -77,8 +41,8 @@ class _Spec:
     """
 
     basis: tuple[object, ...] = ()
-    done: _Done = field(default_factory=lambda: _Done({}, {}, {}))
-    renewing: asyncio.Future[_Done] | None = None
+    done: Done = field(default_factory=lambda: Done({}, {}, {}))
+    renewing: asyncio.Future[Done] | None = None
     late: bool = False
 
 
@@ -114,6 +78,16 @@ class _Now(NamedTuple):
         return (device for device in self.snapshot.devices if self.held is None or self.held.holds(device))
 
 
+class Kept:
+    """Names of files that stay, which may become others while somebody goes by them."""
+
+    def __init__(self) -> None:
+        self.names: frozenset[str] = frozenset()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
 class OwnSpecs:
     """Writes the specs of all resources that have one.
 
@@ -124,13 +98,14 @@ class OwnSpecs:
     """
 
     def __init__(self, root: Root, owner: str, specs: SpecDirectories, stirred: Callable[[], None]) -> None:
-        self._root = root
-        self._specs = specs
         self._files = SpecFiles(root, specs.directories[-1], owner) if specs.directories else None
+        self._making = Making(root, specs, self._files)
         self._stirred = stirred
         self._of: dict[str, _Spec] = {}
         self._there: frozenset[str] = frozenset()  # files of ours, resources of which there is none included
-        self._swept: frozenset[str] | None = None
+        self._swept: frozenset[str] | None = None  # the resources that there were at the last sweep
+        self._sweeping: asyncio.Future[tuple[str, ...]] | None = None
+        self._kept = Kept()
         self.next_at: float | None = None
 
     @property
@@ -153,11 +128,12 @@ class OwnSpecs:
                 spec.basis = () if spec.done.faults else spec.basis
         self.next_at = None
         vias = {spec.name for spec in specs if spec.via}
-        if not vias and not self._of and not self._there and (self._files is None or self._swept is not None):
+        swept = self._files is None or (self._swept is not None and self._sweeping is None)
+        if not vias and not self._of and not self._there and swept:
             return {}  # as with most agents
         own = {spec.name: spec for spec in specs if not spec.adds}
         await self._sweep(assembly)
-        begun: list[asyncio.Future[_Done]] = []
+        begun: list[asyncio.Future[Done]] = []
         for resource, written in assembly.written.items():
             if (written or resource) in vias:
                 slots, found = own[written or resource].slots, offers.get((resource, written), _NONE)
@@ -193,16 +169,26 @@ class OwnSpecs:
         return file_name(resource) in self._there
 
     async def _sweep(self, assembly: Assembly) -> None:
-        """Remove what is of resources that are no more, once for each set of these."""
-        if self._files is None or frozenset(assembly.snapshots) == self._swept:
-            return
-        self._swept = frozenset(assembly.snapshots)
-        sweeping = begin(self._files.sweep, frozenset(map(file_name, self._swept)))
-        await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
-        if sweeping.done():
-            self._there = frozenset(sweeping.result())
+        """Remove what is of resources that are no more, once for each set of these.
 
-    def _begin(self, resource: str, now: _Now, specs: Sequence[ResourceSpec]) -> list[asyncio.Future[_Done]]:
+        One that takes long is not waited for, and what it finds counts once it ends: then there is something to renew.
+        """
+        names = frozenset(assembly.snapshots)
+        if self._files is None or (self._sweeping is None and names == self._swept):
+            return
+        self._kept.names = frozenset(map(file_name, names))  # a sweep that has begun leaves what is new, too
+        if self._sweeping is None:
+            self._swept = names
+            self._sweeping = sweeping = begin(self._files.sweep, self._kept)
+            done, _ = await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
+            if not done:
+                sweeping.add_done_callback(lambda _: self._stirred())
+        if self._sweeping.done():
+            written = (file_name(resource) for resource, spec in self._of.items() if spec.done.version)
+            self._there = frozenset((*self._sweeping.result(), *written))
+            self._sweeping = None
+
+    def _begin(self, resource: str, now: _Now, specs: Sequence[ResourceSpec]) -> list[asyncio.Future[Done]]:
         """Begin to renew a spec; nothing if it says what it should, or is being renewed already."""
         spec = self._of.setdefault(resource, _Spec())
         self._ended(resource)
@@ -216,7 +202,7 @@ class OwnSpecs:
         known = {name: said for name, one in wanted.items() if (said := spec.done.said.get(name)) and said.is_of(one)}
         asked = {name: one for name, one in wanted.items() if name not in known}
         listed = frozenset(device_name(resource, device.id) for device in now.kept())
-        spec.renewing = begin(self._renewed, _Plan(resource, known, asked, listed | wanted.keys()))
+        spec.renewing = begin(self._making.make, Plan(resource, known, asked, listed | wanted.keys()))
         spec.renewing.add_done_callback(lambda _: self._stirred() if spec.late else None)
         return [spec.renewing]
 
@@ -231,42 +217,6 @@ class OwnSpecs:
             return spec.done.faults
         spec.late = True
         return {"": f"its CDI spec: the host did not answer within {ANSWER_SECONDS:g} s"}
-
-    def _renewed(self, plan: _Plan) -> _Done:
-        """Read what has to be, and write what has changed. In a thread."""
-        said, faults = self._read(plan)
-        keys = {one.device.key for one in plan.asked.values()} | {one.asked.device.key for one in plan.known.values()}
-        if self._files is None:
-            return _Done(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
-        name = file_name(plan.resource)
-        try:
-            former = parsed(self._files.read(name) or b"", self._files.owner) or {}
-            edits = {one: former[one] for one in former if one in plan.listed} | {
-                one: each.edits for one, each in said.items()
-            }
-            data = rendered(document(plan.resource, edits), self._files.owner) if edits else None
-            self._files.put(name, data)
-        except OSError as error:
-            why = os.strerror(error.errno) if error.errno else error.strerror
-            reason = f"its CDI spec {self._files.path(name)}: {why}"
-            return _Done(said, {}, {**dict.fromkeys(keys, reason), **faults})
-        specs = self._specs.read(self._root)
-        for one, each in said.items():
-            if isinstance(found := specs.find(one), Absent):
-                faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
-        return _Done(said, edits, faults, self._files.version(name))
-
-    def _read(self, plan: _Plan) -> tuple[dict[str, _Said], dict[str, str]]:
-        """What each device has, and why that cannot be said of some, by key."""
-        said, faults = dict(plan.known), dict[str, str]()
-        asked = list(plan.asked.items())
-        read = read_anew(self._root, [one for _, one in asked], self._specs)
-        for (name, one), chosen in zip(asked, read, strict=True):
-            try:
-                said[name] = _Said(one, edits_of(one.spec, chosen, plan.resource))
-            except Refused as refused:
-                faults[one.device.key] = f"its CDI spec: {refused.text}"
-        return said, faults
 
 
 def with_faults(offers: Offers, faults: Faults, specs: Sequence[ResourceSpec]) -> Offers:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from agent.core.entry.devinfo import DevInfo
 from agent.core.language.text import digest
 
-LIMIT = 64 * 1024  # bytes of a file that could be ours
+LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
 _OURS = "devinfo"  # the directory of the state's
 _MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not be root's
 
@@ -75,7 +75,7 @@ class DevInfoDirectory:
                 continue
             path = os.path.join(self._directory, name)
             try:
-                if memory is not None and _read(path) in memory.texts:
+                if memory is not None and _read(path, _size(*memory.texts)) in memory.texts:
                     os.unlink(path)
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(self._ours, name))
@@ -85,10 +85,12 @@ class DevInfoDirectory:
         return left, faults
 
     def _write(self, path: str, info: DevInfo) -> None:
-        there, memory = _read(path), self._memory(info.name)
+        memory = self._memory(info.name)
+        mine = memory.texts if memory is not None and memory.id == info.id else ()
+        there = _read(path, _size(info.text, *mine))
         if there == info.text:
             return
-        ours = memory is not None and memory.id == info.id and there in memory.texts
+        ours = there in mine
         if there is not None and not ours:
             raise DevInfoError(f"{path} is another program's, and says something else: remove it")
         texts = [info.text, *([there] if ours and there is not None else [])]
@@ -107,7 +109,7 @@ class DevInfoDirectory:
 
     def _memory(self, name: str) -> _Memory | None:
         """What is remembered of a file; none if that is nothing, or was torn."""
-        text = _read(os.path.join(self._ours, name))
+        text = _read(os.path.join(self._ours, name), LIMIT)
         try:
             said = json.loads(text or "")
             return _Memory(str(said["id"]), tuple(map(str, said["texts"])))
@@ -115,13 +117,20 @@ class DevInfoDirectory:
             return None
 
 
-def _read(path: str) -> str | None:
-    """What a plain file says; none if there is nothing. What is no plain file, or cannot be read, says "": not ours."""
+def _size(*texts: str) -> int:
+    """How many bytes a file has at most that says one of these."""
+    return max((len(text.encode()) for text in texts), default=0)
+
+
+def _read(path: str, size: int) -> str | None:
+    """What a plain file says; none if there is nothing. What is no plain file, cannot be read, or has more bytes than
+    that says "": not ours.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            data = file.read(LIMIT + 1) if plain else b""
-            return data.decode("utf-8", "replace") if len(data) <= LIMIT else ""
+            data = file.read(size + 1) if plain else b""
+            return data.decode("utf-8", "replace") if len(data) <= size else ""
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:

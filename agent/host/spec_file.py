@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Container
 from contextlib import suppress
 
 from agent.core.entry.own_cdi import PREFIX, SUFFIX, mark
@@ -86,9 +86,8 @@ class SpecFiles:
                 os.unlink(new)
             raise
 
-    def sweep(self, keep: Iterable[str]) -> tuple[str, ...]:
-        """Remove those of ours that are none of `keep`, and give the names of those of ours that are there then."""
-        kept = frozenset(keep)
+    def sweep(self, kept: Container[str]) -> tuple[str, ...]:
+        """Remove those of ours that are none of `kept`, and give the names of those of ours that are there then."""
         ours: list[str] = []
         names = self._root.names(self.directory)
         for name in () if isinstance(names, Absent) else names:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.allocation import requested
+from agent.core.grants.requested import requested
 from agent.core.inventory.device import Device, Health, Member, Snapshot, list_bytes, list_order, split_share, unhealthy
 from agent.core.lists.transition import BLIP, Transition, transitions
 from tests.core.building import listed, snapshot

@@ -65,6 +65,17 @@ def test_it_says_the_newest(files, place):
     assert there(place) == {}
 
 
+def test_however_much_it_says_it_is_ours(files, place):
+    """Written again, written over, and removed."""
+    much = ONE._replace(text='"' + "ä" * 200_000 + '"')
+    more = ONE._replace(text='"' + "b" * 900_000 + '"')
+    for info in (much, much, more, much):
+        files.write([info])
+        assert there(place) == {NAME: info.text}
+    assert DevInfoDirectory(*map(str, place)).keep(held()) == (False, [])
+    assert there(place) == {}
+
+
 def test_ours_stay_while_their_ids_are_held_over_restarts_too(files, place):
     files.write([ONE, TWO])
     again = DevInfoDirectory(*map(str, place))

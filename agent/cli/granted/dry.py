@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agent.allocation import requested
 from agent.anew import asked_of, read_anew
 from agent.core.entry.own_cdi import device_name, document, file_name
 from agent.core.entry.resource import ResourceSpec
@@ -14,6 +13,7 @@ from agent.core.grants.allocate import allocate, edits_of
 from agent.core.grants.grant import Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.prefer import prefer
+from agent.core.grants.requested import requested
 from agent.core.grants.stock import stock_of
 from agent.core.health.conclude import as_it_is
 from agent.core.inventory.device import Health, Snapshot

@@ -1,0 +1,46 @@
+"""CDI specs of our own, where the disk takes its time."""
+
+import threading
+from types import SimpleNamespace
+
+from agent import own_specs
+from agent.core.entry.own_cdi import file_name, mark
+from agent.core.lists.draft import Held
+from agent.host.cdi import SpecDirectories
+from agent.host.root import Root
+from agent.own_specs import OwnSpecs
+
+OLD, NEW = "example.com/old", "example.com/new"
+
+
+async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch):
+    """Lists are not kept waiting, what is new meanwhile stays, and then everything is looked at again."""
+    monkeypatch.setattr(own_specs, "ANSWER_SECONDS", 0.0)
+    for resource in (OLD, NEW):
+        (tmp_path / file_name(resource)).write_bytes(mark("me"))
+    slow, stirred = threading.Event(), threading.Event()
+    files = OwnSpecs(Root(), "me", SpecDirectories([str(tmp_path)]), stirred.set)
+    sweep = files._files.sweep
+
+    def sweep_slowly(kept):
+        slow.wait()
+        return sweep(kept)
+
+    monkeypatch.setattr(files._files, "sweep", sweep_slowly)
+
+    async def renew(*resources):
+        now = SimpleNamespace(snapshots=dict.fromkeys(resources), written={})
+        monkeypatch.setattr(files, "_begin", lambda *_: [])
+        return await files.renew(now, (), {}, Held(frozenset()))
+
+    assert await renew() == {}
+    assert await renew(NEW) == {}  # a resource has come while that lasts
+    assert not stirred.is_set()
+    slow.set()
+    sweeping = files._sweeping
+    await sweeping
+    assert stirred.is_set()
+    assert await renew(NEW) == {}
+    assert [path.name for path in tmp_path.iterdir()] == [file_name(NEW)]
+    assert files._has(NEW)
+    assert not files._has(OLD)
