@@ -29,12 +29,20 @@ def lasting(tree: Branch) -> Iterator[str]:
         yield "slots are counted: an id stays, whichever device is behind it"
         return
     source, said = tree.leaf("source"), tree.leaf("id")
+    if said is None and source is not None and _is_one_node(source.value):
+        yield "follows its path, which stays the same"
+        return
     ids = said.value if said else _default(named_kind(source.value) if source else "")
     alternatives = ids if isinstance(ids, list | tuple) else (ids,)
     for text in alternatives:
         follows = _follows(str(text), tree)
         if follows:
             yield f"{f'{value(text)} ' if len(alternatives) > 1 else ''}follows {follows}"
+
+
+def _is_one_node(source: object) -> bool:
+    path = source.get("node") if isinstance(source, dict) else None
+    return isinstance(path, str) and not any(mark in path for mark in "*?[{")
 
 
 def _default(kind: str) -> tuple[str, ...]:
