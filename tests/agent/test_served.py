@@ -3,6 +3,7 @@
 import pytest
 
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
+from tests.kubelet.test_exporter import exporter, left_behind, listed
 from tests.kubelet.test_health import NOT_SERVING, SERVING, Health
 
 
@@ -45,3 +46,24 @@ async def test_one_that_is_not_there_is_asked_again(node, policy, ids):
             await ill(node, *(ids - {ONE}))
             server.say(NOT_SERVING)
             await ill(node, *(ids | {ONE}))
+
+
+async def test_an_exporter_comes_ends_and_is_taken_away(node):
+    """As the class amd-gpu asks it: without one nothing fails, and one that ends heals nothing."""
+    path = node.top / "exporter.sock"
+    node.serve(
+        card(f'socket = "{path}"\nspeaks = "amd-metrics"\nof = "{{address}}"\nevery = "100ms"\non_unknown = "keep"')
+    )
+    async with node.agent() as agent:
+        await node.allocatable(NPU, 2)
+        async with exporter(str(path), listed((ONE, "unhealthy"), (TWO, "healthy"))):
+            await ill(node, ONE)
+            assert reasons(agent) == {ONE: "state: the exporter says unhealthy", TWO: ""}
+            left_behind(path)
+        asked = agent.tracker.tally.checks.get(("state", "unknown"), 0)
+        await node.until(lambda: agent.tracker.tally.checks.get(("state", "unknown"), 0) > asked)
+        assert node.kubelet.unhealthy(NPU) == {ONE}
+        path.unlink()
+        await ill(node)
+        async with exporter(str(path), listed((ONE, "healthy"), (TWO, "unhealthy"))):
+            await ill(node, TWO)
