@@ -84,6 +84,32 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             "and 1 more device_ownership_from_security_context = false",
         ),
         ({"nodes": (CLOSED,), "runtimes": (replace(CONTAINERD, fault="x"),)}, "NOTE", "node-owner", "toml: x"),
+        ({"inotify": {"max_user_watches": 4096}}, "WARN", "inotify", "max_user_watches is 4,096 sysctl watches=8192"),
+        ({"inotify": {"max_user_instances": 16}}, "WARN", "inotify", "fs.inotify.max_user_instances is 16, =128"),
+        (
+            {"nodes": (replace(OPEN, number="195:3"), OPEN)},
+            "NOTE",
+            "dev-char",
+            "systemctl daemon-reload a container may not open /dev/null any /dev/char/195:3 is not there",
+        ),
+        (
+            {"by_cdi": (A,), "cdi": {"/etc/cdi": False, "/var/run/cdi": False}},
+            "FAIL",
+            "cdi-directories",
+            "example.com/a: there are no CDI specs /etc/cdi and /var/run/cdi are not there paths.cdi",
+        ),
+        (
+            {"by_cdi": (A,), "cdi": {"/etc/cdi": True}, "runtimes": (replace(CONTAINERD, cdi=False),)},
+            "FAIL",
+            "cdi-runtime",
+            "enable_cdi = false systemctl restart containerd",
+        ),
+        (
+            {"by_cdi": (A,), "cdi": {"/etc/cdi": True}, "runtimes": (CONTAINERD,)},
+            "NOTE",
+            "cdi-runtime",
+            "enable_cdi is not said containerd 2.0 containerd --version",
+        ),
         ({"nodes": (CLOSED,)}, "NOTE", "node-owner", "no configuration of containerd or CRI-O was found"),
     ],
 )
@@ -102,6 +128,10 @@ def test_what_is_as_it_should_be_is_no_finding():
     assert {one.severity for one in findings(replace(WELL, nodes=(CLOSED,), runtimes=(ownership,)))} == {"ok"}
     assert {one.severity for one in findings(replace(WELL, nodes=(OPEN,), runtimes=(CONTAINERD,)))} == {"ok"}
     assert {one.severity for one in findings(replace(WELL, foreign=("other.sock",)))} == {"ok"}
+    limits = {"max_user_instances": 128, "max_user_watches": 8192}
+    assert {one.severity for one in findings(replace(WELL, inotify=limits))} == {"ok"}
+    known = replace(CONTAINERD, cdi=True), Runtime("/etc/crio/crio.conf", "crio")
+    assert {one.severity for one in findings(replace(WELL, by_cdi=(A,), cdi={"/x": True}, runtimes=known))} == {"ok"}
     unknown = replace(WELL, listed={}, registered={A: frozenset({"z"})})
     assert {one.severity for one in findings(unknown)} == {"ok"}
 
@@ -141,6 +171,32 @@ def test_what_a_runtime_is_told(tree, path, text, ownership, service):
     tree.file(f"/etc/{path}", text)
     (runtime,) = looking._runtimes(tree.root)
     assert (runtime.ownership, runtime.service, runtime.fault) == (ownership, service, "")
+
+
+def test_whether_a_runtime_knows_cdi(tree):
+    for said, known in (("true", True), ("false", False)):
+        tree.file("/etc/containerd/config.toml", f'[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = {said}\n')
+        (runtime,) = looking._runtimes(tree.root)
+        assert runtime.cdi is known
+
+
+def test_limits_and_cdi_of_a_tree(cli, tree, config):
+    """What is asked of a tree as of this very host."""
+    tree.pci("0000:3b:00.0")
+    tree.file("/proc/sys/fs/inotify/max_user_watches", "1000\n")
+    tree.file("/etc/containerd/config.toml", '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false\n')
+    gives = 'give.cdi.y = { name = "x.example/y={address}", via = "field" }'
+    text = f'[[resource]]\nname = "{A}"\nsource = "pci"\nid = "{{address}}"\n{gives}\n'
+    found = {
+        one["code"]: one
+        for one in json.loads(cli("doctor", "--root", tree.top, "--config", config(text), "-o", "json")[1])
+    }
+    assert found["inotify"]["evidence"].startswith("fs.inotify.max_user_watches is 1,000")
+    assert found["cdi-directories"]["severity"] == "FAIL"
+    assert found["cdi-runtime"]["severity"] == "FAIL"
+    tree.file("/var/run/cdi/y.yaml", "cdiVersion: 0.5.0\nkind: x.example/y\ndevices: []\n")
+    lines = cli("doctor", "--root", tree.top, "--config", config(text), "-o", "jsonl")[1].splitlines()
+    assert "cdi-directories" not in {json.loads(line)["code"] for line in lines}
 
 
 def test_a_runtime_s_file_that_is_no_toml_is_said(tree):

@@ -35,16 +35,18 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
         shown = [one for one in found if one.severity != "ok" or arguments.verbose]
+        widest = max((len(one.code) for one in shown), default=0)
         for one in shown:
-            print("\n".join(_lines(one, terminal)))
+            print("\n".join(_lines(one, terminal, widest)))
         counts = {severity: sum(one.severity == severity for one in found) for severity in _STYLES}
-        print(", ".join(f"{count} {severity}" for severity, count in counts.items()) + ". Nothing was changed.")
+        said = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+        print(f"{said}{'' if arguments.verbose else ' (-v)'}. Nothing was changed.")
     return 1 if any(one.severity in GRAVE for one in found) else 0
 
 
-def _lines(one: Finding, terminal: Terminal) -> list[str]:
-    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:16} {escape(one.what)}"]
+def _lines(one: Finding, terminal: Terminal, widest: int) -> list[str]:
+    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:{widest}} {escape(one.what)}"]
     lines += [
-        f"      {name:16} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text
+        f"      {name:{widest}} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text
     ]
     return [terminal.text(line) for line in lines]

@@ -18,19 +18,24 @@ class Socket(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GivenNode:
-    """A device node that a resource gives: where, and who may open it."""
+    """A device node that a resource gives: where, and who may open it.
+
+    number: of a character device (major:minor) that has no link in /dev/char; empty for one that has, and for others.
+    """
 
     resource: str
     path: str
     mode: int
     owner: str
     group: str
+    number: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A configuration of a container runtime, and what it says of device_ownership_from_security_context.
+    """A configuration of a container runtime.
 
+    ownership, cdi: what it says of device_ownership_from_security_context and of enable_cdi, if it does.
     fault: why it could not be read; empty if it could.
     """
 
@@ -38,6 +43,7 @@ class Runtime:
     service: str
     ownership: bool | None = None
     fault: str = ""
+    cdi: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,8 @@ class Examined:
     deaf: what checks of the agent say that listen to the kernel log and cannot; empty if none does.
     faults: how many devices are not to be given out, by resource and reason.
     majors: the names of /proc/devices, with their number.
+    inotify: the kernel's limits, by name.
+    by_cdi: the resources that give CDI devices. cdi: the directories of their specs, and whether each is there.
     """
 
     live: bool
@@ -79,3 +87,6 @@ class Examined:
     deaf: str = ""
     faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
     majors: Mapping[str, int] = field(default_factory=dict)
+    inotify: Mapping[str, int] = field(default_factory=dict)
+    by_cdi: tuple[str, ...] = ()
+    cdi: Mapping[str, bool] = field(default_factory=dict)

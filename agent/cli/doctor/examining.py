@@ -26,7 +26,9 @@ from agent.kubelet.socket_file import PREFIX
 ANSWER_SECONDS = 5.0
 _CHECKPOINT = "kubelet_internal_checkpoint"
 _LIMIT = 16 * 1024 * 1024  # bytes of a file that is read whole
-_KEY = "device_ownership_from_security_context"
+_OWNERSHIP = "device_ownership_from_security_context"
+_CDI = "enable_cdi"  # of containerd, off by default before 2.0; CRI-O has no such switch
+_INOTIFY = ("max_user_instances", "max_user_watches")
 # Where containerd and CRI-O keep their configuration, k3s and RKE2 among them; with the service that reads it.
 _RUNTIMES = (
     ("/etc/containerd/config.toml", "containerd"),
@@ -72,6 +74,9 @@ def examine(config: str, root: Root) -> Examined:
         runtimes=tuple(_runtimes(root)),
         faults=_faults(inventory),
         majors=_majors(root),
+        inotify=_inotify(root),
+        by_cdi=tuple(dict.fromkeys(spec.name for spec in configuration.resources if spec.cdi or spec.via)),
+        cdi={path: root.is_directory(path) for path in settings.paths.cdi},
     )
 
 
@@ -167,7 +172,9 @@ def _nodes(inventory: Inventory) -> Iterator[GivenNode]:
                 found = os.stat(path)
             except OSError:
                 continue
-            yield GivenNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid))
+            number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISCHR(found.st_mode) else ""
+            unlinked = number if number and not os.path.lexists(f"/dev/char/{number}") else ""
+            yield GivenNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid), unlinked)
 
 
 def _user(number: int) -> str:
@@ -203,18 +210,25 @@ def _runtime(root: Root, path: str, service: str) -> Runtime | None:
     if isinstance(content, Absent):
         return Runtime(path, service, fault=content.reason)
     try:
-        return Runtime(path, service, _find(tomllib.loads(content.decode())))
+        said = tomllib.loads(content.decode())
+        return Runtime(path, service, _find(said, _OWNERSHIP), cdi=_find(said, _CDI))
     except ValueError as error:
         return Runtime(path, service, fault=f"cannot be read: {error}")
 
 
-def _find(table: object) -> bool | None:
-    """The switch, wherever it stands: its section has another name in each version."""
+def _find(table: object, key: str) -> bool | None:
+    """A switch, wherever it stands: its section has another name in each version."""
     if not isinstance(table, dict):
         return None
-    if isinstance(table.get(_KEY), bool):
-        return bool(table[_KEY])
-    return next((found for value in table.values() if (found := _find(value)) is not None), None)
+    if isinstance(table.get(key), bool):
+        return bool(table[key])
+    return next((found for value in table.values() if (found := _find(value, key)) is not None), None)
+
+
+def _inotify(root: Root) -> Mapping[str, int]:
+    """The limits of inotify, as far as they can be read."""
+    read = ((name, root.read(f"/proc/sys/fs/inotify/{name}")) for name in _INOTIFY)
+    return {name: int(said) for name, said in read if isinstance(said, str) and said.isdecimal()}
 
 
 def _faults(inventory: Inventory) -> Mapping[tuple[str, str], int]:

@@ -10,6 +10,7 @@ from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
 
 GRAVE = frozenset({"FAIL", "WARN"})
 _ORDER = ("FAIL", "WARN", "NOTE", "ok")
+_INOTIFY = {"max_user_instances": 128, "max_user_watches": 8192}  # what kernels have by default, at the least
 _NODE = re.compile(r"/dev/[^\s:,]+")
 _KEY = "device_ownership_from_security_context"
 
@@ -34,8 +35,10 @@ def findings(seen: Examined) -> tuple[Finding, ...]:
         *_foreign(seen),
         *_devices(seen),
         *_host(seen),
+        *_owners(seen),
+        *_links(seen),
+        *_cdi(seen),
     ]
-    found += [*_owners(seen)]
     return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
 
 
@@ -160,6 +163,48 @@ def _host(seen: Examined) -> Iterator[Finding]:
         what = "udev's database is not there: words such as udev.ID_SERIAL say nothing"
         fix = "systemctl restart systemd-udevd systemd-udev-trigger"
         yield Finding("WARN", "udev-database", what, "/run/udev/data is not there", fix)
+
+    for name, least in _INOTIFY.items():
+        if seen.inotify.get(name, least) < least:
+            what = "inotify has little room: what cannot be watched is looked at only at each sweep"
+            evidence = f"fs.inotify.{name} is {seen.inotify[name]:,}, and all of root's programs share it"
+            yield Finding("WARN", "inotify", what, evidence, f"sysctl fs.inotify.{name}={least}, and in /etc/sysctl.d")
+
+
+def _links(seen: Examined) -> Iterator[Finding]:
+    """Where systemd manages a container's cgroup it finds devices by /dev/char; udev makes that of sysfs."""
+    lost = [node for node in seen.nodes if node.number]
+    if lost:
+        first = lost[0]
+        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        what = f"after systemctl daemon-reload a container may not open {first.path}{more} any more"
+        evidence = f"/dev/char/{first.number} is not there: runc with systemd's cgroups looks there (runc 1.1)"
+        fix = f"a link to ../{first.path.removeprefix('/dev/')}, by the driver's tool or tmpfiles.d"
+        yield Finding("NOTE", "dev-char", what, evidence, fix)
+
+
+def _cdi(seen: Examined) -> Iterator[Finding]:
+    """Whether the runtime finds what CDI devices mean."""
+    if not seen.by_cdi:
+        return
+    named = ", ".join(seen.by_cdi)
+    if not any(seen.cdi.values()):
+        evidence = f"{' and '.join(seen.cdi)} are not there"
+        fix = "whatever makes the specs has not run, or paths.cdi in agent.toml is another"
+        yield Finding("FAIL", "cdi-directories", f"{named}: there are no CDI specs", evidence, fix)
+    for runtime in (one for one in seen.runtimes if one.service != "crio" and not one.fault):
+        if runtime.cdi is False:
+            what = f"{named}: {runtime.service} does not know CDI devices, so no container with one starts"
+            fix = f"set it to true, then systemctl restart {runtime.service} (running pods stay)"
+            yield Finding("FAIL", "cdi-runtime", what, f"{runtime.path}: enable_cdi = false", fix)
+        elif runtime.cdi is None:
+            what = f"{named}: whether {runtime.service} knows CDI devices depends on its version"
+            evidence = f"{runtime.path}: enable_cdi is not said; it is on since containerd 2.0, and off before"
+            yield Finding(
+                "NOTE", "cdi-runtime", what, evidence, "containerd --version; enable_cdi = true where it is 1.7"
+            )
+        else:
+            yield Finding("ok", "cdi-runtime", f"{runtime.path}: CDI devices are known")
 
 
 def _owners(seen: Examined) -> Iterator[Finding]:
