@@ -224,7 +224,7 @@ class Agent:
                 self.tracker.run(),
                 *([self._preparing.run()] if self._preparing else []),
                 self._answers.run(self.tracker),
-                self.held.run(self._kubelet),
+                self._ask_pods(),
                 self._devinfo.run(),
                 self._file.run(),
                 self.status.tell_systemd(),
@@ -241,6 +241,14 @@ class Agent:
         self._consequences.remember()  # with what was granted since the last lists
         for work in works:
             work.cancel()
+
+    async def _ask_pods(self) -> None:
+        """Ask what pods hold, once the first lists are out.
+
+        Until there is an answer all that is listed counts as held.
+        """
+        await self.tracker.looked()
+        await self.held.run(self._kubelet)
 
     async def _begin(self) -> None:
         """Serve every resource, then say that the agent is ready.

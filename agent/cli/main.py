@@ -9,6 +9,7 @@ does not have is refused, never ignored.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import io
 import os
@@ -85,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return WRONG_COMMAND_LINE
     if name == "run":  # a reload that is asked for before it can be done must not kill
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        gc.disable()  # until it is ready, see there
     module, parser = _module(name), parser_of(name)
     rest = ["--help"] if arguments.help else arguments.rest
     chosen = argparse.Namespace(**{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name})

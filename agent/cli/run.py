@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 
 import uvloop
 
@@ -30,6 +32,7 @@ from agent.host.root import Root
 QUIET = False
 FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
+START_SECONDS = 10.0  # after which garbage is collected, ready or not
 UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it
 
 log = logging.getLogger("agent")
@@ -42,6 +45,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
+    try:
+        return _run(arguments)
+    finally:
+        gc.enable()
+
+
+def _run(arguments: argparse.Namespace) -> int:
     early: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
     configuration = load(arguments.config)
@@ -78,10 +88,25 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
             tasks.create_task(configured.run()),
             tasks.create_task(control.serve(agent.settings.paths.control, commands(configured, agent))),
             tasks.create_task(scrape.serve(agent.settings.metrics.listen, lambda: measured(agent))),
+            tasks.create_task(_collect(agent)),
         )
         await agent.run()
         for work in works:
             work.cancel()
+
+
+async def _collect(agent: Agent) -> None:
+    """Collect garbage once the agent is ready, or takes long to be.
+
+    What is imported and loaded stays: to go through all of it again and again would be a tenth of the start. And what
+    is there then is left out of all later collections.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS):
+            await agent.status.told_ready.wait()
+    gc.enable()
+    gc.collect()
+    gc.freeze()
 
 
 def log_to_stderr(level: str) -> None:

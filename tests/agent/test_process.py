@@ -296,7 +296,8 @@ async def test_state_survives_the_process(node):  # 44
     async with running(node) as process:
         await node.streaming(FOO, BAR)
         await node.kubelet.allocate("pod", "c", {FOO: 1})
-        await node.until(lambda: "foo0" in (node.state / "state.json").read_text().partition('"held"')[2])
+        file = node.state / "state.json"
+        await node.until(lambda: file.exists() and "foo0" in file.read_text().partition('"held"')[2])
         process.send(signal.SIGKILL)
         await process.ended()
     node.unplug("foo0")
