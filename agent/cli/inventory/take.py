@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from agent.core.entry.cared import at_once
 from agent.core.entry.cdi import DIRECTORIES
@@ -35,12 +35,17 @@ _NOTHING = ("", "")
 _ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
-@dataclass(frozen=True, slots=True)
 class TurnedDown:
-    """An entry that does not take a device: its first clause against it, and whether that is the only one."""
+    """An entry that does not take a device: its first clause against it."""
 
-    refusal: Refusal
-    nearly: bool
+    def __init__(self, refusal: Refusal, nearly: Callable[[Refusal], bool]) -> None:
+        self.refusal = refusal
+        self._nearly = nearly
+
+    @cached_property
+    def nearly(self) -> bool:
+        """Whether that clause is the only one; asked of a few, out of all entries times all devices."""
+        return self._nearly(self.refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +211,8 @@ def take(
             spec = specs[candidate.entry] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
-            turned = tuple(
-                TurnedDown(refusal, _nearly(_by(named[refusal.resource], refusal, found, key, of), found, key, of))
-                for refusal in sighting.refusals
-            )
+            near = partial(_nearly, named=named, found=found, key=key, of=of)
+            turned = tuple(TurnedDown(refusal, near) for refusal in sighting.refusals)
             fits = () if spec else tuple(_fitting(classes, found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
             resource = candidate.resource if candidate else ""
@@ -278,8 +281,11 @@ def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, of: _Fact
             yield spec.class_name or spec.name
 
 
-def _nearly(spec: ResourceSpec, found: _Found, key: str, of: _FactsOf) -> bool:
+def _nearly(
+    refusal: Refusal, named: Mapping[str, Sequence[ResourceSpec]], found: _Found, key: str, of: _FactsOf
+) -> bool:
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
+    spec = _by(named[refusal.resource], refusal, found, key, of)
     facts = of(spec, found[spec.source][key])
     failing = sum(not line.verdict(facts, PLAIN) for line in spec.match.lines)
     excluding = sum(clause.failing(facts) is None for clause in spec.exclude)
