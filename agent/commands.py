@@ -153,6 +153,7 @@ def reloaded(outcome: Outcome) -> Answer:
         "after": outcome.after,
         "refused": outcome.refused or None,
         "resources": names,
+        "changes": {} if change is None else {name: list(said) for name, said in change.said.items()},
         "findings": [{**as_json(finding), "text": render(finding)} for finding in outcome.findings],
         "seconds": round(outcome.seconds, 3),
     }

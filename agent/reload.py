@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 
+from agent.core.entry.own import Own
 from agent.core.entry.resource import ResourceSpec
+from agent.core.language.clause import Statement
+from agent.core.language.printable import counted, escape
+
+_TOLD = frozenset({"origin", "class_name", "match", "exclude", "wait", "gate", "registration", "adds"})
+_KEYS = {  # what is called otherwise in a file
+    "name_text": "name",
+    "shares": "replicas",
+    "shares_by": "replicas",
+    "suffix": "replicas",
+    "own": "let",
+    "joins": "join",
+    "checks": "health",
+    "every": "source.every",
+    "moves": "moves_into_pod",
+    **{name: f"give.{name}" for name in ("nodes", "mounts", "env", "annotations", "cdi", "vfio", "devinfo", "via")},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +30,7 @@ class Difference:
     """Resource names by what a reload does with them, each in file order.
 
     moved: the way of registration is another, so the endpoint is made anew; all others keep theirs.
+    said: what is another in those that changed, in words: `match.numa = 0 → 1 (nic.toml:14)`, `give.env.X`.
     """
 
     unchanged: tuple[str, ...]
@@ -20,6 +38,7 @@ class Difference:
     moved: tuple[str, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """In one line; what is nothing is left out."""
@@ -51,7 +70,64 @@ def difference(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Diff
         moved=moved,
         added=tuple(name for name in after if name not in before),
         removed=tuple(name for name in before if name not in after),
+        said={name: tuple(_changes(before[name], after[name])) for name in known if name not in same},
     )
+
+
+def _changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Iterator[str]:
+    """What is another in a resource, each once."""
+    if len(old) != len(new):
+        yield f"{counted(len(new), 'entry', 'entries')}, {len(old)} before"
+    said = (one for was, now in zip(old, new, strict=False) for one in (*_clauses(was, now), *_fields(was, now)))
+    yield from dict.fromkeys(said)
+
+
+def _clauses(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
+    """Lines of clauses, as they were written and as they are."""
+    before, after = _lines(old), _lines(new)
+    for address, line in after.items():
+        was = before.get(address)
+        if was is None:
+            yield f"{address} = {escape(line.written)}, new ({line.origin})"
+        elif was.written != line.written:
+            yield f"{address} = {escape(was.written)} → {escape(line.written)} ({line.origin})"
+    yield from (
+        f"{address} = {escape(line.written)}, no more" for address, line in before.items() if address not in after
+    )
+
+
+def _lines(spec: ResourceSpec) -> dict[str, Statement]:
+    return {
+        line.address: line for clause in (*spec.exclude, spec.match, *spec.wait, *spec.gate) for line in clause.lines
+    }
+
+
+def _fields(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
+    """The keys of which something else is said than before, but clauses."""
+    for each in fields(ResourceSpec):
+        was, now = getattr(old, each.name), getattr(new, each.name)
+        if each.name in _TOLD or was == now:
+            continue
+        key = _KEYS.get(each.name, each.name)
+        named, known = _named(now, new), _named(was, old)
+        if named or known:
+            other = [name for name in dict.fromkeys((*known, *named)) if named.get(name) != known.get(name)]
+            yield from (name if name.startswith("options.") else f"{key}.{name}" for name in other)
+        else:
+            yield key
+
+
+def _named(value: object, spec: ResourceSpec) -> dict[str, object]:
+    """Things of an entry by their names, as far as they have some. What follows from another is not among them: the
+    words of a join, and what a join knows of options.
+    """
+    if isinstance(value, Mapping):
+        joins = {join.name for join in spec.joins}
+        return {name: each for name, each in value.items() if name.partition(".")[0] not in joins}
+    items = value if isinstance(value, tuple) else ()
+    if value is spec.joins:
+        return {join.name: replace(join, pool=replace(join.pool, own=_own(join.pool.own))) for join in spec.joins}
+    return {name: item for item in items if (name := getattr(item, "key", getattr(item, "name", None))) is not None}
 
 
 def _by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
@@ -60,3 +136,7 @@ def _by_name(specs: Sequence[ResourceSpec]) -> dict[str, list[ResourceSpec]]:
     for spec in specs:
         named.setdefault(spec.name, []).append(spec)
     return named
+
+
+def _own(words: Mapping[str, Own]) -> dict[str, Own]:
+    return {name: each for name, each in words.items() if not name.startswith("options.")}

@@ -1,12 +1,13 @@
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
-from agent.core.entry.resource import Source
+from agent.config.language.table import PLACES
+from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.language.clause import Origin
 from agent.core.language.text import parse
-from agent.reload import difference
+from agent.reload import _KEYS, _TOLD, difference
 from tests.core.building import cdi, clause, env, give, line, mount, spec
 
 A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
@@ -91,3 +92,38 @@ def test_everything_else_is(fields):
 def test_also_within_what_is_given(one, other):
     assert difference((replace(A, nodes=(one,)),), (replace(A, nodes=(other,)),)).changed == (A.name,)
     assert difference((replace(A, env=(env("X", "1"),)),), (replace(A, env=(env("X", "1", ","),)),)).changed
+
+
+def test_what_is_another_in_a_resource_is_said_with_its_place():
+    old = replace(
+        A,
+        match=clause(line("vendor", "8086"), line("numa", 0)),
+        env=(env("X", "{id}"), env("Y", "{id}")),
+        shares=2,
+    )
+    new = replace(
+        old,
+        match=clause(line("vendor", "8087"), line("driver", "ice")),
+        env=(env("X", "{id}"), env("Y", "{name}"), env("Z", "{id}")),
+        shares=4,
+    )
+    said = difference((old, B), (new, B)).said
+    assert list(said) == [A.name]
+    vendor, driver, numa, *others = said[A.name]
+    assert vendor.startswith("match.vendor = ")
+    assert " → " in vendor
+    assert vendor.endswith(f" ({new.match.lines[0].origin})")
+    assert driver.startswith("match.driver = ")
+    assert ", new (" in driver
+    assert numa.startswith("match.numa = ")
+    assert numa.endswith(", no more")
+    assert others == ["replicas", "give.env.Y", "give.env.Z"]
+    assert difference((old, replace(B, adds=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
+
+
+def test_every_field_of_an_entry_can_be_said():
+    """A field that a file calls otherwise is said as there."""
+    ours = {"own", "joins", "checks", "moves", "shares", "shares_by", "suffix", "name_text", "every"}
+    told = {one.name for one in fields(ResourceSpec)} - _TOLD - set(_KEYS)
+    assert set(_KEYS) >= ours
+    assert told <= set(PLACES["entry"][1])

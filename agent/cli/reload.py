@@ -52,6 +52,8 @@ def _lines(answer: Answer, *, dry: bool) -> list[str]:
     for how, names in answer["resources"].items():
         if names:
             lines.append(f"{how:9}  {len(names):3}  {' '.join(names)}   ({_NOTES[how]})")
+        said = {name: answer["changes"].get(name, ()) for name in names}
+        lines += [f"{'':16}{name}: {'; '.join(said[name])}" for name in names if said[name]]
     if dry:
         return [*lines, f"configuration {before} → {after} would be applied; nothing was changed"]
     milliseconds = answer["seconds"] * 1000

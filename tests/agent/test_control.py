@@ -58,6 +58,10 @@ async def test_reload_applies_the_difference_and_says_it(node):
         said = json.loads(again.stdout)
         assert said["before"] == said["after"]
         assert said["resources"] == {"unchanged": [FOO, BAZ], "changed": [], "added": [], "removed": []}
+        assert said["changes"] == {}
+        node.serve(entry(FOO, "replicas = 2"), BAZ)
+        changed = (await command(node, "reload")).stdout.splitlines()
+        assert changed[2] == f"{'':16}{FOO}: replicas"
         process.send(signal.SIGTERM)
         assert await process.ended() == 0
     assert not node.control.exists()
