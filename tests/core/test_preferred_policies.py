@@ -255,6 +255,69 @@ def test_few_boards_and_whole_ones_first(free, size, boards):
     assert sorted({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == boards
 
 
+@pytest.mark.parametrize("free", ["AAAABBBBCCCDD", "AAAAABCCCDDD", "ABBCCCDDDD", "AABBCCDD"])
+def test_never_more_boards_than_have_to_be(free):
+    """Rebellions' first criterion, and Intel's for a packed card, for each number that can be asked for."""
+    names = [f"{board}{n:02}" for n, board in enumerate(free)]
+    devices = tuple(Device(name, name, name, Health.HEALTHY) for name in names)
+    stock = Stock(Snapshot("r", devices), [Keyed("same", "board")], {name: (name[0],) for name in names})
+    for size in range(1, len(names) + 1):
+        fewest = min(len({one[0] for one in way}) for way in itertools.combinations(names, size))
+        assert len({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == fewest, size
+
+
+# Kubernetes' own topology manager counts no devices: of nodes that all fit it takes any (kubernetes#136431).
+
+
+def test_a_node_where_all_fit_goes_before_one_where_some_do():
+    """One is free on the first node and two on the second: two come from the second. Then three, of four and two."""
+    numa = {"a0": 0, "b0": 1, "b1": 1}
+    devices = tuple(Device(name, name, name, Health.HEALTHY) for name in numa)
+    rules = [Keyed("same", "numa"), Near()]
+    traits = {name: (node, Seat((f"pci0000:{n:02x}",), (node,))) for n, (name, node) in enumerate(numa.items())}
+    stock = Stock(Snapshot("r", devices), rules, traits)
+    assert prefer(numa, (), 1, NO_LIMIT, stock) == ("b0",)  # where most are free
+    assert prefer(numa, (), 2, NO_LIMIT, stock) == ("b0", "b1")
+    assert prefer(numa, (), 3, NO_LIMIT, stock) == ("a0", "b0", "b1")
+    assert prefer(numa, ["a0"], 2, NO_LIMIT, stock) == ("a0", "b0")
+
+
+# Spyre: peers by how far they are on PCI Express, and of those that are near each other the largest group.
+
+
+def tier(machine, one, other):
+    """0 below one switch, 1 below one root complex or on one node, 2 otherwise."""
+    distance = apart(machine.seats[one], machine.seats[other])
+    return 0 if distance <= 20 else 1 if distance <= 40 else 2
+
+
+@pytest.mark.parametrize("name", ["two under each of four switches", "two hives", "one switch"])
+@pytest.mark.parametrize("taken", STATES[:3])
+def test_peers(name, taken):
+    machine = MACHINES[name]
+    free = [one for one in machine.ids if one not in taken]
+    stock = machine.stock([Near()], nvlink_cost)
+    for size in range(1, len(free) + 1):
+        ours = prefer(free, (), size, NO_LIMIT, stock)
+        ways = itertools.combinations(free, size)
+        farthest = [max((tier(machine, *two) for two in itertools.combinations(way, 2)), default=0) for way in ways]
+        assert max((tier(machine, *two) for two in itertools.combinations(ours, 2)), default=0) == min(farthest)
+
+
+# Intel, none: one of each card before a second of any.
+
+
+@pytest.mark.parametrize("used", USED)
+def test_a_share_of_each_card_before_a_second_of_any(used):
+    """Its rule without one; of cards that are in use differently, `balanced` begins where most is free."""
+    free = [share for share in SHARES if share not in used]
+    cards = {card_of(share) for share in free}
+    stock = shares("balanced")
+    for size in range(1, len(cards) + 1):
+        ours = prefer(free, (), size, Limit(distinct=True), stock)
+        assert len(set(map(card_of, ours))) == size
+
+
 # What is known to fail others: a lost device, links that only one side tells of, nothing that tells.
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from agent.core.entry.cdi import annotation_key, is_name
 from agent.core.entry.devinfo import DevInfo, file_name
@@ -13,6 +13,7 @@ from agent.core.grants.annotation import is_annotation_key
 from agent.core.grants.edits import edits, is_text
 from agent.core.grants.giving import GivingWords, overlaid
 from agent.core.grants.grant import Cause, Chosen, Grant, GrantedMount, GrantedNode, Refused
+from agent.core.grants.places import Places, mount_places, node_place, nowhere
 from agent.core.grants.sayings import Said, Sayings, said_of
 from agent.core.inventory.device import Device, Fit, Node
 from agent.core.language.clause import Clause
@@ -26,8 +27,7 @@ class Draft:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._nodes: dict[str, GrantedNode] = {}
-        self._mounts: dict[str, GrantedMount] = {}
+        self._places = Places()
         self._env = Sayings()
         self._annotations = Sayings()
         self._cdi: dict[str, dict[str, None]] = {"field": {}, "annotation": {}}
@@ -43,9 +43,9 @@ class Draft:
         return Grant(
             self._resource,
             ids=tuple(sorted(ids, key=natural)),
-            nodes=tuple(node for path, node in self._nodes.items() if self._is_told(f"node {path}", "")),
+            nodes=tuple(node for path, node in self._places.nodes.items() if self._is_told(f"node {path}", "")),
             env={name: text for name, text in self._env.texts.items() if self._is_told(f"env {name}", text)},
-            mounts=tuple(mount for path, mount in self._mounts.items() if self._is_told(f"mount {path}", "")),
+            mounts=tuple(mount for path, mount in self._places.mounts.items() if self._is_told(f"mount {path}", "")),
             annotations=annotations,
             cdi=tuple(self._cdi["field"]),
             devinfo=tuple(self._devinfo),
@@ -53,7 +53,7 @@ class Draft:
 
     def spec(self, device: Device) -> Edits:
         """What it has become, as a CDI spec has it."""
-        said = edits(self._nodes.values(), self._mounts.values(), self._env.texts)
+        said = edits(self._places.nodes.values(), self._places.mounts.values(), self._env.texts)
         if not is_text(said):
             raise self._conflict(f"{device.id}: a path or text of it is not UTF-8, and cannot be in a CDI spec")
         if not said:
@@ -114,7 +114,7 @@ class Draft:
                 paths = [to.write_paths(numbered) for to in give.to]
                 places = [path[0] for path in paths if not isinstance(path, Absent) and len(path) == 1]
                 if not places and not optional:
-                    raise self.missing(chosen.device, f"node {give.name}: {_nowhere(paths[0])}")
+                    raise self.missing(chosen.device, f"node {give.name}: {nowhere(paths[0])}")
                 given += [(n, self._add_node(place, give, node)) for place in places]
         words.give(give.name, tuple(dict.fromkeys(given)), many=many)
         for name, text in give.tells if given else ():
@@ -136,11 +136,10 @@ class Draft:
                     raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
                 places = [to.write_paths(fact) for to in give.to]
                 if places and not give.optional and matched and all(isinstance(place, Absent) for place in places):
-                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {_nowhere(places[0])}")
+                    raise self._missing(Cause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {nowhere(places[0])}")
                 for fit in there:
-                    for container in _containers(give, places, fit):
+                    for container in mount_places(give, places, fit):
                         self._add_mount(fit, give, container)
-                        self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 
     def add_cdi(self, give: CdiGive, chosen: Chosen, words: GivingWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
@@ -228,26 +227,16 @@ class Draft:
 
     def _add_node(self, to: str, give: NodeGive, found: tuple[str, Node]) -> str:
         path, node = found
-        container = to + path.rpartition("/")[2] if to.endswith("/") else to
-        earlier = self._nodes.get(container)
-        if earlier is not None and (earlier.host, earlier.permissions) != (node.path, give.permissions):
-            raise self._conflict(
-                f"{container} would be both {earlier.host} {earlier.permissions} and {node.path} {give.permissions}"
-            )
-        if container in self._mounts:
-            raise self._conflict(f"{container} would be both {node.path} and {_described(self._mounts[container])}")
-        self._nodes[container] = GrantedNode(node.path, container, give.permissions, node)
+        container = node_place(to, path)
+        if conflict := self._places.add_node(GrantedNode(node.path, container, give.permissions, node)):
+            raise self._conflict(conflict)
         self._comes_out(f"node {container}", "", in_spec=give.in_spec)
         return container
 
     def _add_mount(self, fit: Fit, give: MountGive, container: str) -> None:
-        mount = GrantedMount(fit.real, container, give.read_only)
-        earlier = self._mounts.get(container)
-        if earlier is not None and earlier != mount:
-            raise self._conflict(f"{container} would be both {_described(earlier)} and {_described(mount)}")
-        if container in self._nodes:
-            raise self._conflict(f"{container} would be both {self._nodes[container].host} and {_described(mount)}")
-        self._mounts[container] = mount
+        if conflict := self._places.add_mount(GrantedMount(fit.real, container, give.read_only)):
+            raise self._conflict(conflict)
+        self._comes_out(f"mount {container}", "", in_spec=give.in_spec)
 
     def missing(self, device: Device, reason: str) -> Refused:
         """That a node is not there, or not the one that was listed."""
@@ -258,24 +247,6 @@ class Draft:
 
     def _conflict(self, reason: str) -> Refused:
         return Refused(Cause.CONFLICT, f"{self._resource}: {reason}")
-
-
-def _containers(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: Fit) -> Iterator[str]:
-    """Where a mount comes out in the container."""
-    if not give.to:
-        yield fit.path
-    for paths in places:
-        for path in () if isinstance(paths, Absent) else paths:
-            yield path + fit.path.rpartition("/")[2] if path.endswith("/") else path
-
-
-def _nowhere(to: tuple[str, ...] | Absent) -> str:
-    """Why something has no place in the container."""
-    return f"no place in the container: {to.reason if isinstance(to, Absent) else f'its `to` is {len(to)} paths'}"
-
-
-def _described(mount: GrantedMount) -> str:
-    return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"
 
 
 def _numbered(node: Node) -> str:
