@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from agent.host.root import Root
 from agent.scanners import catalog, dir  # noqa: A004  the kind's own name
 from agent.scanners.answers import UNASKED, Answers
 from agent.scanners.asked import Asked, Seen
+from agent.scanners.following import Following
 from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import TABLES, Route, route
 from agent.scanners.words import Sight, Thing
@@ -41,8 +42,8 @@ class HostReader:
         self._found: dict[str, str | Absent] = {}  # CDI specs, by the name of a device
         self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
         self._sight = Sight(root)
+        self._following = Following(self._sight)
         self._seen: dict[tuple[str, str], Seen] = {}
-        self._nodes: dict[str, Node | Absent] = {}
         self._files: dict[str, str | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
@@ -58,7 +59,7 @@ class HostReader:
             self._sight.places = seen.places
             way = _route(device.source, word)
             if way.word is None or way.relations or way.many:
-                found = self._read(seen.thing, way)
+                found = self._following.value(seen.thing, way)
             else:
                 found = way.word.read(self._sight, seen.thing)
             seen.facts[word] = found
@@ -91,9 +92,7 @@ class HostReader:
 
     def node(self, path: str) -> Node | Absent:
         """The device node that a path leads to."""
-        if path not in self._nodes:
-            self._nodes[path] = self._root.node(path)
-        return self._nodes[path]
+        return self._sight.node(path)
 
     def fits(self, pattern: str) -> tuple[Fit, ...] | Absent:
         """What there is that fits a mount's pattern."""
@@ -129,7 +128,7 @@ class HostReader:
     @property
     def asked(self) -> Asked:
         """All that was asked so far."""
-        return Asked(self._seen, self._nodes, self._fits, self._files, self._found)
+        return Asked(self._seen, self._sight.nodes, self._fits, self._files, self._found)
 
     def again(self, looks: Iterable[Asked], but: Container[tuple[str, str]]) -> Touched | None:
         """Ask all that again: what answers otherwise is touched. None if nothing tells whom that concerns.
@@ -173,14 +172,21 @@ class HostReader:
         return said
 
     def _things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
-        seen = self._of(device)
-        self._sight.places = seen.places
-        found = self._follow(seen.thing, _route(device.source, word))
+        found = self._following.things(*self._from(device, word))
         return found if isinstance(found, Absent) else tuple(map(_end, found))
 
     def _texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         found = self._fitting(device, path)
-        return found if isinstance(found, Absent) else tuple(map(self._file, found))
+        return found if isinstance(found, Absent) else tuple(map(self._following.file, found))
+
+    def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        return self._following.fitting(*self._from(device, path))
+
+    def _from(self, device: HostDevice, written: str) -> tuple[Thing, Route]:
+        """Where a way begins, and the way; what is read on it is for the device."""
+        seen = self._of(device)
+        self._sight.places = seen.places
+        return seen.thing, _route(device.source, written)
 
     def _names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         found = self._fitting(device, path)
@@ -237,143 +243,6 @@ class HostReader:
         elif seen.device is not device:
             seen.be(device)
         return seen
-
-    def _read(self, thing: Thing, way: Route) -> Value | Absent:
-        if not way.many:
-            only = self._single(thing, way)
-            return only if isinstance(only, Absent) else self._say(only, way)
-        things = self._follow(thing, way)
-        if isinstance(things, Absent):
-            return things
-        values = [self._say(each, way) for each in things]
-        found: list[Scalar] = []
-        for value in values:
-            if isinstance(value, tuple):
-                found.extend(value)
-            elif not isinstance(value, Absent):
-                found.append(value)
-            elif value.unread or value.pending or len(values) == 1:
-                return value
-        return tuple(found)
-
-    def _single(self, thing: Thing, way: Route) -> Thing | Absent:
-        """The one thing at the end of relations none of which is a `many`."""
-        for relation in way.relations:
-            found = relation.follow(self._sight, thing)
-            if isinstance(found, Absent):
-                return Absent(f"{relation.name}: {found.reason}", found.unread)
-            thing = found[0] if isinstance(found, tuple) else found
-            if thing.directory:
-                self._sight.places.add(thing.directory)
-        return thing
-
-    def _follow(self, thing: Thing, way: Route) -> Sequence[Thing] | Absent:
-        """The things at the end of the relations: one, or with a `many` among them any number."""
-        things: list[Thing] = [thing]
-        for relation in way.relations:
-            reached: list[Thing] = []
-            for each in things:
-                found = relation.follow(self._sight, each)
-                if isinstance(found, tuple):
-                    reached.extend(found)
-                elif isinstance(found, Thing):
-                    reached.append(found)
-                elif len(things) == 1:
-                    return Absent(f"{relation.name}: {found.reason}", found.unread)
-            self._sight.places.update(each.directory for each in reached if each.directory)
-            things = reached
-        return things
-
-    def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        """All that fits a path, in natural order."""
-        seen = self._of(device)
-        self._sight.places = seen.places
-        way = _route(device.source, path)
-        things = self._follow(seen.thing, way)
-        if isinstance(things, Absent):
-            return things
-        found: list[str] = []
-        for thing in things:
-            if not way.absolute and not thing.directory:
-                return Absent("it has no directory below /sys")
-            for each in self._expand(thing, way):
-                if isinstance(each, str):
-                    found.append(each)
-                elif each[1].unread:
-                    return Absent(f"{each[0]}: {each[1].reason}", unread=True)
-        return sorted(found, key=natural)
-
-    def _expand(self, thing: Thing, way: Route) -> Iterator[str | tuple[str, Absent]]:
-        """What fits the path of a way, in no order; where something new that fits can come is a place to watch."""
-        base = "" if way.absolute else thing.directory
-        if way.many:
-            self._sight.places.update(self._where_new(base, way.path))
-        return expand(self._root, base, way.path)
-
-    def _say(self, thing: Thing, way: Route) -> Value | Absent:
-        if way.word is not None:
-            return way.word.read(self._sight, thing)
-        if way.property:
-            return self._property(thing, way.property)
-        if not way.path:
-            return thing.name
-        if not way.absolute and not thing.directory:
-            return Absent("it has no directory below /sys")
-        found = list(self._expand(thing, way))
-        found.sort(key=lambda path: natural(path if isinstance(path, str) else path[0]))
-        texts = [Absent(why[1].reason, why[1].unread) if isinstance(why, tuple) else self._file(why) for why in found]
-        if not way.many:
-            return texts[0]
-        return tuple(text for text in texts if isinstance(text, str))
-
-    def _property(self, thing: Thing, name: str) -> Value | Absent:
-        if not thing.directory:
-            return Absent("udev does not know it")
-        return self._sight.properties(thing.directory).get(name)
-
-    def _file(self, path: str) -> str | Absent:
-        """Of a link the name of what it leads to, of a directory its name, of a file its text, if it has any.
-
-        Of /dev only names are told, of what leads out nothing.
-        """
-        if path.startswith("/dev/"):
-            self._sight.places.add(path)
-            node = self.node(path)
-            return node if isinstance(node, Absent) else node.path.rpartition("/")[2]
-        parent, _, name = path.rpartition("/")
-        real = self._sight.once("real", parent, lambda: self._root.real(parent))
-        if isinstance(real, Absent):
-            self._sight.places.add(self._nearest(parent))
-            return real
-        if not real.startswith(("/sys/", "/proc/")) and real not in {"/sys", "/proc"}:
-            return Absent("leads out of /sys and /proc")
-        self._sight.places.add(real)
-        target = self._sight.link(f"{real}/{name}")
-        if isinstance(target, str):
-            return target
-        text = self._sight.text(f"{real}/{name}")
-        if not text:
-            return Absent("is empty")
-        if isinstance(text, Absent) and not text.unread and self._root.is_directory(f"{real}/{name}"):
-            directory = self._root.real(f"{real}/{name}")
-            return directory if isinstance(directory, Absent) else directory.rpartition("/")[2]
-        return text
-
-    def _where_new(self, base: str, components: Sequence[str]) -> Iterator[str]:
-        """Where something can come that fits a path; of a directory below /dev also what to watch it by."""
-        index = next((index for index, part in enumerate(components) if is_glob(part)), len(components) - 1)
-        if base and not index:
-            return  # the thing's own directory is a place already
-        directory = "/".join((base, *components[:index])) or "/"
-        yield self._nearest(directory)
-        if not base and components[0] == "dev":
-            yield f"{directory}/{components[index]}"
-
-    def _nearest(self, directory: str) -> str:
-        """The canonical path of a directory, or of the nearest above it that is there."""
-        while isinstance(real := self._root.real(directory), Absent):
-            directory = directory.rpartition("/")[0]
-        return real
 
 
 def names_of(device: HostDevice) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from agent.core.inventory.device import Node
 from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel, saying
 from agent.host import numa, udev
 from agent.host.root import Root
@@ -103,11 +104,13 @@ class Sight:
     """What is remembered within one look, so that each thing is read once whoever asks.
 
     places: collects where the facts now being read come from; whoever asks puts a set of its own here.
+    nodes: those that were asked for by path.
     """
 
     def __init__(self, root: Root) -> None:
         self.root = root
         self.places: set[str] = set()
+        self.nodes: dict[str, Node | Absent] = {}
         self._once: dict[tuple[str, str], Any] = {}
         self._texts: dict[str, str | Absent] = {}
         self._links: dict[str, str | Absent] = {}
@@ -141,6 +144,12 @@ class Sight:
         if target is None:
             target = self._links[path] = self.root.link(path)
         return target
+
+    def node(self, path: str) -> Node | Absent:
+        """The device node that a path leads to."""
+        if path not in self.nodes:
+            self.nodes[path] = self.root.node(path)
+        return self.nodes[path]
 
     def names(self, directory: str) -> tuple[str, ...]:
         """What is in a directory; nothing if it is not there."""
