@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from agent.config.load import study
+from agent.config.sources import named_kind
 from tests.cli.conftest import TOP
 from tests.cli.test_docs import blocks
 
@@ -46,3 +48,14 @@ def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
             (clone / name).parent.mkdir(parents=True, exist_ok=True)
             (clone / name).write_text(said)
     assert "0000:af:00.0-lumen" in (clone / "docs/classes/lumen.md").read_text()
+
+
+def test_the_classes_that_it_names_have_the_sources_that_it_says():
+    studied = study(os.devnull)
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \| `([\w-]+)` \|$", (TOP / "docs/new-class.md").read_text(), re.MULTILINE)
+    assert len(rows) == 10
+    for source, name in rows:
+        tree = studied.shelf.sentence(name).tree
+        assert re.search(rf"any|\b{named_kind(tree.leaf('source').value)}\b", source), name
+        for key in ("join", "group"):
+            assert (key in tree.members) or (f"`{key}`" not in source), name
