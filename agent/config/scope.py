@@ -271,6 +271,7 @@ class Scope:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
         write = hint(name, self.given).replace("nearest: ", "nearest: given.")
+        write = write or (f"there is {', '.join(f'given.{one}' for one in self.given)}" if self.given else "")
         self.error(spot.error("unknown-word", message, write, mark=mark))
         return None
 

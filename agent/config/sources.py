@@ -42,7 +42,8 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     forms = [key for key in table if key in _FORMS]
     if len(forms) != 1:
         message = f"source says one of {', '.join(_FORMS)}"
-        scope.error(leaf.spot.error("type", message if forms else f"{message}, and this none"))
+        write = f"keep {forms[0]}, and take out {', '.join(forms[1:])}" if forms else 'write for example source = "pci"'
+        scope.error(leaf.spot.error("type", message if forms else f"{message}, and this none", write))
         return None
     return _form(leaf.spot.below(forms[0]), forms[0], table[forms[0]], scope)
 
@@ -140,7 +141,9 @@ def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
     """A pattern of directories of the kernel's."""
     path = _path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
     if path is not None and not path.startswith(("/sys/", "/proc/")):
-        write = f'write {{ node = "{path}" }}' if path.startswith("/dev/") else ""
+        write = (
+            f'write {{ node = "{path}" }}' if path.startswith("/dev/") else 'write for example "/sys/class/npu/npu*"'
+        )
         scope.error(spot.error("path", "directories are looked for under /sys and /proc", write, mark="text"))
         return None
     return path

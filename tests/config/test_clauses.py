@@ -204,7 +204,7 @@ MISTAKES = [
     ("either = { driver = 'x' }", 21, "'x'", "type", "each alternative has a name: either.NAME = { … }"),
     ("either = 'x'", 10, "'x'", "type", "each alternative has a name: either.NAME = { … }"),
     ("pf.either.a.driver = 'x'", 4, "either", "type", "write the relation in each alternative"),
-    ("either = { 'a b' = { driver = 'x' } }", 12, "'a b'", "type", ""),
+    ("either = { 'a b' = { driver = 'x' } }", 12, "'a b'", "type", "write for example my-part"),
     ("either = { a = false }", 12, "a", "nothing-to-take-out", "leave it out"),
 ]
 

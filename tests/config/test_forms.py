@@ -328,7 +328,7 @@ WRONG = [
     ("links.a.cost = 'x'", 16, "type", "cost is a whole number", None),
     ("prepare.a.run = []", 17, "type", "run is a program and its arguments", None),
     ("prestart.a.timeout = 5", 22, "type", "timeout is a time", None),
-    ("let.'a b' = 'x'", 5, "type", "a name is letters, digits, _ and -", ""),
+    ("let.'a b' = 'x'", 5, "type", "a name is letters, digits, _ and -", "write for example my-part"),
     ("give.env.'A_{n}' = 'x'", 10, "type", "a name is letters", 'write NAME = { name = "A_{n}", value = "…" }'),
 ]
 

@@ -88,8 +88,8 @@ ASKED = [
     ('options.x = { about = "y", one_of = ["a", "b"], default = "c" }', 59, "type", None),
     ('options.x = { about = "y", some_of = ["a"], default = "a" }', 55, "type", 'write ["a"]'),
     ('options.x = { about = "y", type = "int", default = "5" }', 52, "type", "write 5, without quotes"),
-    ('options.a-b = { about = "y", one_of = ["a"] }', 9, "type", ""),
-    ('options.x = "y"', 13, "unknown-key", ""),
+    ('options.a-b = { about = "y", one_of = ["a"] }', 9, "type", "write for example vhost_net"),
+    ('options.x = "y"', 13, "unknown-key", "take it out, or name the class that asks it"),
 ]
 
 

@@ -62,7 +62,7 @@ def test_a_class_brings_them_and_an_entry_takes_them_out(configure):
         ('prestart.a.run = ["/bin/{name}"]', "/bin/{name}", "path", None),
         ('prestart.a.run = ["/x", "{sreial}"]', "sreial", "unknown-word", None),
         ('prestart.a.run = ["/x", "{given.x}"]', "given.x", "unknown-word", None),
-        ('prestart.a.run = ["/x", "a\\nb"]', '"a\\nb"', "text", ""),
+        ('prestart.a.run = ["/x", "a\\nb"]', '"a\\nb"', "text", "take it out"),
         ('prestart.a.run = "/x"', '"/x"', "type", None),
         ('prestart.a = { run = ["/x"], timeout = "0s" }', '"0s"', "type", 'write for example "5s"'),
         ('prestart.a = { run = ["/x"], timeout = "26s" }', '"26s"', "type", 'write for example "5s"'),

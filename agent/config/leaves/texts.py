@@ -69,7 +69,7 @@ def phrase(
         return None
     if has_control(value) or not (value or may_be_empty):
         message = f"{what} has a control character" if value else f"{what} is empty"
-        scope.error(spot.error("text", message))
+        scope.error(spot.error("text", message, "take it out" if value else "write it, or take the key out"))
         return None
     try:
         text = parse(value)

@@ -46,7 +46,7 @@ def named(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> l
     for name in table:
         if not _NAME.fullmatch(name):
             saying = "{" in name and spot.path[-1] in {"env", "annotations"}
-            write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else ""
+            write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else "write for example my-part"
             findings.append(spot.below(name).error("type", "a name is letters, digits, _ and -", write, mark="key"))
     return [(name, inner) for name, inner in table.items() if _NAME.fullmatch(name)]
 

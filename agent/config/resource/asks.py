@@ -29,7 +29,11 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     if path is None:
         return None
     if path.many:
-        scope.error(path.spot.error("type", "a device has one socket, and this is a list", mark="text"))
+        scope.error(
+            path.spot.error(
+                "type", "a device has one socket, and this is a list", "take a word that says one thing", mark="text"
+            )
+        )
         return None
     said, of, speaks = branch.leaf("speaks"), branch.leaf("of"), Speaks.GRPC_HEALTH
     if said is not None:
@@ -42,7 +46,14 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> Asks | None:
     if of is not None and name is None:
         return None
     if name is not None and name.many:
-        scope.error(name.spot.error("type", "a service is asked for one name, and this is a list", mark="text"))
+        scope.error(
+            name.spot.error(
+                "type",
+                "a service is asked for one name, and this is a list",
+                "take a word that says one thing",
+                mark="text",
+            )
+        )
         return None
     return Dial(path.text, _timeout(branch, scope), every or EVERY, name.text if name else None, speaks)
 

@@ -134,7 +134,11 @@ def _rises(leaf: Leaf | None, scope: Scope) -> Rises | None:
     if known is None or known is ANYTHING:
         return None
     if known.many:
-        scope.error(leaf.spot.error("type", f"{word} is a list, and a counter is one number", mark="text"))
+        scope.error(
+            leaf.spot.error(
+                "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
+            )
+        )
         return None
     if known.kind is not Kind.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'

@@ -108,7 +108,11 @@ def _brace(spot: Spot, written: tuple[str, str | None, int, int], before: list[B
     if known is None:
         return None
     if known.many:
-        scope.error(spot.error("type", f"{word} is a list, and one value is compared", mark=mark))
+        scope.error(
+            spot.error(
+                "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
+            )
+        )
         return None
     compared = Kind.TEXT if known is ANYTHING else known.kind
     if compared not in KINDS:

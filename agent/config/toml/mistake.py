@@ -146,7 +146,7 @@ def _other(text: str, at: int, complaint: str) -> Mistake:
     """The rest: a sentence for what is common, else tomllib's own words."""
     end = _word_end(text, at)
     if complaint.startswith("Expected '='"):
-        write = 'write "=" instead' if text[at : at + 1] == ":" else ""
+        write = 'write "=" instead' if text[at : at + 1] == ":" else "write key = value"
         return Mistake(at, at + 1, 'a key is followed by "=" and its value', write)
     if complaint.startswith("Expected ']"):
         close = "]]" if complaint.startswith("Expected ']]") else "]"
@@ -154,7 +154,7 @@ def _other(text: str, at: int, complaint: str) -> Mistake:
     if complaint.startswith("Expected newline"):
         return Mistake(at, end, "one key and its value fill a line: this is left over")
     if complaint.startswith("Invalid statement"):
-        return Mistake(at, end, "a line begins with a key, a [header] or #")
+        return Mistake(at, end, "a line begins with a key, a [header] or #", "write key = value")
     if complaint.startswith("Invalid value"):
         empty = text[at : at + 1] in ("", "\n", "#", ",", "]", "}")
         return Mistake(at, end, "a value is missing here" if empty else "this is no value of TOML")

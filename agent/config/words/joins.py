@@ -147,7 +147,8 @@ def _tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
         names = library.resources() if verb == "resource" else library.names()
         what = "no entry has this name" if verb == "resource" else "no device class has this name"
         code = "unknown-resource" if verb == "resource" else "unknown-class"
-        scope.error(here.error(code, what, hint(str(value), names), mark="text"))
+        shown = "device-agent class list shows them" if verb == "class" else "write the name of an entry"
+        scope.error(here.error(code, what, hint(str(value), names) or shown, mark="text"))
         return None
     return _sentence(here, str(value), sentence, own, scope)
 

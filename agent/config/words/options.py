@@ -65,11 +65,12 @@ def _domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) ->
     if not _is_declared(option):
         if scope.keys_known:
             message = f"no class that is used here has an option {name}"
-            scope.error(_spot(option).error("unknown-key", message, hint(name, declared), mark="key"))
+            there = f"there is {', '.join(declared)}" if declared else "take it out, or name the class that asks it"
+            scope.error(_spot(option).error("unknown-key", message, hint(name, declared) or there, mark="key"))
         return None
     if not _NAME.fullmatch(name):
         message = "an option is a word: letters, digits and _, no digit first"
-        scope.error(option.spot.error("type", message, mark="key"))
+        scope.error(option.spot.error("type", message, "write for example vhost_net", mark="key"))
         return None
     if option.leaf("about") is None:
         message = f"option {name} does not say what it is about"

@@ -191,6 +191,7 @@ def _slot(inside: str, at: int) -> Slot:
             f"{{{inside}}}: a word is letters, digits, _ and dots; a path becomes a word by [let]",
             at,
             len(inside) + 2,
+            f'let.x = "{word}", and write {{x}} here' if "/" in word else "write for example {name}",
         )
     for name in filters:
         if not _FILTER.fullmatch(name):
@@ -198,6 +199,7 @@ def _slot(inside: str, at: int) -> Slot:
                 f"no filter {name!r}; filters are lower, upper, first:N, last:N, digest:N, env, env:-",
                 at,
                 len(inside) + 2,
+                f"write for example {{{word}|lower}}",
             )
     return Slot(word, tuple(filters), at)
 
