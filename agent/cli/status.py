@@ -79,20 +79,19 @@ def lines(
     terminal: Terminal,
     *,
     devices: bool = False,
-    chosen: int | None = None,
     fold: bool = False,
     wide: bool = False,
 ) -> list[str]:
     """A status for people.
 
-    devices: whether each of them has its line. chosen: the resource that is pointed at. fold: whether resources that
+    devices: whether each of them has its line. fold: whether resources that
     wait for one thing are one row. wide: whether more is said of each resource.
     """
     attention = answer["attention"]
-    said = [*_head(answer, terminal)]
+    said = summary(answer, terminal)
     said += attention_lines(answer, terminal) if attention else []
     said += [terminal.text(line) for line in _drained(answer, terminal)]
-    said += _table(answer, terminal, chosen, fold=fold, wide=wide)
+    said += _table(answer, terminal, fold=fold, wide=wide)
     if devices:
         said += [line for resource in answer["resources"] for line in device_table(answer, resource, terminal)]
     if not attention:
@@ -108,6 +107,11 @@ def held_by(holders: Sequence[Answer]) -> str:
 def times_of(answer: Answer, terminal: Terminal) -> Times:
     """The times of an answer, as its reader wants them."""
     return Times(answer["time"], utc=terminal.utc)
+
+
+def summary(answer: Answer, terminal: Terminal) -> list[str]:
+    """The first lines: which agent this is, and how things are."""
+    return [*_head(answer, terminal)]
 
 
 def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
@@ -168,14 +172,12 @@ def _drained(answer: Answer, terminal: Terminal) -> Iterator[str]:
         yield f"  drained: {escape(what)}{reason} since {times.since(one['drained']['since'])}"
 
 
-def _table(answer: Answer, terminal: Terminal, chosen: int | None, *, fold: bool, wide: bool) -> list[str]:
+def _table(answer: Answer, terminal: Terminal, *, fold: bool, wide: bool) -> list[str]:
     times, resources = times_of(answer, terminal), answer["resources"]
     told = [one["in_use_as_of"] for one in resources if one["in_use_as_of"]]
     stale = f"* as the kubelet said at {times.when(max(told))}." if told and _is_stale(told, times) else ""
-    rows = []
-    for same in _alike(resources) if fold else [[one] for one in resources]:
-        pointed = chosen is not None and resources[chosen] in same
-        rows.append(_row(same, times, mark="*" * bool(stale), pointed=pointed, wide=wide))
+    folded = _alike(resources) if fold else [[one] for one in resources]
+    rows = [_row(same, times, mark="*" * bool(stale), wide=wide) for same in folded]
     columns = [*_COLUMNS, *_WIDE] if wide else [*_COLUMNS]
     columns[3] = Column(f"IN USE{'*' * bool(stale)}", right=True, leaves=1)
     return [*render(columns, rows, terminal), *([stale] if stale else [])]
@@ -185,13 +187,13 @@ def _is_stale(told: Sequence[str], times: Times) -> bool:
     return times.seconds(max(told)) > STALE_SECONDS
 
 
-def _row(same: Sequence[Answer], times: Times, *, mark: str, pointed: bool, wide: bool) -> Row:
+def _row(same: Sequence[Answer], times: Times, *, mark: str, wide: bool) -> Row:
     """A resource; or several that are the same."""
     one = same[0]
     waiting = one["waiting_for"]
     in_use = [each["in_use"] for each in same]
     cells = [
-        f"{'> ' if pointed else ''}{one['name'] if len(same) == 1 else f'+ {len(same)} alike'}",
+        one["name"] if len(same) == 1 else f"+ {len(same)} alike",
         f"{one['state']}: {escape(waiting)}" if waiting else one["state"],
         f"{one['healthy']:,}/{one['healthy'] + one['unhealthy']:,}" if len(same) == 1 else "all Healthy",
         "?" if None in in_use else f"{sum(in_use):,}{mark}",

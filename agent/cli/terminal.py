@@ -10,7 +10,7 @@ from typing import TextIO
 
 from agent.core.language.printable import columns
 
-_PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "─": "-"})
+_PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "░": ".", "─": "-"})
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 

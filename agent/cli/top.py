@@ -1,6 +1,7 @@
 """The status of the agent, live: repainted each second, q ends. It asks, and changes nothing.
 
-Up and down choose a resource, whose devices and pods are shown below. Asks the running agent, as root.
+Up and down choose a resource, whose devices and pods are shown below; / filters, s sorts, u shows only what is off, ?
+says more. Asks the running agent, as root.
 Exit code 0: ended. 2: this is no terminal (use status). 3: no agent is running. 5: no permission.
 """
 
@@ -9,25 +10,25 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import shutil
 import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import cast
 
 from agent.cli.asking import Unreachable, asked, reached
-from agent.cli.status import device_table, lines
+from agent.cli.picture import View, picture, pressed, resources
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.control import Answer
-from agent.core.language.printable import escape
 
 QUIET = False
 NO_TERMINAL = 2
 SECONDS = 1.0  # between two pictures
 ANSWER_SECONDS = 5.0
-_UP, _DOWN, _END = (b"\x1b[A", b"k"), (b"\x1b[B", b"j"), (b"q", b"Q", b"\x03", b"\x04")
-_KEYS = "up, down: resource   q: end"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -44,41 +45,25 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(answer, int):
         return answer
     path = load(arguments.config).settings.paths.control
-    chosen = 0
+    view: View | None = View()
     with _screen():
-        while True:
-            name = answer["resources"][chosen]["name"] if answer["resources"] else ""
-            said = reached(path, {"do": "status", "devices": name}, ANSWER_SECONDS)
-            gone = said.reason if isinstance(said, Unreachable) else ""
-            answer = answer if isinstance(said, Unreachable) else said
-            last = max(0, len(answer["resources"]) - 1)
-            chosen = min(chosen, last)
+        while view is not None:
+            wanted = [one["name"] for one in resources(answer, view)]
+            if view.chosen not in wanted:
+                view = replace(view, chosen=wanted[0] if wanted else "")
+            said = reached(path, {"do": "status", "devices": view.chosen if view.devices else ""}, ANSWER_SECONDS)
+            gone = said.reason if isinstance(said, Unreachable) else str(said.get("error", ""))
+            answer = answer if gone else cast("Answer", said)
             terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-            size = os.get_terminal_size(sys.stdout.fileno())
-            _paint(picture(answer, chosen, gone, terminal, size.lines), terminal)
+            _paint(picture(answer, view, gone, terminal, shutil.get_terminal_size().lines))
             key = _key()
-            if key in _END:
-                return 0
-            chosen = max(0, min(chosen + (key in _DOWN) - (key in _UP), last))
+            view = view if key is None else pressed(view, key, answer)
+    return 0
 
 
-def picture(answer: Answer, chosen: int, gone: str, terminal: Terminal, height: int) -> list[str]:
-    """What is on a screen of that height: a status, and below it the devices of a resource, as far as they fit.
-
-    gone: why the agent does not answer any more; empty if it does.
-    """
-    shown = lines(answer, terminal, chosen=chosen)
-    if gone:
-        shown.insert(0, terminal.style(escape(f"not of now: {gone}"), "red"))
-    if answer["resources"]:
-        shown += device_table(answer, answer["resources"][chosen], terminal)
-    kept = shown[: height - 1]
-    return [*kept, *[""] * (height - 1 - len(kept)), _KEYS]
-
-
-def _paint(picture: Sequence[str], terminal: Terminal) -> None:
+def _paint(lines: Sequence[str]) -> None:
     """Line over line: nothing flickers. What is too long the terminal cuts, for it does not wrap here."""
-    painted = "\r\n".join(f"{terminal.text(line)}\033[K" for line in picture)
+    painted = "\r\n".join(f"{line}\033[K" for line in lines)
     sys.stdout.write(f"\033[H{painted}\033[J")
     sys.stdout.flush()
 
