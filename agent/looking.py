@@ -11,7 +11,8 @@ from functools import partial
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.away import Mover
-from agent.core.inventory.look import NOTHING_MOVES, Listing, Look, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import NOTHING_MOVES, Look, look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
 from agent.host.aside import begin

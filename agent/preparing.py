@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from agent.core.entry.program import Command
-from agent.core.inventory.look import gate_key
+from agent.core.inventory.gates import gate_key
 from agent.core.inventory.preparing import Wanted
 from agent.core.language.printable import escape
 from agent.host import systemd

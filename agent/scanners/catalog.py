@@ -11,7 +11,7 @@ from typing import cast
 import agent.scanners
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Listing, Oddity
+from agent.core.inventory.listing import Listing, Oddity
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Kind
 from agent.host.root import Root

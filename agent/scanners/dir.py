@@ -10,7 +10,7 @@ import re
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.pattern import Pattern
 from agent.core.language.piece import Taken

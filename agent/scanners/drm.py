@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.value import Absent
 from agent.host.root import Root

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice, Node
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.inventory.touched import Touched
 from agent.core.language.value import Absent, Kind
 from agent.host.root import Root, order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.core.inventory.device import HostDevice, pci_key
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.language.value import Absent
 from agent.scanners.listed import GONE, ways
 from agent.scanners.pci_words import PCI

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from agent.core.entry.cdi import Specs
 from agent.core.entry.inquiry import Answer, Inquiry, Probe
 from agent.core.inventory.device import Fit, HostDevice, Node
-from agent.core.inventory.look import is_gate
+from agent.core.inventory.gates import is_gate
 from agent.core.inventory.touched import Touched
 from agent.core.language.pattern import Pattern, stem
 from agent.core.language.value import Absent, Scalar, Value, natural

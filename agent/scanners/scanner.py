@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.inventory.touched import Touched
 from agent.host.root import Root
 from agent.scanners.words import Table

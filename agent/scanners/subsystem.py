@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Oddity
+from agent.core.inventory.listing import Oddity
 from agent.core.language.value import Absent
 from agent.host.udev import uevent
 from agent.scanners.listed import GONE, See, Ways, key_of, ways

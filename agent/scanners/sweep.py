@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.core.entry.resource import ResourceSpec
-from agent.core.inventory.look import Listing, Look, different, gate_key
+from agent.core.inventory.gates import gate_key
+from agent.core.inventory.listing import Listing, different
+from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.scanners.asked import Memory
 from agent.scanners.reading import HostReader

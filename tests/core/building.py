@@ -6,7 +6,8 @@ from agent.core.inventory import judge as core_judge
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, HostDevice, Node, Snapshot
 from agent.core.inventory.judge import Refusal
-from agent.core.inventory.look import Listing, Look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import Look
 from agent.core.inventory.sighting import Sighting
 from agent.core.language.clause import Clause, Line, Origin
 from agent.core.language.operators import Equals

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from agent.core.entry.group import By, Grouping
 from agent.core.inventory.device import Health, HostDevice
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Kind

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agent.core.entry.resource import SharesBy, Slots
 from agent.core.inventory.device import Health, HostDevice, list_order, split_share
-from agent.core.inventory.look import Listing, Look, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import Look, look
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
 from agent.core.lists.assemble import Assembly, assemble

@@ -10,7 +10,8 @@ from agent.core.entry.check import Check, Says
 from agent.core.entry.resource import Source
 from agent.core.inventory.away import Mover, moved, movers
 from agent.core.inventory.device import Device, Health, HostDevice, Snapshot
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind

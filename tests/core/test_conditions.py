@@ -12,7 +12,8 @@ from agent.core.health.conclude import Concluded, as_it_is, conclude
 from agent.core.health.conditions import TOGETHER, Memory, Spot, remembered
 from agent.core.health.heard import Journal
 from agent.core.inventory.device import Health
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import Touched
 from agent.core.language.operators import AllOf, AnyOf, Equals, Exists, Not, Of, Things
 from agent.core.language.value import Absent

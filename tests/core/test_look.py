@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import Fit, HostDevice
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.language.operators import Equals, Exists, Not
 from agent.core.language.text import parse

@@ -13,7 +13,7 @@ from agent.cli.main import COMMANDS
 from agent.core.entry.check import Check, Checked, Outcome, Says
 from agent.core.grants.holding import Holder
 from agent.core.health.drained import Drain, Drained
-from agent.core.inventory.look import Listing, Oddity
+from agent.core.inventory.listing import Listing, Oddity
 from agent.core.report.exposition import Family, Histogram, text
 from agent.core.report.metrics import ANSWERS, KERNEL_LOG, TELLERS, Shown, metrics
 from agent.core.report.tally import Distribution, Tally

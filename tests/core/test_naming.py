@@ -5,7 +5,8 @@ import pytest
 from agent.core.entry.name import resource_name
 from agent.core.entry.resource import SharesBy, Slots
 from agent.core.inventory.device import Health, Snapshot
-from agent.core.inventory.look import Listing, Look, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import Look, look
 from agent.core.inventory.touched import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from agent.core.entry.own import Join, Pool, Theirs
 from agent.core.entry.resource import Source
 from agent.core.inventory.facts import Facts
-from agent.core.inventory.look import Listing, look
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import look
 from agent.core.inventory.partner import Joined
 from agent.core.inventory.partners import Remembered
 from agent.core.inventory.touched import Touched

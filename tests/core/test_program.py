@@ -3,7 +3,9 @@
 import pytest
 
 from agent.core.entry.program import Command, Program
-from agent.core.inventory.look import Listing, Look, gate_key, look
+from agent.core.inventory.gates import gate_key
+from agent.core.inventory.listing import Listing
+from agent.core.inventory.look import Look, look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Absent

@@ -3,7 +3,8 @@
 import pytest
 
 from agent.core.entry.resource import Source
-from agent.core.inventory.look import Oddity, look
+from agent.core.inventory.listing import Oddity
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Absent
 from agent.scanners import catalog

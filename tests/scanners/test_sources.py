@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.entry.resource import Source
-from agent.core.inventory.look import Listing, Oddity
+from agent.core.inventory.listing import Listing, Oddity
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.text import parse
 from agent.host.root import Root

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from agent.cli.inventory.take import below_dev
 from agent.config.load import Configuration
-from agent.core.inventory.look import Listing
+from agent.core.inventory.listing import Listing
 from agent.core.inventory.touched import Touched
 from agent.host.inotify import PathWatch
 from agent.host.links import link_events

@@ -15,7 +15,8 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.facts import NOBODY, Facts
 from agent.core.inventory.judge import Refusal, judge
-from agent.core.inventory.look import Listing, Oddity, look
+from agent.core.inventory.listing import Listing, Oddity
+from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.language.logic import PLAIN
 from agent.core.language.pattern import literal

@@ -16,40 +16,20 @@ from agent.core.inventory.away import Mover, away, moved
 from agent.core.inventory.candidate import Candidate, candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import NOBODY, Facts, Reader
+from agent.core.inventory.gates import gates_of
 from agent.core.inventory.gather import Gathered, gather
 from agent.core.inventory.glance import View, view
+from agent.core.inventory.listing import Listing, different
 from agent.core.inventory.members import MemberFacts
 from agent.core.inventory.partners import Partners, joined
-from agent.core.inventory.preparing import Wanted, unprepared, wanted
+from agent.core.inventory.preparing import Wanted
 from agent.core.inventory.sighting import Sighting, liked, sight
 from agent.core.inventory.standing import Noted
 from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.inventory.trait import traits_of
-from agent.core.inventory.waiting import closed_gate
 
 NOTHING_MOVES: Mapping[str, Mover] = MappingProxyType({})
-_GATE = "gate:"  # how the keys begin under which gates are remembered, which are no host devices
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What is on the host, per source; and what looked like a device but is none, or could not be read."""
-
-    found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
-    oddities: Mapping[Source, tuple[Oddity, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Oddity:
-    """Something a source came across and did not take for a host device: a path, and why.
-
-    failed: that is the source itself, which cannot be looked at.
-    """
-
-    path: str
-    reason: str
-    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +123,7 @@ def look(
         places = previous.places
         partners = Partners(listing.found, reader, places, previous.partners)
         doubtful |= partners.renew(doubtful, due)
-    gates, programs = _gates(specs, reader, places, previous, doubtful, outcomes=outcomes)
+    gates, programs = gates_of(specs, reader, places, (previous.gates, previous.programs), doubtful, outcomes=outcomes)
     if doubtful is not None:
         doubtful |= _behind(gates, previous)
         for key in doubtful:
@@ -298,43 +278,6 @@ def _renewed(
     return {offer: found for offer, found in {**offers, **renewed}.items() if found}
 
 
-def _gates(
-    specs: Sequence[ResourceSpec],
-    reader: Reader,
-    places: Places,
-    previous: Look,
-    doubtful: set[str] | None,
-    *,
-    outcomes: Mapping[Command, str] | None,
-) -> tuple[Mapping[int, str], Mapping[int, tuple[Wanted, ...]]]:
-    """Which entries have to wait, and why, and what they want run; what nothing touched concerns is as before."""
-    gates: dict[int, str] = {}
-    programs: dict[int, tuple[Wanted, ...]] = {}
-    for entry, spec in enumerate(specs):
-        if not spec.gate and not spec.prepare:
-            continue
-        machine = HostDevice(spec.source.kind, gate_key(entry), "", "")
-        if doubtful is not None and machine.key not in doubtful:
-            gates[entry] = previous.gates[entry]
-            programs[entry] = previous.programs[entry]
-            continue
-        facts = Facts(spec, machine, reader)
-        programs[entry], fault = wanted(spec, facts)
-        gates[entry] = fault or unprepared(programs[entry], outcomes) or closed_gate(spec, facts)
-        places.add(machine.key, reader.consulted(machine))
-    return gates, programs
-
-
-def gate_key(entry: int) -> str:
-    """What an entry's gates and programs are remembered by among the keys of host devices."""
-    return f"{_GATE}{entry}"
-
-
-def is_gate(key: str) -> bool:
-    """Whether that is the key of an entry's gates."""
-    return key.startswith(_GATE)
-
-
 def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:
     """The keys of what an entry takes whose gate has moved."""
     moved = {entry for entry, why in gates.items() if previous.gates.get(entry) != why}
@@ -346,12 +289,3 @@ def _behind(gates: Mapping[int, str], previous: Look) -> set[str]:
         for key, sighting in previous.sightings.items()
         if sighting.stopped in moved or any(found.entry in moved for found in sighting.lent)
     }
-
-
-def different(before: Listing, now: Listing) -> Iterator[HostDevice]:
-    """What is in one listing and not, as the same object, in the other."""
-    for source in {**before.found, **now.found}:
-        old, new = before.found.get(source, ()), now.found.get(source, ())
-        if old is not new:
-            others = set(map(id, old)) ^ set(map(id, new))
-            yield from (device for device in (*old, *new) if id(device) in others)

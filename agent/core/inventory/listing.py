@@ -1,0 +1,38 @@
+"""What is on the host, as its sources list it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agent.core.entry.resource import Source
+from agent.core.inventory.device import HostDevice
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is on the host, per source; and what looked like a device but is none, or could not be read."""
+
+    found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
+    oddities: Mapping[Source, tuple[Oddity, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """Something a source came across and did not take for a host device: a path, and why.
+
+    failed: that is the source itself, which cannot be looked at.
+    """
+
+    path: str
+    reason: str
+    failed: bool = False
+
+
+def different(before: Listing, now: Listing) -> Iterator[HostDevice]:
+    """What is in one listing and not, as the same object, in the other."""
+    for source in {**before.found, **now.found}:
+        old, new = before.found.get(source, ()), now.found.get(source, ())
+        if old is not new:
+            others = set(map(id, old)) ^ set(map(id, new))
+            yield from (device for device in (*old, *new) if id(device) in others)
