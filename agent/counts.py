@@ -40,7 +40,8 @@ class Counts:
         self.allocations: Counter[tuple[str, str]] = Counter()
         self.lists: Counter[str] = Counter()
         self.blips: Counter[str] = Counter()
-        self.overruns: Counter[str] = Counter()  # by who tells of events
+        self.events: Counter[str] = Counter()  # by who tells of them
+        self.overruns: Counter[str] = Counter()
         self.heard: dict[str, bool] = {}  # whether he does
         self.list_bytes: dict[str, int] = {}
         self.changes = Histogram(CHANGE_BOUNDS)
@@ -61,15 +62,15 @@ class Counts:
         self.blips.pop(resource, None)
         self.list_bytes.pop(resource, None)
 
-    def tally(self, events: int, checks: Mapping[tuple[str, str], int] | None = None) -> Tally:
-        """All of it now; `events` and answers of `checks` are counted elsewhere."""
+    def tally(self, checks: Mapping[tuple[str, str], int] | None = None) -> Tally:
+        """All of it now; answers of `checks` are counted elsewhere."""
         return Tally(
             dict(self.transitions),
             dict(self.registrations),
             dict(self.allocations),
             dict(self.lists),
             dict(self.list_bytes),
-            events,
+            dict(self.events),
             self.changes.reading(),
             self.looks.reading(),
             {method: counted.reading() for method, counted in self.calls.items()},

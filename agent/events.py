@@ -36,6 +36,7 @@ class Events:
 
     def told(self, by: str, touched: Touched) -> None:
         """Events were told; if they were lost, that is everything."""
+        self._counts.events[by] += 1
         self._counts.overruns[by] += touched.everything
         self._nudge(touched)
 

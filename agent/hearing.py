@@ -23,6 +23,9 @@ class Hearing:
 
     Args:
         checking: who is told. stirred: called when a line is of somebody.
+
+    Attributes:
+        lines: how many the kernel has said.
     """
 
     def __init__(self, root: Root, checking: Checking, stirred: Callable[[], None]) -> None:
@@ -30,6 +33,7 @@ class Hearing:
         self._checking = checking
         self._stirred = stirred
         self._reading: int | None = None
+        self.lines = 0
 
     @property
     def overruns(self) -> int:
@@ -90,6 +94,7 @@ class Hearing:
     def _take(self) -> bool:
         """Whether there were records, and may be more."""
         records = self._kernel_log.take(RECORDS)
+        self.lines += len(records or ())
         self._checking.hear(records or ())
         return records is not None
 

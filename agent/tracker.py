@@ -89,7 +89,6 @@ class Tracker:
         self.look = Look()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
-        self.events = 0
         self._settle = settle
         self._every = every
         self._preparing = preparing
@@ -114,7 +113,6 @@ class Tracker:
     def nudge(self, touched: Touched = EVERYTHING) -> None:
         """Say that something may have changed on the host."""
         self._touched |= touched
-        self.events += bool(touched)
         if touched and self._begun is None:
             self._begun = time.monotonic()
         self._nudged.set()
@@ -172,8 +170,9 @@ class Tracker:
     @property
     def tally(self) -> Tally:
         """What was counted here and by all others."""
+        self._counts.events[KERNEL_LOG] = self._hearing.lines
         self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
-        return self._counts.tally(self.events, self._checking.answers)
+        return self._counts.tally(self._checking.answers)
 
     @property
     def drained(self) -> Drained:

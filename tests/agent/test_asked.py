@@ -136,10 +136,11 @@ async def test_what_is_well_costs_no_look(node):
     node.serve(run(node))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
-        events = agent.tracker.events
+        await agent.tracker.looked()
+        looks = agent.counts.looks.reading().counts
         asks = len(asked(node))
         await node.until(lambda: len(asked(node)) > asks + 6)
-        assert agent.tracker.events == events
+        assert agent.counts.looks.reading().counts == looks
 
 
 async def test_a_reload_asks_what_is_new_and_no_more_what_is_gone(node):

@@ -50,7 +50,7 @@ def of(series, name, **labels):
 
 
 def measured(made, tally=None, most=512, pods=False):
-    return read(metrics(made, tally or Counts().tally(0), "3.12", Shown(most, pods)))
+    return read(metrics(made, tally or Counts().tally(), "3.12", Shown(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
@@ -98,13 +98,15 @@ def test_what_was_counted():
     counts.allocations[A, "ok"] += 2
     counts.sent(A, 100)
     counts.sent(A, 120)
+    counts.events["uevents"] += 7
     for seconds in (0.0005, 0.003, 0.003, 60.0):
         counts.changes.observe(seconds)
-    series = measured(moment(good("a")), counts.tally(7))
+    series = measured(moment(good("a")), counts.tally())
     assert of(series, "health_transitions_total", resource=A, to="Unhealthy") == 3
     assert of(series, "allocations_total", resource=A, result="ok") == 2
     assert (of(series, "lists_sent_total", resource=A), of(series, "list_size_bytes", resource=A)) == (2, 120)
-    assert of(series, "events_total") == 7
+    assert of(series, "events_total", source="uevents") == 7
+    assert of(series, "events_total", source="links") == 0
     buckets = {
         le: of(series, "change_to_list_seconds_bucket", le=le) for le in ("0.001", "0.0025", "0.005", "5", "+Inf")
     }
@@ -112,13 +114,13 @@ def test_what_was_counted():
     assert of(series, "change_to_list_seconds_count") == 4
     assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
     counts.forget(A)
-    assert counts.tally(0) == replace(counts.tally(0), transitions={}, allocations={}, lists={}, list_bytes={})
+    assert counts.tally() == replace(counts.tally(), transitions={}, allocations={}, lists={}, list_bytes={})
 
 
 def test_what_checks_said_is_told_of_those_in_force():
     entry = spec(checks=(Check("link", clause()),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
-    series = measured(moment(good("a"), specs=(entry,)), Counts().tally(0, said))
+    series = measured(moment(good("a"), specs=(entry,)), Counts().tally(said))
     told = {result: of(series, "checks_total", check="link", result=result) for result in ANSWERS}
     assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
     named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
@@ -133,7 +135,7 @@ def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
     odd = (Oddity("/dev/odd", "is no device"),)
     for oddities, up in ((odd, 1), ((*odd, Oddity("/sys/bus/x", "not permitted", failed=True)), 0)):
         look = replace(made.look, listing=Listing({source: ()}, {source: oddities}))
-        series = measured(replace(made, look=look, deaf="not permitted"), counts.tally(0))
+        series = measured(replace(made, look=look, deaf="not permitted"), counts.tally())
         assert of(series, "source_up", source=str(source)) == up
     heard = {by: of(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
     assert heard == {"uevents": 1, "links": 0, KERNEL_LOG: 0}

@@ -134,7 +134,6 @@ def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
     said = [({"check": name, "result": one}, tally.checks.get((name, one), 0)) for name in names for one in ANSWERS]
     yield _counter("checks_total", "What checks said at looks.", said)
     yield from _sources(moment, tally)
-    yield _counter("events_total", "Events that were looked into.", [({}, tally.events)])
     if tally.changes is not None:
         yield Histogram(
             "change_to_list_seconds", "From an event to the list on the last stream.", [({}, tally.changes)]
@@ -158,6 +157,8 @@ def _sources(moment: Moment, tally: Tally) -> Iterator[Family]:
     yield _gauge(
         "event_source_up", "Whether events come from there.", [({"source": by}, up) for by, up in told.items()]
     )
+    events = [({"source": by}, tally.events.get(by, 0)) for by in TELLERS]
+    yield _counter("events_total", "Events that were looked into, and lines of the kernel log.", events)
     yield _counter(
         "event_overruns_total",
         "How often events were lost, so that everything was looked at.",

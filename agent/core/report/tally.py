@@ -23,7 +23,8 @@ class Tally:
     changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
     checks: what checks said at looks, by name and result.
     blips: how often a device was gone for so short a time that no list says so, by resource.
-    overruns: how often events were lost, heard: whether they come; by who tells of them.
+    events: those that were looked into, overruns: how often some were lost, heard: whether they come; by who tells of
+        them.
     """
 
     transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class Tally:
     allocations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     lists: Mapping[str, int] = field(default_factory=dict)
     list_bytes: Mapping[str, int] = field(default_factory=dict)
-    events: int = 0
+    events: Mapping[str, int] = field(default_factory=dict)
     changes: Distribution | None = None
     looks: Distribution | None = None
     calls: Mapping[str, Distribution] = field(default_factory=dict)
