@@ -138,6 +138,28 @@ async def test_one_that_the_driver_leaves_out_makes_the_count_uncertain(node):
         await node.allocatable(GPU, 3)
 
 
+DIRECT = {"NVIDIA_GDRCOPY": "enabled", "NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled"}
+
+
+async def test_what_passes_by_the_processor(node):
+    """RDMA nodes are of the classes that have them; the runtime finds its own."""
+    nodes = ["/dev/gdrdrv", "/dev/nvidia-fs0", "/dev/nvidia-fs1"]
+    for number, path in enumerate(nodes):
+        node.tree.node(path, f"c 236:{number}")
+    got = await granted(node, 'options = { strategy = ["nodes"], direct = ["gdrcopy", "gds", "mofed"] }')
+    assert got == NOTHING | {"devices": NODES | {path: (path, "rw") for path in nodes}, "envs": DIRECT}
+
+
+async def test_what_passes_by_the_processor_as_cdi_has_it(node):
+    for kind in ("gds", "mofed"):
+        spec = {"name": "all", "containerEdits": {"env": ["A=1"]}}
+        said = {"cdiVersion": "0.5.0", "kind": f"nvidia.com/{kind}", "devices": [spec]}
+        node.tree.file(f"/etc/cdi/{kind}.json", json.dumps(said))
+    got = await granted(node, 'options = { strategy = ["cdi"], direct = ["gds", "mofed"] }')
+    assert set(got["cdi_devices"]) == {*NAMES, "nvidia.com/gds=all", "nvidia.com/mofed=all"}
+    assert got["devices"] == {}
+
+
 async def test_env_by_minor(node):
     """By the number of the node."""
     more = 'options.strategy = ["env"]\n[resource.give.also.runtime.env]\nNVIDIA_VISIBLE_DEVICES.value = "{minor}"'
