@@ -12,11 +12,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from bench.http2 import Client, Server
 
 SERVICE = "/v1beta1.DevicePlugin/"
 SOCKET = "kubelet.sock"
+PODS = "pods.sock"  # PodResources; there are no pods
 PATIENCE = 60.0  # seconds: whatever takes longer is a failure and no measurement
 
 
@@ -48,7 +50,7 @@ class Kubelet:
     started: float = 0.0
 
     def __post_init__(self) -> None:
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._connections: list[Server] = []
         self._waits: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -58,15 +60,17 @@ class Kubelet:
         os.makedirs(self.directory, exist_ok=True)
         for name in os.listdir(self.directory):
             os.unlink(os.path.join(self.directory, name))
-        self._server = await asyncio.get_running_loop().create_unix_server(
-            self._connection, os.path.join(self.directory, SOCKET)
-        )
+        loop = asyncio.get_running_loop()
+        for name, answer in ((PODS, _no_pods), (SOCKET, self._register)):
+            path = os.path.join(self.directory, name)
+            self._servers.append(await loop.create_unix_server(partial(self._connection, answer), path))
         self.started = time.perf_counter()
 
     def stop(self) -> None:
         """Be gone, as when killed: connections are closed, sockets stay."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
         for connection in (*self._connections, *(stream.client for stream in self.streams.values())):
             connection.transport.abort()
         self._connections.clear()
@@ -94,8 +98,8 @@ class Kubelet:
             SERVICE + "Allocate", b"\x0a" + bytes((len(container),)) + container
         )
 
-    def _connection(self) -> Server:
-        connection = Server(self._register)
+    def _connection(self, answer: Callable[[bytes, Callable[[], None]], None]) -> Server:
+        connection = Server(answer)
         self._connections.append(connection)
         return connection
 
@@ -131,6 +135,12 @@ class Kubelet:
             self._waits.remove(wait)
             if not wait[1].done():
                 wait[1].set_result(None)
+
+
+def _no_pods(request: bytes, answer: Callable[[], None]) -> None:
+    """Say that nothing is held."""
+    del request
+    answer()
 
 
 def strings(body: bytes) -> dict[int, str]:

@@ -23,7 +23,7 @@ class Nodes:
         self.real = _may_make_nodes()
         if self.real:
             self.root = "/"
-            self.directory = tempfile.mkdtemp(prefix="bench-", dir="/dev/shm")
+            self.directory = tempfile.mkdtemp(prefix="bench-", dir="/dev")
             self._at = self.directory
         else:
             self.root = os.path.join(top, "tree")
@@ -72,7 +72,7 @@ def name(resource: int, device: int) -> str:
 
 def _may_make_nodes() -> bool:
     try:
-        with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        with tempfile.TemporaryDirectory(dir="/dev") as directory:
             path = os.path.join(directory, "null")
             os.mknod(path, 0o666 | stat.S_IFCHR, NULL)
             os.close(os.open(path, os.O_RDONLY))  # fails on a file system that is mounted nodev

@@ -22,7 +22,7 @@ SETTINGS = """\
 [kubelet]
 dir = "{top}/k"
 watcher_dir = "{top}/w"
-pod_resources = "{top}/none.sock"
+pod_resources = "{top}/k/pods.sock"
 [paths]
 state = "{top}/state"
 control = "{top}/control.sock"
