@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from itertools import chain
 from math import inf
 
 from agent.core.backoff import Backoff
@@ -189,6 +190,8 @@ class Held:
         """All ids of a list, put together once for each."""
         known, ids = self._ids.get(name, (None, frozenset[str]()))
         if known is not snapshot:
-            ids = frozenset(id for device in snapshot.devices for id in device.ids())  # noqa: A001  the API's own word
+            whole = (device.id for device in snapshot.devices if device.shares is None)
+            shared = (device.ids() for device in snapshot.devices if device.shares is not None)
+            ids = frozenset(chain(whole, *shared))
             self._ids[name] = snapshot, ids
         return ids

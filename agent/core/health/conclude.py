@@ -81,16 +81,23 @@ def conclude(
     made = Round(before.conditions, gone, come, journal, (now, apart))
     made.leave(listeners)
     told = {id(candidate): made.told(candidate) for candidate in come}
+    # In which resources something fails, or did: of the others the candidates are as they were seen.
+    ill = {of for of, found in before.offers.items() if found is not before.seen.get(of)}
+    ill.update((one.resource, one.written) for one in come if told[id(one)] is not one)
     while listening := listening | {one: None for spot in made.turned() for one in listeners.get(spot, ())}:
         for of, key in listening:
             candidate = seen.get(of, {}).get(key)
             if candidate is not None and id(candidate) not in told:
                 told[id(candidate)] = made.told(candidate, looked=False)
                 changed[of] = None
+                ill.add(of)
         listening = {}  # and then those of whose partners the health turned here, who were not looked at
     offers = {of: before.offers[of] for of in seen.keys() - changed}
     for of in changed:
         found, offered = seen.get(of, {}), before.offers.get(of, {})
+        if of not in ill:
+            offers |= {of: found} if found else {}
+            continue
         judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
         same = all(map(is_, judged.values(), found.values()))
         offers |= {of: found if same else judged} if found else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -187,11 +187,20 @@ class Snapshot:
     def count(self, health: Health) -> int:
         """How many ids the kubelet sees with that health; counted once."""
         if not self._counts:
-            counts = dict.fromkeys(Health, 0)
+            healthy = unhealthy = 0
             for device in self.devices:
-                counts[device.health] += len(device)
-            self._counts.update(counts)
+                ids = 1 if device.shares is None else len(device)
+                if device.health is Health.HEALTHY:
+                    healthy += ids
+                else:
+                    unhealthy += ids
+            self._counts.update({Health.HEALTHY: healthy, Health.UNHEALTHY: unhealthy})
         return self._counts[health]
+
+
+def amount(devices: Sequence[Device]) -> int:
+    """How many ids of the kubelet's these devices are together."""
+    return len(devices) + sum(len(device) - 1 for device in devices if device.shares is not None)
 
 
 def split_share(id: str) -> tuple[Form, int | None]:  # noqa: A002  the API's own word

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.entry.resource import ResourceSpec
-from agent.core.inventory.device import Device, Snapshot, list_bytes, unhealthy
+from agent.core.inventory.device import Device, Snapshot, amount, list_bytes, unhealthy
 from agent.core.inventory.look import Look
 from agent.core.language.value import natural
 from agent.core.lists.coupled import coupled
@@ -151,7 +151,7 @@ def _snapshot(made: Draft, old: Snapshot | None, held: Held, unlisted: list[Unli
         return old
     made.gather()
     devices = in_order([*made.settled], [*made.gone.values(), *made.remainder()])
-    if sum(map(len, devices)) > _SURELY_WITHIN:
+    if amount(devices) > _SURELY_WITHIN:
         devices = _within_limit(devices, made.resource, held, unlisted)
     fresh = tuple(_one_topology(devices, old))
     return old if old is not None and old.devices == fresh else Snapshot(made.resource, fresh)

@@ -8,8 +8,9 @@ while a pod may hold it) or *freed* (in no list any more).
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 
 from agent.core.inventory.candidate import UNKNOWN, Candidate
@@ -29,11 +30,16 @@ class Held:
 
     def __init__(self, ids: frozenset[str]) -> None:
         self.ids = ids
-        self._shares: dict[Form, list[int]] = {}
-        for id in ids:  # noqa: A001  the API's own word
+
+    @cached_property
+    def _shares(self) -> Mapping[Form, Sequence[int]]:
+        """The shares among them. Most nodes divide nothing, and never ask."""
+        shares: dict[Form, list[int]] = {}
+        for id in self.ids:  # noqa: A001  the API's own word
             form, share = split_share(id)
             if share is not None:
-                self._shares.setdefault(form, []).append(share)
+                shares.setdefault(form, []).append(share)
+        return shares
 
     def holds(self, device: Device) -> bool:
         """Whether a pod may hold the device, or any share of its id, those that it does not offer now included."""
@@ -283,7 +289,14 @@ def _judge(made: Draft, devices: list[Device], present: Present) -> None:
     for key in sorted(made.newcomers):
         for place in made.newcomers[key].places:
             places.setdefault(place, {})[key] = made.newcomers[key]
-    filled = {place for there in (made.settled, made.added) for device in there for place in device.places}
+    left = {place for device in devices for place in device.places}
+    filled = {
+        place
+        for there in (made.settled, made.added)
+        for device in there
+        if device.place in left or device.members or device.lost
+        for place in device.places
+    }
     filled.update(places)
     taken: set[str] = set()
     # Of several that were in one place the last to go comes first.

@@ -48,11 +48,16 @@ class Settled:
                 known_shutting=self.shutting,
             )
         before = self.candidates
+        absent = {device.id for device in self.gone}
         changed = {key for key, found in candidates.items() if before.get(key) is not found}
         changed.update(key for key in before if key not in candidates)
         return draft(
             self.snapshot.resource,
-            [device for device in self.snapshot.devices if device.key in changed or device.form in gone],
+            [
+                device
+                for device in self.snapshot.devices
+                if device.key in changed or (device.id in absent and device.form in gone)
+            ],
             {key: candidates[key] for key in changed if key in candidates},
             present,
             [device for device in self.there if device.key not in changed],
@@ -64,5 +69,6 @@ def settle(candidates: Mapping[str, Candidate], made: Draft, snapshot: Snapshot)
     """What is known of a list that was made of this draft, to which all newcomers came; none if something leaves it."""
     if made.leaving or made.unsettled:
         return None
-    gone = tuple(device for device in snapshot.devices if device.form in made.gone) if made.gone else ()
+    absent = {id for id, _ in made.gone}  # noqa: A001  the API's own word
+    gone = tuple(device for device in snapshot.devices if device.id in absent and device.form in made.gone)
     return Settled(candidates, snapshot, tuple(made.settled), gone, made.written, made.shutting)

@@ -35,6 +35,9 @@ def silence(snapshot: Snapshot, look: Look) -> Silence | None:
     """Why no NUMA node is told of a list, where some of its devices have one; None if it is told, or none has any."""
     if any(device.numa for device in snapshot.devices):
         return None
+    own = (found for (name, _), found in look.candidates().items() if name == snapshot.resource)
+    if not any(candidate.numa for found in own for candidate in found.values()):
+        return None
     found = [(device, look.candidate(device.key)) for device in snapshot.devices]
     lacking = tuple(device.id for device, candidate in found if candidate is None or not candidate.numa)
     having = len(found) - len(lacking)

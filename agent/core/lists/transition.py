@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import is_
 from typing import NamedTuple
 
 from agent.core.inventory.device import Device, Health, Snapshot
@@ -49,9 +51,10 @@ class Change(NamedTuple):
 
 def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
     """The transitions of one resource, in list order; unchanged devices give none."""
-    same = set(map(id, before.devices)).intersection(map(id, after.devices))
-    old = {_key(device): device for device in before.devices if id(device) not in same}
-    for device in after.devices:
+    former, later = _differing(before.devices, after.devices)
+    same = set(map(id, former)).intersection(map(id, later))
+    old = {_key(device): device for device in former if id(device) not in same}
+    for device in later:
         if id(device) in same:
             continue
         known = old.pop(_key(device), None)
@@ -76,6 +79,14 @@ def _replaced(before: Device, after: Device) -> bool:
     parts = {member.place: member.stamp for member in before.members} or {before.place: before.stamp}
     now = {member.place: member.stamp for member in after.members} or {after.place: after.stamp}
     return any(stamp and now.get(place, stamp) not in {stamp, ""} for place, stamp in parts.items())
+
+
+def _differing(before: Sequence[Device], after: Sequence[Device]) -> tuple[Sequence[Device], Sequence[Device]]:
+    """Both without what they begin and end with alike."""
+    first = sum(takewhile(bool, map(is_, before, after)))
+    before, after = before[first:], after[first:]
+    last = sum(takewhile(bool, map(is_, reversed(before), reversed(after))))
+    return before[: len(before) - last], after[: len(after) - last]
 
 
 def _key(device: Device) -> tuple[str, bool, int]:
