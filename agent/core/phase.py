@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 class Phase(Enum):
-    """The state of a resource; human-face.md has the words."""
+    """The state of a resource, in the words that people and programs read."""
 
     WAITING = "waiting"
     REGISTERING = "registering"
