@@ -125,6 +125,14 @@ async def test_it_is_watched_until_somebody_ends_that(node):
         watching.send_signal(signal.SIGINT)
         assert await watching.wait() == 130
         watching._transport.close()
+        await end(process)
+
+
+async def test_an_answer_has_several_forms(node):
+    say(node, "broken")
+    async with running(node) as process:
+        await ready(node, process)
+        await ill(node, ONE)
         code, out, _ = await ask(node, "status", "-o", "name")
         assert (code, out.split()) == (1, [FOO, NPU])
         assert (await ask(node, "status", "-o", "name", NPU))[1].split() == [ONE, TWO]
