@@ -73,7 +73,7 @@ install:
 	PIP_BUILD_CONSTRAINT=requirements/constraints.txt \
 		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade .
 	@if [ -n "$(DESTDIR)" ]; then sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent"; fi
-	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)"
+	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)/classes"
 	ln -sf "$(PREFIX)/bin/device-agent" "$(DESTDIR)$(BINDIR)/device-agent"
 	install -Dm644 systemd/device-agent.service "$(UNIT)"
 	sed -i "s|/usr/bin/device-agent|$(BINDIR)/device-agent|" "$(UNIT)"
@@ -81,6 +81,7 @@ install:
 	install -Dm644 config/device-agent.catalog "$(CATALOG)"
 	install -Dm644 man/device-agent.8 "$(MAN)"
 	install -m644 docs/*.md config/prometheus-rules.yml systemd/kernel-log.conf "$(DOC)"
+	install -m644 docs/classes/*.md "$(DOC)/classes"
 	@[ -e "$(ETC)/agent.toml" ] || install -m644 config/agent.toml "$(ETC)/agent.toml"
 	@echo "installed. next: device-agent scan; then a file in /etc/device-agent/resources.d; then"
 	@echo "    systemctl daemon-reload && systemctl enable --now device-agent"

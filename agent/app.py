@@ -12,7 +12,9 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from agent.allocation import Allocation
+from agent.allocation.allocation import Allocation
+from agent.allocation.devinfo import DevInfoFiles
+from agent.allocation.held import Held
 from agent.alone import alone
 from agent.checks import command
 from agent.checks.answers import Answers
@@ -29,9 +31,7 @@ from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import counted
 from agent.core.lists.assemble import Assembly
 from agent.counts import Counts
-from agent.devinfo import DevInfoFiles
 from agent.events import Events
-from agent.held import Held
 from agent.host import systemd
 from agent.host.cdi import SpecDirectories
 from agent.host.claim import Claim
@@ -42,17 +42,17 @@ from agent.host.root import Root
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kubelet import service
 from agent.kubelet.socket_file import remove_stale
-from agent.looking import where_to_look
-from agent.offering import Offering, Way, way_of
-from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
+from agent.registration.offering import Offering, Way, way_of
 from agent.registry import Registry
 from agent.reload import Difference, difference
 from agent.scanners.answers import UNRUN
-from agent.state import StateFile
-from agent.state import load as load_state
-from agent.status import Status, heartbeat
-from agent.tracker import Tracker
+from agent.specs.own_specs import OwnSpecs
+from agent.state.state import StateFile
+from agent.state.state import load as load_state
+from agent.status.status import Status, heartbeat
+from agent.tracker.looking import where_to_look
+from agent.tracker.tracker import Tracker
 
 KUBELET_SOCKET = "kubelet.sock"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from agent.allocation.devinfo import DevInfoFiles
+from agent.allocation.held import Held
 from agent.checks.answers import Answers
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Health, Snapshot
@@ -11,14 +13,12 @@ from agent.core.inventory.touched import Touched
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.expect import short
 from agent.core.lists.topology import silence
-from agent.devinfo import DevInfoFiles
-from agent.held import Held
 from agent.host.inotify import PathWatch
-from agent.offering import Offering, Way, way_of
-from agent.remembered import State
-from agent.state import StateFile
-from agent.status import Status
-from agent.tracker import Tracker
+from agent.registration.offering import Offering, Way, way_of
+from agent.state.remembered import State
+from agent.state.state import StateFile
+from agent.status.status import Status
+from agent.tracker.tracker import Tracker
 
 
 class Consequences:

@@ -18,7 +18,7 @@ from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
 from agent.host.root import Root
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 
 
 def main() -> None:

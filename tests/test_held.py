@@ -3,7 +3,7 @@
 import asyncio
 from unittest.mock import AsyncMock
 
-from agent import held
+from agent.allocation import held
 
 
 class Replaced:

@@ -2,7 +2,7 @@
 
 from agent.core.inventory.device import Health
 from agent.core.lists.transition import Transition
-from agent.history import CHANGES, DEVICES, History
+from agent.status.history import CHANGES, DEVICES, History
 
 A = "example.com/a"
 

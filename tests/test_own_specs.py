@@ -3,12 +3,12 @@
 import threading
 from types import SimpleNamespace
 
-from agent import own_specs
 from agent.core.entry.own_cdi import file_name, mark
 from agent.core.lists.draft import Held
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.own_specs import OwnSpecs
+from agent.specs import own_specs
+from agent.specs.own_specs import OwnSpecs
 
 OLD, NEW = "example.com/old", "example.com/new"
 

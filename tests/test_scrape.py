@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from agent import scrape
+from agent.control import scrape
 
 BODY = "device_agent_kubelet_up 1\n"
 

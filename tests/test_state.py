@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import state
 from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.device import Health, Member, Snapshot
-from agent.remembered import NOT_SEEN, State
-from agent.state import StateFile, load
+from agent.state import state
+from agent.state.remembered import NOT_SEEN, State
+from agent.state.state import StateFile, load
 from tests.core.building import listed, node, snapshot
 
 MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))

@@ -14,7 +14,7 @@ from agent.core.kind import NOTICE, Kind
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.transition import BLIP
 from agent.core.phase import Phase
-from agent.status import Status
+from agent.status.status import Status
 from tests.core.building import listed, lists, snapshot
 
 A = "example.com/a"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agent.cli.saying import refuse
 from agent.config.load import load
-from agent.control import Answer, ask
+from agent.control.control import Answer, ask
 
 NOT_RUNNING = 3
 NO_PERMISSION = 5

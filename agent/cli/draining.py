@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from agent.cli.asking import asked
 from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.status import held_by
-from agent.control import Answer
+from agent.control.control import Answer
 from agent.core.language.printable import escape
 from agent.core.language.value import Absent
 from agent.host.root import Root

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from agent.cli.status import device_table, summary, times_of
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
-from agent.control import Answer
+from agent.control.control import Answer
 from agent.core.language.printable import columns, counted, escape
 
 ORDERS = ("name", "in use", "unhealthy")

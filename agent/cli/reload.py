@@ -12,7 +12,7 @@ import sys
 from agent.cli.asking import asked
 from agent.cli.saying import is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.control import Answer
+from agent.control.control import Answer
 from agent.core.language.printable import escape
 
 OUTPUTS = ("json", "jsonl")

@@ -17,14 +17,14 @@ from contextlib import suppress
 
 import uvloop
 
-from agent import control, scrape
 from agent.alone import AlreadyRunning
 from agent.app import Agent
-from agent.capture import measured
-from agent.commands import commands
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
-from agent.configured import Configured, say
+from agent.control import control, scrape
+from agent.control.capture import measured
+from agent.control.commands import commands
+from agent.control.configured import Configured, say
 from agent.core.kind import NOTICE
 from agent.host.journal import Journal, Marked, is_journal
 from agent.host.root import Root

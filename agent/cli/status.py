@@ -17,7 +17,7 @@ from agent.cli.clock import Times, age
 from agent.cli.saying import is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.control import Answer
+from agent.control.control import Answer
 from agent.core.language.printable import counted, escape
 
 OUTPUTS = ("wide", "json", "jsonl", "name")

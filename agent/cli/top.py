@@ -23,7 +23,7 @@ from agent.cli.asking import Unreachable, asked, reached
 from agent.cli.picture import View, picture, pressed, resources
 from agent.cli.terminal import Terminal
 from agent.config.load import load
-from agent.control import Answer
+from agent.control.control import Answer
 
 QUIET = False
 NO_TERMINAL = 2

@@ -7,8 +7,9 @@ import tempfile
 import pytest
 import uvloop
 
-from agent import allocation, held, registration, watched
+from agent.allocation import allocation, held
 from agent.core.backoff import Backoff
+from agent.registration import registration, watched
 from tests.agent.rig import Rig
 
 

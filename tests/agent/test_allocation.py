@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agent import allocation
+from agent.allocation import allocation
 from agent.core.grants.grant import Refused
 from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.allocation import Allocation
+from agent.allocation.allocation import Allocation
 from agent.config.load import load
 from agent.core.grants.grant import Grant, Refused
 from agent.core.health.conclude import as_it_is
@@ -18,8 +18,8 @@ from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import assemble
 from agent.host.cdi import SpecDirectories
 from agent.kubelet.wire import container_response
-from agent.looking import take_look
 from agent.registry import Registry
+from agent.tracker.looking import take_look
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import control
+from agent.control import control
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.cli.conftest import device_agent

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from agent import allocation, devinfo
+from agent.allocation import allocation, devinfo
 from agent.core.entry.devinfo import DevInfo
 from agent.core.grants import holding
 from agent.host.aside import aside

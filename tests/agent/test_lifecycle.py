@@ -8,14 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent import looking
 from agent.cli import run
 from agent.core.grants import holding
 from agent.core.phase import Phase
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.limits import Limits
-from agent.status import Status
+from agent.status.status import Status
+from agent.tracker import looking
 from tests.agent.rig import BAR, FOO, entry, phases
 
 

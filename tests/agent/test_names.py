@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from agent import app, held
+from agent import app
+from agent.allocation import held
 from agent.core.grants import holding
 from agent.core.lists import assemble, naming
 from agent.kubelet.simulated.limits import Limits

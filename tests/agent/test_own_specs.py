@@ -244,8 +244,8 @@ async def test_what_is_there_under_our_name_and_not_ours_is_left_alone(node, wha
     ("error", "said_"), [(28, "No space left on device"), (30, "Read-only file system"), (13, "Permission denied")]
 )
 async def test_a_directory_that_cannot_be_written(node, monkeypatch, error, said_):
-    from agent import own_specs
     from agent.host import spec_file
+    from agent.specs import own_specs
 
     monkeypatch.setattr(own_specs, "AGAIN_SECONDS", 0.02)
     fails = True

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import inotify_simple
 import pytest
 
-from agent import events, registration
+from agent import events
 from agent.alone import AlreadyRunning
 from agent.core.backoff import Backoff
 from agent.core.inventory.device import Device, Health, Snapshot
@@ -19,6 +19,7 @@ from agent.host.presence import Presence
 from agent.kubelet import endpoint, register
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation
+from agent.registration import registration
 from agent.registry import Registry
 from tests.agent.conftest import files
 from tests.agent.rig import BAR, FOO, REAL, phases, reason

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from agent import watched as watching
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
+from agent.registration import watched as watching
 from tests.agent.rig import BAR, FOO, entry, phases, reason
 
 WATCHER = 'registration = "watcher"'

@@ -10,7 +10,7 @@ from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.heard import Journal
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 from tests.cli.test_docs import blocks
 from tests.tree import Tree
 

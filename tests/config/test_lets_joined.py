@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 from tests.tree import Tree
 
 AMD = """[[resource]]

@@ -22,7 +22,7 @@ from agent.host import links
 from agent.host.links import ROUTES, link_events
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.tracker import Tracker
+from agent.tracker.tracker import Tracker
 from tests.core.building import clause, line, spec
 from tests.core.test_message import message
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent import registration
 from agent.core.grants import holding
 from agent.kubelet.simulated.errors import KubeletStopped, PodRefused
 from agent.kubelet.simulated.kubelet import Kubelet
+from agent.registration import registration
 from tests.live.seeing import HEALTHY, kernel_event, last, said
 
 FOO, BAR, NET, VFIO = (f"chaos.example/{name}" for name in ("foo", "bar", "net", "vfio"))

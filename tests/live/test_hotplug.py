@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from agent import held
+from agent.allocation import held
 from agent.core.grants import holding
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.language.value import Absent

@@ -8,7 +8,7 @@ from agent.config.load import load
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
 from agent.host.root import DECLARED, Root
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 from tests.agent.rig import FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
 

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent import looking as module
 from agent.core.entry.resource import Source
 from agent.core.inventory.look import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
 from agent.registry import Registry
-from agent.tracker import Tracker
+from agent.tracker import looking as module
+from agent.tracker.tracker import Tracker
 from tests.core.building import clause, line, spec
 from tests.tree import Tree
 

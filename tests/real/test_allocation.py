@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agent import allocation
+from agent.allocation import allocation
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
 from tests.real.kubelets import HEALTH_IN_STATUS, NOTHING, options_equal

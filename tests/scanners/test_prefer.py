@@ -9,7 +9,7 @@ from agent.core.inventory.device import list_order
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 from tests.tree import Tree
 
 COMPLEX = "/sys/devices/pci0000:00"

@@ -8,7 +8,7 @@ import pytest
 from agent.config.load import load
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 from tests.tree import Tree
 
 BUS = "/sys/devices/pci0000:00"

@@ -9,8 +9,8 @@ from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import assemble
 from agent.core.lists.topology import silence
-from agent.looking import take_look
-from agent.status import Status
+from agent.status.status import Status
+from agent.tracker.looking import take_look
 from tests.tree import Tree
 
 GIVE = 'give.env.A = "1"\n'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agent import lists, tracker
 from agent.config.load import SHIPPED
 from agent.host import kmsg
 from agent.host.recorder import Recorder
 from agent.host.recording import write
+from agent.tracker import lists, tracker
 from tests.scenarios.scenario import Clock, play, read
 
 HERE = Path(__file__).parent

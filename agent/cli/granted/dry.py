@@ -23,7 +23,7 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.naming import Offers
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.looking import take_look
+from agent.tracker.looking import take_look
 
 
 class OwnSpec(NamedTuple):

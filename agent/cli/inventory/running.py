@@ -12,7 +12,7 @@ from agent.cli.inventory.take import Item
 from agent.cli.status import attention_lines, device_table, held_by
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
-from agent.control import Answer
+from agent.control.control import Answer
 from agent.core.language.printable import escape
 from agent.host.root import Root
 

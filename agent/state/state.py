@@ -14,7 +14,7 @@ import os
 import stat
 from dataclasses import replace
 
-from agent.remembered import State, Writer, from_json
+from agent.state.remembered import State, Writer, from_json
 
 FILE = "state.json"
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take

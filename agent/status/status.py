@@ -24,9 +24,9 @@ from agent.core.lists.transition import STORM, Transition, transitions
 from agent.core.phase import REFUSED, Phase
 from agent.core.report.moment import Kubelet, ResourceState, stamp
 from agent.counts import Counts
-from agent.history import History
 from agent.host import systemd
-from agent.telling import Told, tell
+from agent.status.history import History
+from agent.status.telling import Told, tell
 
 REASON_LIMIT = 120  # characters of one device in the status line
 

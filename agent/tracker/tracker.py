@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.checking import Checking
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Conditions, Memory
 from agent.core.health.drained import Drained
@@ -28,15 +27,16 @@ from agent.core.lists.naming import Offers
 from agent.core.report.metrics import KERNEL_LOG
 from agent.core.report.tally import Tally
 from agent.counts import Counts
-from agent.hearing import Hearing
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
-from agent.lists import Lists
-from agent.looking import Looking
-from agent.own_specs import OwnSpecs
 from agent.preparing import Preparing
 from agent.registry import Registry
 from agent.scanners.answers import UNASKED, Answers
+from agent.specs.own_specs import OwnSpecs
+from agent.tracker.checking import Checking
+from agent.tracker.hearing import Hearing
+from agent.tracker.lists import Lists
+from agent.tracker.looking import Looking
 
 log = logging.getLogger(__name__)
 

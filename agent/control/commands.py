@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from agent import drains
 from agent.app import Agent
-from agent.capture import capture, measured
 from agent.config.toml.finding import as_json, render
-from agent.configured import Configured, Outcome
-from agent.control import Answer, Answering
+from agent.control import drains
+from agent.control.capture import capture, measured
+from agent.control.configured import Configured, Outcome
+from agent.control.control import Answer, Answering
+from agent.control.drains import meant
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
@@ -23,7 +24,6 @@ from agent.core.report.devices import Said, device_of
 from agent.core.report.explained import explained
 from agent.core.report.status import revision
 from agent.core.report.status import status as status_of
-from agent.drains import meant
 
 MOST_SECONDS = 60.0  # that an answer may wait for a change
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.phase import REFUSED, Phase, Report
-from agent.first import first
 from agent.kubelet.endpoint import Endpoint, Serve
+from agent.registration.first import first
 
 STREAM_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
 AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off (kubelet-contract #92)

@@ -23,7 +23,7 @@ from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.host.spec_file import SpecFiles
-from agent.spec_making import Done, Making, Plan
+from agent.specs.spec_making import Done, Making, Plan
 
 ANSWER_SECONDS = 1.0  # for all that is read for one spec; lists wait meanwhile
 AGAIN_SECONDS = 5.0  # between two tries to write what could not be written

@@ -15,8 +15,8 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.draft import Held
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
-from agent.own_specs import OwnSpecs, with_faults
 from agent.registry import Registry
+from agent.specs.own_specs import OwnSpecs, with_faults
 
 DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
 

@@ -15,10 +15,10 @@ import random
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.phase import REFUSED, Phase, Report
-from agent.first import first
 from agent.host.presence import Identity, Presence
 from agent.kubelet.endpoint import Endpoint, Serve
 from agent.kubelet.register import RefusedByKubelet, Unreachable, register
+from agent.registration.first import first
 
 STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
 EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from agent.core.entry.resource import ResourceSpec
 from agent.core.kind import Kind, fields
 from agent.core.phase import Phase
-from agent.first import first
 from agent.host.claim import Claim
 from agent.host.presence import Presence
 from agent.kubelet.call import Unexpected
@@ -24,10 +23,11 @@ from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.plugin import Granting
 from agent.kubelet.socket_file import new_generation
 from agent.kubelet.wire import ListEncoder, Options
-from agent.registration import keep_registered
+from agent.registration.first import first
+from agent.registration.registration import keep_registered
+from agent.registration.watched import keep_offered
 from agent.registry import Registry
-from agent.status import Status
-from agent.watched import keep_offered
+from agent.status.status import Status
 
 FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
 

@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from agent.checking import Checking
 from agent.core.entry.log import Log
 from agent.core.entry.resource import ResourceSpec
 from agent.host.kmsg import KernelLog
 from agent.host.root import Root
+from agent.tracker.checking import Checking
 
 RECORDS = 256  # taken in one go, before others on the event loop have their turn
 

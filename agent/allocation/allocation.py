@@ -13,6 +13,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
+from agent.allocation.preferring import Known, Preferring
+from agent.allocation.starting import run_before_start
 from agent.anew import GIVING, STARTING, Asked, Purpose, asked_of, read_anew, specs_of
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.let import Captured, Constant
@@ -30,12 +32,10 @@ from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.devinfo import DevInfoError
 from agent.host.root import Root
-from agent.own_specs import OwnSpecs
-from agent.preferring import Known, Preferring
 from agent.registry import Registry
 from agent.scanners.answers import UNASKED, Answers
 from agent.scanners.reading import at_hand
-from agent.starting import run_before_start
+from agent.specs.own_specs import OwnSpecs
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
 WRITE_SECONDS = 1.0  # so long may device-information files take

@@ -1,0 +1,1 @@
+"""Where a running agent is asked: its socket, the answers, the scraped metrics, the configuration in force."""

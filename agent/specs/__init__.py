@@ -1,0 +1,1 @@
+"""CDI specs that the agent writes."""
