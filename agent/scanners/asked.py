@@ -8,14 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Fit, HostDevice, Node
 from agent.core.language.value import Absent, Value
 from agent.scanners.words import Thing
 
+Mark: TypeAlias = tuple[str, str, str, str, str, str]
+
 _SWEEPS = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
+
+
+def mark_of(device: HostDevice) -> Mark:
+    """What a thing is remembered under: all that an answer may depend on. A key alone has now this thing, now that."""
+    return device.source, device.key, device.directory, device.node, device.name, device.place
 
 
 class Seen:
@@ -30,14 +37,10 @@ class Seen:
     def __init__(self, device: HostDevice, places: set[str]) -> None:
         self.facts: dict[str, Value | Absent] = {}
         self.asked: dict[tuple[Any, ...], Any] = {}
-        self.places = places
-        self.be(device)
-
-    def be(self, device: HostDevice) -> None:
-        """That is the device that it is now about; it may have been found by another name before."""
         self.device = device
         self.thing = Thing(device.source, device.name.rpartition("/")[2], device.directory, device.node)
-        self.places.update(self.found_at)
+        self.places = places
+        places.update(self.found_at)
 
     @property
     def found_at(self) -> tuple[str, ...]:
@@ -52,7 +55,7 @@ class Seen:
 class Asked:
     """What one look asked, of things and of what stands on the host."""
 
-    seen: Mapping[tuple[str, str], Seen] = field(default_factory=dict)
+    seen: Mapping[Mark, Seen] = field(default_factory=dict)
     nodes: Mapping[str, Node | Absent] = field(default_factory=dict)
     fits: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
     files: Mapping[str, str | Absent] = field(default_factory=dict)

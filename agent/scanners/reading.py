@@ -18,7 +18,7 @@ from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import catalog, dir  # noqa: A004  the kind's own name
 from agent.scanners.answers import UNASKED, Answers
-from agent.scanners.asked import Asked, Seen
+from agent.scanners.asked import Asked, Mark, Seen, mark_of
 from agent.scanners.following import Following
 from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import TABLES, Route, route
@@ -43,7 +43,7 @@ class HostReader:
         self._fits: dict[str, tuple[Fit, ...] | Absent] = {}
         self._sight = Sight(root)
         self._following = Following(self._sight)
-        self._seen: dict[tuple[str, str], Seen] = {}
+        self._seen: dict[Mark, Seen] = {}
         self._files: dict[str, str | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
@@ -138,13 +138,13 @@ class HostReader:
         keys: set[str] = set()
         paths: set[str] = set()
         for asked in looks:
-            for mark, seen in asked.seen.items():
-                if mark in but:
+            for (source, key, *_), seen in asked.seen.items():
+                if (source, key) in but:
                     paths.update(seen.found_at)
                 elif not self._still(seen):
-                    keys.add(seen.device.key)
+                    keys.add(key)
                     paths.update(seen.found_at)
-                    if not seen.found_at and not is_gate(seen.device.key):
+                    if not seen.found_at and not is_gate(key):
                         return None
             paths.update(path for path, node in asked.nodes.items() if self.node(path) != node)
             paths.update(stem(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits)
@@ -236,12 +236,10 @@ class HostReader:
         return tuple(found) or why
 
     def _of(self, device: HostDevice) -> Seen:
-        key = (device.source, device.key)
-        seen = self._seen.get(key)
+        mark = mark_of(device)
+        seen = self._seen.get(mark)
         if seen is None:
-            seen = self._seen[key] = Seen(device, self._places.setdefault(device.key, set()))
-        elif seen.device is not device:
-            seen.be(device)
+            seen = self._seen[mark] = Seen(device, self._places.setdefault(device.key, set()))
         return seen
 
 

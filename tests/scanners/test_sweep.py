@@ -209,3 +209,26 @@ def test_now_and_then_a_sweep_judges_everything_so_that_what_was_is_forgotten(tr
         before, look = look, swept(tree, specs, look)
         anew += look.sightings[TTY] is not before.sightings[TTY]
     assert anew == 2
+
+
+def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
+    """A port of the same number in another socket: the node's name is its key, and its directory another."""
+    (tmp_path / "etc/resources.d").mkdir(parents=True)
+    (tmp_path / "etc/resources.d/all.toml").write_text(
+        '[[resource]]\nname = "example.com/port"\nsource = { node = "/dev/ttyS*" }\nmatch = { "./flags" = "1" }\n'
+        '[resource.give]\nnodes = { it = "{node}" }\n'
+    )
+    specs = load(str(tmp_path / "etc")).resources
+    tree.file(f"{TTY}/flags", "1\n")
+    first = swept(tree, specs, Look())
+    shutil.rmtree(tree.at(TTY))
+    tree.at("/sys/class/tty/ttyS0").unlink()
+    again = "/sys/devices/platform/other/tty/ttyS0"
+    tree.class_device(again, "tty", "ttyS0", 4, 66)
+    tree.file(f"{again}/flags", "1\n")
+    look, _ = take_look(tree.root, specs, first, Touched(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
+    assert look.sightings["node:/dev/ttyS0"].devices[0].directory == again
+    assert told(look) == told(swept(tree, specs, Look()))
+    for _ in range(3):
+        look = swept(tree, specs, look)
+        assert told(look) == told(swept(tree, specs, Look()))
