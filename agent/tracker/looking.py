@@ -65,6 +65,8 @@ class Looking:
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
+                    # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
+                    previous = replace(previous, memory=None)
                     looking = begin(take, self._root, specs, previous, touched | EVERYTHING)
                 asked = now - silent
             return looking.result()

@@ -1,14 +1,16 @@
 """The sweep: whatever has changed without an event, afterwards everything is as who sees it first would see it."""
 
+import os
 import random
 import shutil
+import threading
 
 import pytest
 
 from agent.config.load import load
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.tracker.looking import take_look
+from agent.tracker.looking import Looking, take_look
 from tests.tree import Tree
 
 BUS = "/sys/devices/pci0000:00"
@@ -232,3 +234,29 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
     for _ in range(3):
         look = swept(tree, specs, look)
         assert told(look) == told(swept(tree, specs, Look()))
+
+
+async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, monkeypatch):
+    """It has noted half of what became of partners, and its thread may go on with that at any time."""
+    tree.file(f"{ROLE}/device", "0x5002\n")
+    looking = Looking(tree.root)
+    first, _ = await looking.look(specs, Look(), EVERYTHING)
+    answers = threading.Event()
+    opened = os.open
+
+    def hanging(path, *arguments, **named):
+        if str(path).endswith(f"{GPU}/vendor"):
+            answers.wait()
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr("agent.tracker.looking.SILENT_SECONDS", 0.1)
+    monkeypatch.setattr("agent.host.root.os.open", hanging)
+    try:
+        tree.file(f"{ROLE}/device", "0x5001\n")
+        look, _ = await looking.look(specs, first, Touched(frozenset({GPU, ROLE})))
+    finally:
+        answers.set()
+    user = "pci:0000:18:00.0"
+    assert first.sightings[user].candidate is None
+    assert look.sightings[user].candidate is not None
+    assert look.partners is not first.partners
