@@ -18,6 +18,8 @@ from agent.scanners.words import Thing
 Mark: TypeAlias = tuple[str, str, str, str, str, str]
 
 _SWEEPS = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
+_THINGS = 4096  # that events asked about, and ...
+_TIMES = 4  # ... so often as many as the sweep before them did: more is not remembered
 
 
 def mark_of(device: HostDevice) -> Mark:
@@ -66,14 +68,22 @@ class Asked:
 class Memory:
     """What all looks have asked since the last sweep, for the entries of which they were.
 
-    sweeps: how many there were since everything was looked at anew.
+    sweeps: how many there were since everything was looked at anew. more: things that events asked about.
     """
 
     entries: tuple[ResourceSpec, ...]
     looks: tuple[Asked, ...]
     sweeps: int = 0
+    more: int = 0
 
     def serves(self, entries: Sequence[ResourceSpec]) -> bool:
         """Whether the next sweep, for these entries, can go by it."""
         same = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
         return same and self.sweeps < _SWEEPS
+
+    def and_of(self, asked: Asked) -> Memory | None:
+        """With what one more look asked; None if that becomes too much to remember until the next sweep."""
+        more = self.more + len(asked.seen)
+        if more > max(_THINGS, _TIMES * len(self.looks[0].seen)):
+            return None
+        return Memory(self.entries, (*self.looks, asked), self.sweeps, more)

@@ -32,13 +32,13 @@ def narrowed(
 
 
 def remembering(
-    specs: Sequence[ResourceSpec], now: Look, reader: HostReader, previous: Look, *, swept: Touched | None
+    specs: Sequence[ResourceSpec], now: Look, reader: HostReader, previous: Look, *, swept: bool
 ) -> Memory | None:
-    """What the next sweep is to ask. `swept`: what the sweep judged, if it was one."""
+    """What the next sweep is to ask; None if it is to judge everything. `swept`: whether this was one."""
     before = previous.memory if isinstance(previous.memory, Memory) else None
-    if swept is not None:
-        sweeps = 0 if swept.everything or before is None else before.sweeps + 1
+    if swept:
+        sweeps = before.sweeps + 1 if before is not None and before.serves(specs) else 0
         return Memory(tuple(specs), (reader.asked,), sweeps)
     if before is None or now is previous:
         return before
-    return Memory(before.entries, (*before.looks, reader.asked), before.sweeps)
+    return before.and_of(reader.asked)

@@ -106,5 +106,5 @@ def take_look(
     swept = narrowed(specs, listing, reader, previous, touched) if touched.everything else None
     now = look(specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers)
     if swept is not None or now is not previous:
-        now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept))
+        now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept is not None))
     return now, catalog.watched(root, listing) | now.places.directories

@@ -260,3 +260,28 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
     assert first.sightings[user].candidate is None
     assert look.sightings[user].candidate is not None
     assert look.partners is not first.partners
+
+
+def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_again(tree, specs):
+    look = swept(tree, specs, Look())
+    shutil.rmtree(tree.at(VF))
+    look, _ = take_look(tree.root, specs, look, Touched(frozenset({VF}), frozenset({"pci"})))
+    for number in range(30):
+        tree.file("/etc/cables", f"0000:3b:02.1 0000:3b:02.2 {number}\n")  # which nothing says whom it concerns
+        look = swept(tree, specs, look)
+    assert not any(VF in seen.found_at for asked in look.memory.looks for seen in asked.seen.values())
+
+
+def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, specs, monkeypatch):
+    monkeypatch.setattr("agent.scanners.asked._THINGS", 0)
+    look = first = swept(tree, specs, Look())
+    for number in range(1000):
+        tree.file(f"{USER}/kind", f"{number}\n")
+        look, _ = take_look(tree.root, specs, look, Touched(frozenset({USER})))
+        if look.memory is None:
+            break
+    assert look.memory is None
+    tree.file(f"{USER}/kind", "a\n")  # and no event says so
+    now = swept(tree, specs, look)
+    assert told(now) == told(first)
+    assert now.memory is not None
