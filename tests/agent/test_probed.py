@@ -1,9 +1,11 @@
 """Probes in a running agent: from what one says to what the kubelet is told."""
 
 import os
+from contextlib import contextmanager
 
 import pytest
 
+from agent.core.inventory.touched import EVERYTHING
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
 
 SCRIPT = "#!/bin/sh\necho $$ >> {top}/pids\nexec cat {top}/pipe\n"
@@ -47,16 +49,34 @@ def pids(rig):
     return path.read_text().split() if path.exists() else []
 
 
+@contextmanager
+def nudges(agent):
+    """Of what the tracker is told that may have changed, while in the context."""
+    told = []
+    nudge = agent.tracker.nudge
+
+    def noted(touched=EVERYTHING):
+        if touched:
+            told.append(touched)
+        nudge(touched)
+
+    agent.tracker.nudge = noted
+    try:
+        yield told
+    finally:
+        del agent.tracker.nudge
+
+
 async def test_its_verdicts_are_those_of_the_devices_at_these_places(node):
     node.serve(probe(node))
     async with node.agent() as agent:
         await node.until(lambda: reasons(agent) == dict.fromkeys((ONE, TWO), "state: no answer yet"))
         say(node, *WELL)
         await node.allocatable(NPU, 2)
-        events = agent.tracker.events
-        say(node, *WELL, verdict("false", ONE, "Xid 79"))
-        await ill(node, ONE)
-        assert agent.tracker.events == events + 1
+        with nudges(agent) as told:
+            say(node, *WELL, verdict("false", ONE, "Xid 79"))
+            await ill(node, ONE)
+        assert len(told) == 1
         assert reasons(agent) == {ONE: "state: Xid 79", TWO: ""}
         say(node, verdict("true"), f'{{"place": "{TWO}", "gone": true}}')
         await ill(node, TWO)
@@ -70,9 +90,9 @@ async def test_several_looks_are_several_lines(node):
     async with node.agent() as agent:
         say(node, *WELL)
         await node.allocatable(NPU, 2)
-        events = agent.tracker.events
-        say(node, verdict("false"))
-        await node.until(lambda: agent.tracker.events > events)
+        with nudges(agent) as told:
+            say(node, verdict("false"))
+            await node.until(lambda: told)
         await agent.tracker.looked()
         agent.tracker.nudge()
         await agent.tracker.looked()
