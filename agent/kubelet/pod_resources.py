@@ -53,6 +53,8 @@ async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tupl
     except OSError as error:
         denied = isinstance(error, PermissionError)
         raise Unavailable(f"{socket}: {error.strerror or error}", retry=not denied) from error
+    except Exception as error:  # cut short, not protobuf, not UTF-8: libraries raise what they like
+        raise Unavailable("its answer cannot be read", retry=True) from error
     return held(answer)
 
 

@@ -47,7 +47,7 @@ async def register(
             our sockets, and would dial in vain for 10 s.
 
     Raises:
-        Unreachable: nobody listens there, or the connection was lost.
+        Unreachable: nobody listens there, or the connection was lost, or what came is no answer.
         RefusedByKubelet: it answered with an error.
         TimeoutError: it did not answer in time; a stream may open all the same (kubelet-contract #4).
     """
@@ -68,3 +68,7 @@ async def register(
         raise Unreachable("the connection was lost", sent=True) from error
     except OSError as error:
         raise Unreachable(error.strerror or str(error), sent=sent) from error
+    except Unreachable:
+        raise
+    except Exception as error:  # cut short, not protobuf: libraries raise what they like
+        raise Unreachable("its answer cannot be read", sent=True) from error

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing, suppress
 import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
+from hpack import Encoder
 
 from agent.kubelet.call import calls
 from agent.kubelet.connection import Connection
@@ -108,6 +109,46 @@ async def test_a_kubelet_that_dies_meanwhile(kit):
             await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
     finally:
         server.close()
+
+
+@asynccontextmanager
+async def answering(path, said):
+    """A server that says these bytes as the message of its answer, and ends it."""
+    headers = Encoder().encode([(":status", "200"), ("content-type", "application/grpc")])
+
+    async def answer(reader, writer):
+        await reader.read(1)
+        for kind, flags, stream, payload in ((4, 0, 0, b""), (1, 4, 1, headers), (0, 1, 1, said)):
+            writer.write(len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, path)
+    try:
+        yield
+    finally:
+        server.close()
+        with suppress(FileNotFoundError):  # Python 3.13 did it
+            os.unlink(path)
+
+
+@pytest.mark.parametrize("junk", [b"\x00\x00\x00\x00\x09abc", b"\x01\x00\x00\x00\x01x"], ids=["cut", "compressed"])
+async def test_an_answer_that_is_none_ends_nothing(kit, junk):
+    path = f"{kit.directory}/kubelet.sock"
+    async with answering(path, junk):
+        with pytest.raises(Unreachable, match="cannot be read") as unreachable:
+            await register(path, "x.sock", "example.com/a")
+        with pytest.raises(Unavailable, match="cannot be read") as unavailable:
+            await holders(path, 5)
+    assert unreachable.value.sent
+    assert unavailable.value.retry
+
+
+async def test_a_name_that_is_no_text_ends_nothing(kit):
+    path = f"{kit.directory}/kubelet.sock"
+    async with answering(path, b"\x00\x00\x00\x00\x06\x0a\x04\x0a\x02\xff\xfe"):
+        with pytest.raises(Unavailable, match="cannot be read"):
+            await holders(path, 5)
 
 
 def pods():
