@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from agent.core.language.printable import escape
 
 REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
-MOST = 16  # clients of one user at a time; of several the one that has been silent longest makes room
+MOST = 16  # clients of one user at a time; the oldest makes room of those that say nothing, or are gone
 _LIMIT = 64 * 1024  # bytes of a request
 
 Answer: TypeAlias = Mapping[str, Any]
@@ -42,11 +42,11 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
         async with asyncio.TaskGroup() as tasks:
 
             def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                client = _Client(_user(writer), writer)
+                client = _Client(_user(writer), reader, writer)
                 if not _make_room(clients, client.user):
                     writer.close()
                     return
-                client.task = tasks.create_task(client.answer(reader, commands))
+                client.task = tasks.create_task(client.answer(commands))
                 clients.append(client)
                 client.task.add_done_callback(lambda _: clients.remove(client))
 
@@ -112,25 +112,33 @@ def _bind(path: str) -> socket.socket:
 
 
 class _Client:
-    """Somebody who is connected. silent: it has not said yet what it wants."""
+    """Somebody who is connected. silent: it has not said yet what it wants. leaving: it was sent away."""
 
-    def __init__(self, user: int | None, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, user: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.user = user
+        self.reader = reader
         self.writer = writer
         self.silent = True
+        self.leaving = False
         self.task: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same."""
+        return not self.leaving and (self.silent or self.reader.at_eof())
 
     def send_away(self) -> None:
         """End it, answered or not."""
+        self.leaving = True
         self.writer.close()
         if self.task is not None:
             self.task.cancel()  # which may not even have begun
 
-    async def answer(self, reader: asyncio.StreamReader, commands: Mapping[str, Answering]) -> None:
+    async def answer(self, commands: Mapping[str, Answering]) -> None:
         """Read what it wants, and answer."""
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                line = await reader.readline()
+                line = await self.reader.readline()
             self.silent = False
             answer = await _answered(line, commands)
             self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
@@ -145,15 +153,16 @@ class _Client:
 
 
 def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
-    """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked."""
+    """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked and
+    waits for the answer.
+    """
     of_user = [client for client in clients if client.user == user]
     if len(of_user) < MOST:
         return True
-    silent = next((client for client in of_user if client.silent), None)
-    if silent is None:
+    idle = next((client for client in of_user if client.idle), None)
+    if idle is None:
         return False
-    silent.silent = False  # it is on its way out, and makes room once
-    silent.send_away()
+    idle.send_away()
     return True
 
 
@@ -181,4 +190,8 @@ async def _answered(line: bytes, commands: Mapping[str, Answering]) -> Answer:
     command = commands.get(str(request.get("do")))
     if command is None:
         return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}
-    return await command(request)
+    try:
+        return await command(request)
+    except Exception:  # what is asked may go wrong: that is no reason to end what is served
+        log.exception("control: a defect")
+        return {"error": "a defect; the agent's log has it"}

@@ -220,6 +220,37 @@ async def test_who_has_asked_is_not_sent_away(served):
         await writer.wait_closed()
 
 
+async def test_who_has_asked_and_left_makes_room(served):
+    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
+    for _, writer in asking:
+        writer.write(b'{"do": "slow"}\n')
+    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
+        pass
+    for _, writer in asking:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(20):
+        while await asked(served, b'{"do": "echo"}\n') is None:  # until it is seen that they are gone
+            pass
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), ValueError("x"), OSError("x")])
+async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
+    path = str(tmp_path / "run/control.sock")
+
+    async def broken(request):
+        raise error
+
+    task = asyncio.create_task(control.serve(path, {"broken": broken}))
+    await until(lambda: there(path))
+    for _ in range(2):
+        assert await asked(path, b'{"do": "broken"}\n') == {"error": "a defect; the agent's log has it"}
+    assert "control: a defect" in caplog.text
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
 async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
     path = str(tmp_path / "run/control.sock")
 
