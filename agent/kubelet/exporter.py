@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 
 from grpclib.const import Cardinality
 
@@ -27,12 +27,12 @@ async def answers(channel: Wary, service: Service) -> AsyncGenerator[Answer, Non
     async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(b"", end=True)
         message = await call.recv_message()
-    said = [*_said(message or b"", service.of)]
+    said = await asyncio.to_thread(_said, message or b"", service.of)  # in many parts it takes its time
     nothing = Answer(Reply.UNKNOWN, f"the exporter does not list {service.of}")
     yield min(said, key=lambda answer: _WORST.index(answer.reply), default=nothing)
 
 
-def _said(message: bytes, of: str) -> Iterator[Answer]:
+def _said(message: bytes, of: str) -> list[Answer]:
     """What it says of each that has this name: one that is cut into partitions may be listed more than once.
 
     Raises:
@@ -45,7 +45,8 @@ def _said(message: bytes, of: str) -> Iterator[Answer]:
     except Exception as error:  # whatever comes of bytes that are no message
         raise ValueError(str(error)) from error
     names = {of.lower(), from_kernel(Kind.PCI, of)}
-    for device, uuid, health in states:
-        if not names.isdisjoint((from_kernel(Kind.PCI, device), device.lower(), uuid.lower())):
-            said = escape(cut(health, _SHOWN))
-            yield _SAYS.get(health.lower(), Answer(Reply.UNKNOWN, f"the exporter says {said}"))
+    return [
+        _SAYS.get(health.lower(), Answer(Reply.UNKNOWN, f"the exporter says {escape(cut(health, _SHOWN))}"))
+        for device, uuid, health in states
+        if not names.isdisjoint((from_kernel(Kind.PCI, device), device.lower(), uuid.lower()))
+    ]

@@ -16,17 +16,15 @@ from agent.kubelet.channel import Wary
 from agent.kubelet.wire import one_line
 
 _Answers = Callable[[Wary, Service], AsyncGenerator[Answer, None]]
-_LANGUAGES: Mapping[Speaks, tuple[_Answers, int]] = {  # and how many bytes one answer has at most
-    Speaks.GRPC_HEALTH: (health.answers, 256 * 1024),
-    Speaks.AMD_METRICS: (exporter.answers, 4 * 1024 * 1024),
-}
+_LANGUAGES: Mapping[Speaks, _Answers] = {Speaks.GRPC_HEALTH: health.answers, Speaks.AMD_METRICS: exporter.answers}
+_LIMIT = 256 * 1024  # bytes that one answer has at most
 _MAY_BE_MISSING = frozenset({Speaks.AMD_METRICS})  # products that not every node has
 
 
 async def ask(service: Service) -> AsyncGenerator[Answer, None]:
     """What a service says, and what it says instead until it is time to ask again."""
-    answers, limit = _LANGUAGES[service.speaks]
-    channel = Wary(service.path, limit)
+    answers = _LANGUAGES[service.speaks]
+    channel = Wary(service.path, _LIMIT)
     try:
         async with _dialled(channel, service), aclosing(answers(channel, service)) as said:
             async for answer in said:

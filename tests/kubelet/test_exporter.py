@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import threading
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
@@ -111,8 +112,21 @@ async def test_an_exporter_of_another_kind_says_nothing(path):
 
 
 async def test_one_that_says_too_much_is_left(path):
-    async with exporter(path, bytes(5 * 1024 * 1024)):
+    async with exporter(path, bytes(300 * 1024)):
         assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+
+
+async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
+    """One of 250 KiB that is made of nothing but parts takes seconds."""
+    threads = []
+    parse = GpuStateResponse.parse
+    monkeypatch.setattr(
+        GpuStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
+    )
+    async with exporter(path, listed((A, "healthy"))):
+        assert await once(path) == Answer(Reply.WELL)
+    assert len(threads) == 1
+    assert threads != [threading.get_ident()]
 
 
 @given(st.binary(max_size=200))

@@ -10,7 +10,7 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
-from agent.core.entry.inquiry import Answer, Reply, Service, Speaks
+from agent.core.entry.inquiry import Answer, Reply, Service
 from agent.kubelet import health, service
 from agent.kubelet.channel import Plain
 from agent.kubelet.service import ask
@@ -230,9 +230,7 @@ async def test_a_peer_that_says_nothing_of_use_is_left(path):
 
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
-    monkeypatch.setitem(
-        service._LANGUAGES, Speaks.GRPC_HEALTH, (health.answers, 160_000)
-    )  # a little more than a window of answers, with their frames
+    monkeypatch.setattr(service, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
     monkeypatch.setattr(health, "_BREATH", 0)
 
     class Flood(Health):
