@@ -303,5 +303,5 @@ def test_every_entry_of_the_page_is_tried():
     shown = {
         re.match(r"# /etc/device-agent/resources\.d/(.+)\.toml\n", text)[1] for _, text in blocks("docs/health.md")
     }
-    elsewhere = {"program", "service", "probe"}  # what asks others is tried with them in tests/agent
+    elsewhere = {"program", "service", "exporter", "probe"}  # what asks others is tried with them in tests/agent
     assert shown - elsewhere == {row[0] for row in ROWS}
