@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agent.cli.saying import refuse
-from agent.config.load import load
+from agent.config.directory import settings_in
+from agent.config.toml.files import Files
 from agent.control.control import Answer, ask
 
 NOT_RUNNING = 3
@@ -21,17 +23,25 @@ class Unreachable(NamedTuple):
     code: int
 
 
-def asked(arguments: argparse.Namespace, request: Mapping[str, Any], waiting: float = 0.0) -> Answer | int:
+def asked(
+    arguments: argparse.Namespace, request: Mapping[str, Any], *, waiting: float = 0.0, refused: int = 1
+) -> Answer | int:
     """What the agent answers; or, when that is said on standard error, the exit code.
 
-    waiting: so many seconds the agent may let pass before it has something to answer.
+    waiting: so many seconds the agent may let pass before it has something to answer. refused: the exit code where it
+    says why there is no answer.
     """
-    answer = reached(load(arguments.config).settings.paths.control, request, waiting + arguments.timeout)
+    answer = reached(control_of(arguments), request, waiting + arguments.timeout)
     if isinstance(answer, Unreachable):
         return refuse(arguments, answer.reason, answer.code)
     if "error" in answer:
-        return refuse(arguments, str(answer["error"]), 1)
+        return refuse(arguments, str(answer["error"]), refused)
     return answer
+
+
+def control_of(arguments: argparse.Namespace) -> str:
+    """Where the agent of this configuration listens; of that only agent.toml is read."""
+    return settings_in(Files(os.path.abspath(arguments.config)), []).paths.control
 
 
 def reached(path: str, request: Mapping[str, Any], timeout: float) -> Answer | Unreachable:

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         return answer
     devices = answer["devices"]
     if not devices:
-        said = f"{arguments.device}: no resource lists such a device; their ids: device-agent scan"
+        said = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
         return refuse(arguments, said, NO_SUCH_DEVICE)
     if is_json(arguments):
         say_json(answer, arguments)

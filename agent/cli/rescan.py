@@ -24,9 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what changed by it."""
-    answer = asked(arguments, {"do": "rescan", "source": arguments.source})
+    answer = asked(arguments, {"do": "rescan", "source": arguments.source}, refused=NO_SUCH_SOURCE)
     if isinstance(answer, int):
-        return NO_SUCH_SOURCE if answer == 1 else answer
+        return answer
     if is_json(arguments):
         say_json(answer, arguments)
         return 0

@@ -46,15 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, and print; once, or until Ctrl-C."""
     every = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
-    answer = asked(arguments, request)
+    answer = asked(arguments, request, refused=NO_SUCH_RESOURCE)
     while not isinstance(answer, int):
         _print(answer, arguments)
         if not arguments.watch:
             return 1 if answer["attention"] else 0
         shown = answer["revision"]
         while not isinstance(answer, int) and answer["revision"] == shown:
-            answer = asked(arguments, {**request, "unlike": shown, "seconds": WATCH_SECONDS}, WATCH_SECONDS)
-    return NO_SUCH_RESOURCE if answer == 1 else answer
+            patient = {**request, "unlike": shown, "seconds": WATCH_SECONDS}
+            answer = asked(arguments, patient, waiting=WATCH_SECONDS, refused=NO_SUCH_RESOURCE)
+    return answer
 
 
 def _print(answer: Answer, arguments: argparse.Namespace) -> None:

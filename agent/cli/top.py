@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import cast
 
-from agent.cli.asking import Unreachable, asked, reached
+from agent.cli.asking import Unreachable, asked, control_of, reached
 from agent.cli.picture import View, picture, pressed, resources
+from agent.cli.saying import refuse
 from agent.cli.terminal import Terminal
-from agent.config.load import load
 from agent.control.control import Answer
 
 QUIET = False
@@ -39,12 +39,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask and paint, until q."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print("device-agent top: this is no terminal; device-agent status says the same once", file=sys.stderr)
-        return NO_TERMINAL
+        return refuse(arguments, "this is no terminal; device-agent status says the same once", NO_TERMINAL)
     answer = asked(arguments, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer
-    path = load(arguments.config).settings.paths.control
+    path = control_of(arguments)
     view: View | None = View()
     with _screen():
         while view is not None:

@@ -6,15 +6,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from agent.config import between, settings
+from agent.config import between
 from agent.config.compile import check_class, compile_entry
+from agent.config.directory import settings_in
 from agent.config.language.table import hint, key_finding
 from agent.config.merge.shelf import Folder, Sentence, Shelf
 from agent.config.merge.tree import Leaf
 from agent.config.resource.named import name_leaf
-from agent.config.settings import DIRECTORY, PathSettings, Settings
+from agent.config.settings import Settings
 from agent.config.toml.document import Document
-from agent.config.toml.files import Files, unreadable
+from agent.config.toml.files import Files
 from agent.config.toml.finding import Finding, Severity, sort
 from agent.config.toml.spot import Mark, Spot
 from agent.core.entry.prefer import Near, Rule
@@ -79,7 +80,7 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
     directory = os.path.abspath(directory)
     files = Files(directory)
     findings: list[Finding] = []
-    said = _settings(files, findings)
+    said = settings_in(files, findings)
     known = said if in_force is None else in_force
     own = known.paths.classes
     shelf = Shelf(_folders(known, classes), files, findings)
@@ -113,36 +114,11 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
 
 def class_folders(files: Files, findings: list[Finding]) -> list[Folder]:
     """The directories of classes that the configuration of these files looks in, the shipped one last."""
-    return _folders(_settings(files, findings), (SHIPPED,))
+    return _folders(settings_in(files, findings), (SHIPPED,))
 
 
 def _folders(known: Settings, classes: Sequence[str]) -> list[Folder]:
     return [*map(Folder, known.paths.classes), *(Folder(path, "classes") for path in classes)]
-
-
-def _settings(files: Files, findings: list[Finding]) -> Settings:
-    """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
-    path = os.path.join(files.directory, "agent.toml")
-    known = Settings()
-    if not os.path.isdir(files.directory):
-        message = "the configuration directory is not there; nothing is configured"
-        findings.append(unreadable(files.directory, message, Severity.WARNING))
-    elif os.path.lexists(path) and (document := files.document(path)) is not None:
-        known, wrong = settings.read(document)
-        findings += wrong
-    default = PathSettings()
-    paths = known.paths
-    if paths.resources == default.resources:
-        paths = replace(paths, resources=_beside(files.directory, paths.resources))
-    if paths.classes == default.classes:
-        paths = replace(paths, classes=tuple(_beside(files.directory, item) for item in paths.classes))
-    return replace(known, paths=paths)
-
-
-def _beside(directory: str, path: str) -> str:
-    """A path below the default directory, moved to this one."""
-    below = path.removeprefix(f"{DIRECTORY}/")
-    return path if below == path else os.path.join(directory, below)
 
 
 def _entries(document: Document, shelf: Shelf, findings: list[Finding]) -> list[Entry]:
