@@ -138,7 +138,7 @@ def _commands() -> Mapping[str, _Command]:
         for action in parser._actions:  # noqa: SLF001  argparse has no other way to ask what a parser takes
             if not action.option_strings:
                 words += [str(choice) for choice in action.choices or ()]
-            for flag in action.option_strings:
+            for flag in action.option_strings if action.help != argparse.SUPPRESS else ():
                 flags[flag] = action.help or ""
         found[name] = _Command(about, flags, words)
     return found

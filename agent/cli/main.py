@@ -76,7 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = "version" if arguments.version else arguments.command
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # any text into any encoding
-    if name is None or name == "help" or (arguments.help and not name):
+    rest = arguments.rest
+    if name == "help" and rest and not rest[0].startswith("-"):  # help COMMAND is COMMAND --help
+        name, rest = rest[0], ["--help"]
+    if name is None or name == "help":
         print(usage())
         return 0
     if name not in COMMANDS:
@@ -88,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         gc.disable()  # until it is ready, see there
     module, parser = _module(name), parser_of(name)
-    rest = ["--help"] if arguments.help else arguments.rest
+    rest = ["--help"] if arguments.help else rest
     chosen = argparse.Namespace(**{**_DEFAULTS, **getattr(module, "DEFAULTS", {}), **vars(arguments), "command": name})
     parser.parse_args(rest, chosen)
     chosen.root = getattr(chosen, "root", ["/"])
@@ -117,7 +120,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"device-agent {name}",
         description=module.__doc__,
-        parents=[_common()],
+        parents=[_common(module)],
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -132,7 +135,7 @@ def _wrong(module: ModuleType, chosen: argparse.Namespace) -> str:
         return f"--root {missing}: no such directory or file"
     if len(chosen.root) > 1 and not getattr(module, "SEVERAL_ROOTS", False):
         return "one --root at a time"
-    outputs = ("table", *getattr(module, "OUTPUTS", ()))
+    outputs = _outputs(module)
     if chosen.output not in outputs:
         there = f"it has {', '.join(outputs)}" if len(outputs) > 1 else "its answer has one form"
         return f"no output as {chosen.output}: {there}"
@@ -141,6 +144,11 @@ def _wrong(module: ModuleType, chosen: argparse.Namespace) -> str:
     if chosen.quiet and not getattr(module, "QUIET", True):
         return "-q: what it says is all that it does"
     return ""
+
+
+def _outputs(module: ModuleType) -> tuple[str, ...]:
+    """The forms in which a command answers."""
+    return ("table", *getattr(module, "OUTPUTS", ()))
 
 
 def _module(name: str) -> ModuleType:
@@ -180,15 +188,20 @@ def _have_streams() -> None:
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def _common() -> argparse.ArgumentParser:
-    """The flags that every command knows, before it or after it."""
+def _common(module: ModuleType | None = None) -> argparse.ArgumentParser:
+    """The flags that every command knows, before it or after it; of one command help says those that it has."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--config", metavar="DIR", help=f"the configuration's directory (default {CONFIG})")
     common.add_argument("--root", metavar="DIR|FILE", action="append", help="a tree or recording for this host")
+    outputs = OUTPUTS if module is None else _outputs(module)
     about = "for people: table, wide; for programs: json, jsonl (an object a line), name (a name a line)"
-    common.add_argument("-o", "--output", choices=OUTPUTS, help=about)
-    common.add_argument("-q", "--quiet", action="store_true", help="no answer but the exit code")
-    common.add_argument("-v", "--verbose", action="store_true", help="also what is as it should be")
+    about = about if len(outputs) > 1 else argparse.SUPPRESS
+    common.add_argument("-o", "--output", choices=OUTPUTS, metavar="|".join(outputs), help=about)
+    about = "no answer but the exit code" if getattr(module, "QUIET", True) else argparse.SUPPRESS
+    common.add_argument("-q", "--quiet", action="store_true", help=about)
+    wordy = module is None or getattr(module, "VERBOSE", False)
+    about = "also what is as it should be" if wordy else argparse.SUPPRESS
+    common.add_argument("-v", "--verbose", action="store_true", help=about)
     common.add_argument("--color", choices=("auto", "always", "never"), help="auto: on a terminal, without NO_COLOR")
     common.add_argument("--utc", action="store_true", help="times in UTC, with a Z; else those of this host")
     limit = "how long the agent may take to answer (default 30s)"

@@ -1,10 +1,12 @@
+import importlib
+import re
 import shlex
 import subprocess
 import sys
 
 import pytest
 
-from agent.cli.main import COMMANDS, main
+from agent.cli.main import COMMANDS, MODULES, main
 
 DEVICE_AGENT = (sys.executable, "-m", "agent")
 
@@ -28,6 +30,23 @@ def test_every_command_has_help(cli, name):
     assert code == 0
     assert out.startswith(f"usage: device-agent {name}")
     assert cli("--help", name)[1] == out
+    assert cli("help", name) == (0, out, "")
+
+
+def test_help_of_a_command_that_is_none(cli):
+    code, out, err = cli("help", "scna")
+    assert (code, out) == (2, "")
+    assert "no such command; nearest: scan" in err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_only_what_the_command_has(cli, name):
+    said = re.sub(r"\s+", " ", cli(name, "--help")[1])
+    module = importlib.import_module(f"agent.cli.{MODULES.get(name, name)}")
+    outputs = getattr(module, "OUTPUTS", ())
+    assert (f"-o {'|'.join(('table', *outputs))}" in said) == bool(outputs)
+    assert ("--verbose" in said) == getattr(module, "VERBOSE", False)
+    assert ("--quiet" in said) == getattr(module, "QUIET", True)
 
 
 def test_a_flag_that_is_none(cli):
