@@ -21,6 +21,7 @@ from agent.cli.granted.dry import OwnSpec, Sight, sight
 from agent.cli.granted.forms import ARGUMENTS, NotSaid, cdi, notes
 from agent.cli.granted.free import held as known_held
 from agent.cli.granted.page import Besides, page, record
+from agent.cli.saying import refuse
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import load
@@ -54,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and print the grant."""
     wrong = _wrong(arguments)
     if wrong:
-        print(f"device-agent allocate: {wrong}", file=sys.stderr)
-        return WRONG_COMMAND_LINE
+        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
     configuration = load(arguments.config)
     warn(configuration, arguments.config)
     seen = sight(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
@@ -64,8 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if name not in seen.assembly.written:
         near = nearest(name, seen.assembly.written)
         hint = f"; nearest: {near}" if near else ""
-        print(f"device-agent allocate: {escape(name)}: no such resource{hint}", file=sys.stderr)
-        return NO_SUCH_NAME
+        return refuse(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
         paths = configuration.settings.paths
         pool = _pool(seen, arguments, paths.control)

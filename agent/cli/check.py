@@ -8,24 +8,24 @@ Exit code 0: nothing to change. 1: errors, or with --strict also warnings. 4: no
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 
 from agent.cli.inventory.onhost import on_host
 from agent.cli.inventory.take import take
+from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.terminal import Terminal
 from agent.config.aloud.book import NoReadingError, Reading, pick
 from agent.config.aloud.book import as_json as reading_as_json
 from agent.config.aloud.page import render as read
 from agent.config.load import study
 from agent.config.toml.finding import Severity, as_json, render, sort, summary
-from agent.core.language.printable import counted, escape
+from agent.core.language.printable import counted
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4
-OUTPUTS = ("json",)
+OUTPUTS = ("json", "jsonl")
 SEVERAL_ROOTS = True
 
 
@@ -47,10 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             readings = pick(studied, arguments.aloud)
         except NoReadingError as error:
-            near = f"; nearest: {escape(error.nearest)}" if error.nearest else ""
-            said = f"{escape(error.name)}: no resource, entry or class has this name{near}"
-            print(f"device-agent check: {said}", file=sys.stderr)
-            return NO_SUCH_NAME
+            near = f"; nearest: {error.nearest}" if error.nearest else ""
+            return refuse(arguments, f"{error.name}: no resource, entry or class has this name{near}", NO_SUCH_NAME)
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
         where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
@@ -59,9 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
         devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
         hosts.append(f"{counted(devices, 'device')} on {where}")
     findings = tuple(sort(findings))
-    if arguments.output == "json":
-        whole = [reading_as_json(one) for one in readings] if arguments.aloud is not None else [*map(as_json, findings)]
-        print(json.dumps(whole, indent=1))
+    if is_json(arguments):
+        aloud_or_not = map(as_json, findings) if arguments.aloud is None else map(reading_as_json, readings)
+        say_json([*aloud_or_not], arguments)
     else:
         aloud(readings, Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc))
         for finding in findings:

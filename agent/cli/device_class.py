@@ -8,7 +8,6 @@ the file itself. Exit code 0: answered. 4: no class has this name.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from agent.cli.check import aloud
 from agent.cli.inventory.classes import of_shelf
 from agent.cli.inventory.take import take
+from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.aloud.book import as_json, of_class
@@ -25,7 +25,8 @@ from agent.config.toml.finding import nearest
 from agent.core.language.printable import counted, escape
 from agent.host.root import Root
 
-OUTPUTS = ("json",)
+OUTPUTS = ("json", "jsonl", "name")
+WRONG_COMMAND_LINE = 2
 NO_SUCH_CLASS = 4
 
 _COLUMNS = (Column("CLASS"), Column("TAKES", narrowest=16), Column("SERVES", narrowest=20))
@@ -43,24 +44,35 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a list or one class."""
-    if (arguments.what == "show") != (arguments.name is not None):
-        print("device-agent class: it is class list, or class show NAME", file=sys.stderr)
-        return 2
+    if wrong := _wrong(arguments):
+        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
     studied = study(arguments.config)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
         manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
         here = _here(studied, Root(arguments.root)) if arguments.here else None
-        _list(manuals, here, terminal, in_json=arguments.output == "json")
+        _list(manuals, here, arguments, terminal)
         return 0
     names = studied.shelf.names()
     if arguments.name not in names:
         near = nearest(arguments.name, names)
-        hint = f"; nearest: {escape(near)}" if near else "; device-agent class list shows them"
-        print(f"device-agent class: {escape(arguments.name)}: no class has this name{hint}", file=sys.stderr)
-        return NO_SUCH_CLASS
+        hint = f"nearest: {near}" if near else "device-agent class list shows them"
+        return refuse(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
     _show(studied, arguments, terminal)
     return 0
+
+
+def _wrong(arguments: argparse.Namespace) -> str:
+    """What is wrong with the command line; empty if nothing is."""
+    if (arguments.what == "show") != (arguments.name is not None):
+        return "it is class list, or class show NAME"
+    if arguments.here and arguments.what == "show":
+        return "--here is of class list"
+    if (arguments.aloud or arguments.toml) and arguments.what == "list":
+        return "--aloud and --toml are of class show NAME"
+    if arguments.toml and arguments.output != "table":
+        return f"no output as {arguments.output} of --toml: it is the file itself"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +98,16 @@ def _here(studied: Study, root: Root) -> dict[str, _Here]:
     }
 
 
-def _list(manuals: Sequence[Manual], here: Mapping[str, _Here] | None, terminal: Terminal, *, in_json: bool) -> None:
+def _list(
+    manuals: Sequence[Manual], here: Mapping[str, _Here] | None, arguments: argparse.Namespace, terminal: Terminal
+) -> None:
     shown = manuals if here is None else [one for one in manuals if one.name in here and here[one.name].count]
-    if in_json:
+    if is_json(arguments):
         found = [{**_facts(one), **({} if here is None else asdict(here[one.name]))} for one in shown]
-        print(json.dumps(found, indent=1))
+        say_json(found, arguments)
+        return
+    if arguments.output == "name":
+        print("".join(f"{one.name}\n" for one in shown), end="")
         return
     rows = [Row(tuple(map(escape, (one.name, one.takes, one.about, *_last(one, here))))) for one in shown]
     last = [Column("")] if here is None else [Column("HERE", right=True), Column("")]
@@ -115,17 +132,18 @@ def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
 
 def _show(studied: Study, arguments: argparse.Namespace, terminal: Terminal) -> None:
     sentence = studied.shelf.sentence(arguments.name)
-    in_json = arguments.output == "json"
     if arguments.toml:
         print(sentence.tree.spot.document.text, end="")
+    elif arguments.output == "name":
+        print(arguments.name)
     elif arguments.aloud:
         reading = of_class(arguments.name, sentence)
-        if in_json:
-            print(json.dumps(as_json(reading), indent=1))
+        if is_json(arguments):
+            say_json(as_json(reading), arguments)
         else:
             aloud([reading], terminal)
-    elif in_json:
-        print(json.dumps(_facts(manual(studied, arguments.name)), indent=1))
+    elif is_json(arguments):
+        say_json(_facts(manual(studied, arguments.name)), arguments)
     else:
         title, *lines = lines_of(manual(studied, arguments.name), terminal.width)
         print(terminal.style(terminal.text(title), "bold"))

@@ -88,11 +88,13 @@ def _device(
     if view.devices and isinstance(find(inventory, name), NotFound):  # it is not there, and the agent remembers it
         if is_json(arguments):
             say_json([*view.devices], arguments)
+        elif arguments.output == "name":
+            print("\n".join(one["id"] for one in view.devices))
         else:
             print("\n".join(view.absent_lines(terminal)))
         return 0
     resources = [spec.name for spec in configuration.resources]
-    found = one("explain", name, inventory, configuration, as_json=is_json(arguments), resources=resources)
+    found = one(arguments, name, inventory, configuration, resources=resources)
     if isinstance(found, int):
         return found
     inventory, item = found

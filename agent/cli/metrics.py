@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 
 from agent.cli.asking import asked
-from agent.core.language.printable import escape
+from agent.cli.saying import refuse
 
 CANNOT = 1
 
@@ -35,9 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _put(arguments.textfile, answer["text"])
     except OSError as error:
-        said = f"{escape(arguments.textfile)}: {error.strerror or error}"
-        print(f"device-agent metrics: {said}", file=sys.stderr)
-        return CANNOT
+        return refuse(arguments, f"{arguments.textfile}: {error.strerror or error}", CANNOT)
     return 0
 
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
-import sys
 import time
 from collections.abc import Mapping
 
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import take
+from agent.cli.saying import refuse
 from agent.config.load import load
 from agent.core.language.printable import counted, escape
 from agent.host.disguise import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write
 from agent.scanners.host_words import HOST
+
+CANNOT = 1
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +34,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything, and write it down."""
-    shown = escape(arguments.file)
     if os.path.lexists(arguments.file):
-        print(f"device-agent record: {shown} is there already: name a new file", file=sys.stderr)
-        return 1
+        return refuse(arguments, f"{arguments.file} is there already: name a new file", CANNOT)
     began = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         write(made, arguments.file)
     except OSError as error:
-        print(f"device-agent record: {shown}: {error.strerror}", file=sys.stderr)
-        return 1
+        return refuse(arguments, f"{arguments.file}: {error.strerror or error}", CANNOT)
     _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
+    shown = escape(arguments.file)
     size = os.path.getsize(arguments.file) / 1024
     print(f"wrote {shown}, {size:,.0f} KiB.   try: device-agent --root {shown} scan")
     return 0

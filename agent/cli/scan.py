@@ -106,7 +106,7 @@ def _subsystems(root: Root) -> list[str]:
 
 def _one(arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal) -> int:
     """Answer about one device."""
-    found = one("scan", arguments.device, inventory, configuration, as_json=is_json(arguments))
+    found = one(arguments, arguments.device, inventory, configuration)
     if isinstance(found, int):
         return found
     inventory, item = found

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 
+from agent.cli.saying import refuse
 from agent.config import schema
 from agent.config.entry_words import entry_words
-from agent.core.language.printable import escape
 
 OUTPUTS = ("json",)
 NO_SUCH = 4
@@ -32,8 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.file is None:
         made = schema.of_resources()
     elif not os.path.isfile(arguments.file):
-        print(f"device-agent schema: {escape(arguments.file)}: no such file", file=sys.stderr)
-        return NO_SUCH
+        return refuse(arguments, f"{arguments.file}: no such file", NO_SUCH)
     else:
         made = schema.of_resources(entry_words(arguments.config, arguments.file))
     print(json.dumps(made, indent=1))

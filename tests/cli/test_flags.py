@@ -64,6 +64,58 @@ def test_why_there_is_no_answer_is_told_to_a_program_as_json(cli, config):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("scan", "nothing"),
+        ("scan", "--words", "nothing"),
+        ("explain", "nothing"),
+        ("check", "--aloud", "nothing"),
+        ("class", "show", "nothing"),
+        ("allocate", "nothing", "--dry-run"),
+        ("schema", "nothing"),
+    ],
+)
+def test_that_there_is_no_such_thing_is_told_to_a_program_as_json(cli, config, tree, words):
+    source = '[[resource]]\nname = "a.example/null"\nsource = { node = "/dev/null" }\n'
+    code, out, err = cli(*words, "--config", config(source), "--root", tree.top, "-o", "json")
+    assert (code, out) == (4, "")
+    said = json.loads(err)
+    assert said["exit"] == 4
+    assert "nothing" in said["error"]
+
+
+@pytest.mark.parametrize("words", [("status", "nothing"), ("rescan", "nothing")])
+def test_what_the_agent_refuses_has_the_exit_code_that_is_told(cli, config, words, monkeypatch):
+    monkeypatch.setattr("agent.cli.asking.reached", lambda *_: {"error": "no such thing"})
+    code, _, err = cli(*words, "--config", config(), "-o", "json")
+    assert (code, json.loads(err)) == (4, {"error": "no such thing", "exit": 4})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("class", "show", "kvm", "--here"), "--here is of class list"),
+        (("class", "list", "--toml"), "--aloud and --toml are of class show NAME"),
+        (("class", "show", "kvm", "--toml", "-o", "json"), "it is the file itself"),
+    ],
+)
+def test_flags_that_mean_nothing_together_are_refused(cli, config, words, said):
+    code, out, err = cli(*words, "--config", config())
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_lists_have_a_form_of_a_line_each(cli, config, tree):
+    where = ("--config", config("[[resource]]\nnam = 1\n"), "--root", tree.top)
+    whole = json.loads(cli("check", *where, "-o", "json")[1])
+    assert [json.loads(line) for line in cli("check", *where, "-o", "jsonl")[1].splitlines()] == whole
+    assert whole
+    names = cli("class", "list", *where, "-o", "name")[1].splitlines()
+    assert [one["name"] for one in json.loads(cli("class", "list", *where, "-o", "json")[1])] == names
+    assert "kvm" in names
+
+
+@pytest.mark.parametrize(
     ("stamp", "said"),
     [
         ("2027-03-11T03:07:12.000Z", "03:07:12Z (11 min)"),

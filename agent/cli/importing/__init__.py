@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from agent.cli.importing.entry import Entry
 from agent.cli.importing.their import NotTheirs
+from agent.cli.saying import refuse
 from agent.core.language.printable import columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
@@ -34,14 +35,12 @@ def run(arguments: argparse.Namespace) -> int:
         text = _read(arguments.file)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        print(f"device-agent import: {escape(arguments.file)}: {reason}", file=sys.stderr)
-        return NO_SUCH
+        return refuse(arguments, f"{arguments.file}: {reason}", NO_SUCH)
     try:
         module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
         entries: list[Entry] = module.entries(text)
     except NotTheirs as error:
-        print(f"device-agent import: {escape(arguments.file)}: {error}", file=sys.stderr)
-        return 1
+        return refuse(arguments, f"{arguments.file}: {error}", 1)
     print("\n\n".join(entry.toml() for entry in entries))
     sys.stdout.flush()
     for line in _summary(entries):

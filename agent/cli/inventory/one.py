@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import argparse
 import sys
 from collections.abc import Sequence
 
 from agent.cli.inventory.search import NotFound, find, unlisted_source
 from agent.cli.inventory.take import Inventory, Item, take
+from agent.cli.saying import is_json, refuse, say_json
 from agent.config.load import Configuration
 from agent.config.toml.finding import nearest
 from agent.core.language.printable import escape, printable
@@ -16,12 +17,11 @@ NO_SUCH_DEVICE = 4
 
 
 def one(
-    command: str,
+    arguments: argparse.Namespace,
     name: str,
     inventory: Inventory,
     configuration: Configuration,
     *,
-    as_json: bool,
     resources: Sequence[str] | None = None,
 ) -> tuple[Inventory, Item] | int:
     """The device, and the inventory that it is in; or, when it was said that there is none, the exit code.
@@ -36,8 +36,8 @@ def one(
     if not isinstance(found, NotFound):
         return inventory, found
     if (there := found.there) is not None:
-        if as_json:
-            print(json.dumps({"path": name, "device": None, "reason": there.said, "next": there.next or None}))
+        if is_json(arguments):
+            say_json({"path": name, "device": None, "reason": there.said, "next": there.next or None}, arguments)
         else:
             print(f"{escape(name)}: no device: {there.said}")
             print(f"  next         {there.next}\n" if there.next else "", end="")
@@ -45,8 +45,10 @@ def one(
     near = nearest(name, resources or ())
     suggestions = (near,) if near else found.suggestions
     nor = "" if resources is None else ", and no such resource"
-    hint = f"; nearest: {printable(suggestions[0], None)}" if len(suggestions) == 1 else ""
-    print(f"device-agent {command}: {escape(name)}: {found.reason}{nor}{hint}", file=sys.stderr)
-    for suggestion in suggestions if len(suggestions) > 1 else ():
-        print(f"  {printable(suggestion, None)}", file=sys.stderr)
+    shown = [printable(suggestion, None) for suggestion in suggestions]
+    several = len(shown) > 1 and not is_json(arguments)
+    hint = f"; nearest: {', '.join(shown)}" if shown and not several else ""
+    refuse(arguments, f"{name}: {found.reason}{nor}{hint}", NO_SUCH_DEVICE)
+    for line in shown if several else ():
+        print(f"  {line}", file=sys.stderr)
     return NO_SUCH_DEVICE
