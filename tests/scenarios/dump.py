@@ -64,7 +64,7 @@ def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
 
 def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
     values: dict[str, list[str]] = {}
-    for line in filter(None, map(str.strip, lines)):
+    for line in (line.strip() for line in lines if line.strip() and not line.startswith("#")):
         kind, _, value = line.partition(": ")
         values.setdefault(kind, []).append(value)
     assert set(values) <= set("PNSEAHL"), f"no such lines in a dump: {set(values) - set('PNSEAHL')}"
