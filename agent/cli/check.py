@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
         where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
-        inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi)
+        inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi, unasked=False)
         findings = (*findings, *on_host(studied.entries, inventory, where))
         devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
         hosts.append(f"{counted(devices, 'device')} on {where}")

@@ -87,10 +87,10 @@ def _here(studied: Study, root: Root) -> dict[str, _Here]:
     """What each class that can serve as it is finds on this host."""
     classes = of_shelf(studied.shelf, studied.shelf.names())
     found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
-    for item in take(root, (), classes).items:
+    for item in take(root, (), classes, unasked=False).items:
         for name in item.fits:
             found[name].append(item.host.key)
-    taken = take(root, studied.configuration.resources)
+    taken = take(root, studied.configuration.resources, unasked=False)
     takers = {item.host.key: item.taken_by.name for item in taken.items if item.taken_by}
     return {
         name: _Here(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from agent.core.language.pattern import Pattern, parse
@@ -54,14 +54,19 @@ def fits_path(glob: str, path: str) -> bool:
     return len(parts) == len(names) and all(fitting(part)(name) for part, name in zip(parts, names, strict=True))
 
 
-def taken(globs: Sequence[str], path: str) -> Taken:
+def taken(globs: tuple[str, ...], path: str) -> Taken:
     """What the first of the globs that fits a path takes of it."""
-    if not any("{" in glob for glob in globs):
+    if not _any_takes(globs):
         return ()
     for glob in globs:
         if fits_path(glob, path):
             return pattern(glob).take(path) or ()
     return ()
+
+
+@lru_cache(maxsize=256)
+def _any_takes(globs: tuple[str, ...]) -> bool:
+    return any("{" in glob.replace("[{]", "") for glob in globs)
 
 
 def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:
@@ -80,8 +85,8 @@ def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str |
     if isinstance(names, Absent):
         yield base or "/", names
         return
-    fit = fitting(first)
-    for name in names:
+    begins, fit = literal(first), fitting(first)
+    for name in [name for name in names if name.startswith(begins)]:  # of a long list most go here
         if fit(name):
             path = f"{base}/{name}"
             if not rest:

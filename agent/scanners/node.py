@@ -56,14 +56,12 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
 
 def concerns(source: Source, previous: Found, touched: Touched) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
-    paths = [path for path in touched.paths if path.startswith("/dev")]
+    paths = tuple(path for path in touched.paths if path.startswith("/dev"))
+    literals = tuple(map(literal, source.arguments))
     return (
         touched.everything
-        or any(
-            path.startswith(begins) or begins.startswith(path)
-            for begins in map(literal, source.arguments)
-            for path in paths
-        )
+        or any(path.startswith(literals) for path in paths)
+        or any(begins.startswith(paths) for begins in literals)
         or (bool(paths) and any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities))
         or not {f"{KIND}:{path}" for path in paths}.isdisjoint([device.key for device in previous.devices])
     )

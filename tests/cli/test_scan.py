@@ -12,6 +12,7 @@ from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import take
 from agent.cli.terminal import Terminal
 from agent.config.load import load
+from agent.core.language.value import natural
 from agent.host.root import Root
 from tests.cli.conftest import device_agent
 
@@ -46,6 +47,29 @@ def look(host, config):
         return take(host.root, load(str(config(text))).resources)
 
     return take_it
+
+
+def test_of_what_nobody_asks_for_nothing_is_seen_where_nobody_wants_it(host, config):
+    specs = load(str(config(NICS))).resources
+    asked = take(host.root, specs, unasked=False)
+    assert {item.source for item in asked.items} == {spec.source for spec in specs}
+    everything = {item.host.name: item for item in take(host.root, specs).items}
+    assert "/dev/kvm" in everything
+    assert all(
+        (item.resource, item.device) == (everything[item.host.name].resource, everything[item.host.name].device)
+        for item in asked.items
+    )
+
+
+def test_nodes_are_seen_by_their_own_names_however_many_there_are(host):
+    for number in range(250):
+        host.node(f"/dev/x{number}", f"c 10:{number}")
+    host.node("/dev/odd[{*name", "c 10:3")
+    host.link("/dev/other", "/dev/x7")
+    seen = [item.host.name for item in take(host.root, ()).items if item.label == "dev"]
+    assert seen == sorted(seen, key=natural)
+    assert {"/dev/odd[{*name", "/dev/x7", "/dev/x249"} <= {*seen}
+    assert "/dev/other" not in seen
 
 
 def lines(look, width=None, *, everything=False, **how):

@@ -45,7 +45,7 @@ def examine(config: str, root: Root) -> Examined:
     settings = configuration.settings
     live = not root.prefix
     kubelet = settings.kubelet
-    inventory = take(root, configuration.resources, cdi=settings.paths.cdi)
+    inventory = take(root, configuration.resources, cdi=settings.paths.cdi, unasked=False)
     answer = reached(settings.paths.control, {"do": "status"}, ANSWER_SECONDS) if live else None
     watched = kubelet.registration == "watcher" or any(
         spec.registration == "watcher" for spec in configuration.resources

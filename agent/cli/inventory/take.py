@@ -31,6 +31,7 @@ from agent.scanners import catalog
 from agent.scanners.reading import HostReader
 
 _DEEP = 4  # directories below /dev that are looked into: /dev/bus/usb/001/002 is four
+_SOME = 100  # nodes to a source
 _CARRIERS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
 _NOTHING = ("", "")
 _ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
@@ -175,6 +176,8 @@ def take(
     classes: Sequence[ResourceSpec] = (),
     also: Sequence[Source] = (),
     cdi: Sequence[str] = DIRECTORIES,
+    *,
+    unasked: bool = True,
 ) -> Inventory:
     """Look at the host.
 
@@ -184,14 +187,15 @@ def take(
         classes: entries that nobody made, one for each device class, to say which would fit.
         also: sources to look at besides those of the entries and those always looked at.
         cdi: directories of CDI specs.
+        unasked: whether what none of these asks for is in it, too.
     """
     configured = tuple(dict.fromkeys(spec.source for spec in specs))
-    nodes = Source("node", tuple(sorted(_nodes(root, "/dev", 1), key=natural)))
-    wanted = (*configured, *_ALWAYS, *(spec.source for spec in classes), *also, nodes)
-    everywhere = (*wanted, *(source for spec in (*specs, *classes) for source in spec.sources))
-    listing = catalog.listing(root, everywhere, None, EVERYTHING)
+    always, nodes = (_ALWAYS, _every_node(root)) if unasked else ((), ())
+    wanted = (*configured, *always, *(spec.source for spec in classes), *also, *nodes)
+    asked = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
+    listing = catalog.listing(root, (*wanted, *asked), None, EVERYTHING)
     reader = HostReader(root, SpecDirectories(cdi))
-    now = look(specs, Listing({source: listing.found[source] for source in everywhere}), reader)
+    now = look(specs, Listing({source: listing.found[source] for source in asked}), reader)
 
     def of(spec: ResourceSpec, host: HostDevice) -> Facts:
         return Facts(spec, host, reader, now.partners or NOBODY)
@@ -205,16 +209,20 @@ def take(
     named: dict[str, list[ResourceSpec]] = {}
     for one in specs:
         named.setdefault(one.name, []).append(one)
+    suit: dict[str, list[ResourceSpec]] = {}
+    for one in classes:
+        for key in found[one.source]:
+            suit.setdefault(key, []).append(one)
     items: dict[str, Item] = {}
     for source, hosts in found.items():
         for key, host in hosts.items():
-            sighting, candidate = now.sightings[key], next(now.offers(key), None)
+            sighting, candidate = now.sightings.get(key), next(now.offers(key), None)
             spec = specs[candidate.entry] if candidate else None
             if key in items or (spec and spec.source != source):
                 continue
             near = partial(_nearly, named=named, found=found, key=key, of=of)
-            turned = tuple(TurnedDown(refusal, near) for refusal in sighting.refusals)
-            fits = () if spec else tuple(_fitting(classes, found, key, of))
+            turned = tuple(TurnedDown(refusal, near) for refusal in sighting.refusals) if sighting else ()
+            fits = () if spec else tuple(_fitting(suit.get(key, ()), found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
             resource = candidate.resource if candidate else ""
             checks = tuple(at_once(one) for one in candidate.checked if one.key == key) if candidate else ()
@@ -257,6 +265,13 @@ def below_dev(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[
     return frozenset({directory}).union(*(below_dev(root, f"{directory}/{name}", depth + 1) for name in deeper))
 
 
+def _every_node(root: Root) -> Iterator[Source]:
+    """All nodes below /dev. Many sources of some: a source is a key, which costs as much as it names."""
+    paths = sorted(_nodes(root, "/dev", 1), key=natural)
+    for first in range(0, len(paths), _SOME):
+        yield Source("node", tuple(paths[first : first + _SOME]))
+
+
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
     """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
     below = set(root.directories(directory))
@@ -266,8 +281,10 @@ def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
         if name in below:
             if depth < _DEEP:
                 yield from _nodes(root, path, depth + 1)
-        elif isinstance(root.link(path), Absent) and not isinstance(root.node(path), Absent):
-            yield "/".join(literal(part) for part in path.split("/"))
+            continue
+        entry = root.entry(path, within=True)
+        if not isinstance(entry, Absent) and entry.node.path == path:
+            yield literal(path)
 
 
 _Found = Mapping[Source, Mapping[str, HostDevice]]
@@ -275,10 +292,9 @@ _FactsOf = Callable[[ResourceSpec, HostDevice], Facts]
 
 
 def _fitting(classes: Sequence[ResourceSpec], found: _Found, key: str, of: _FactsOf) -> Iterator[str]:
-    """The classes that would take what has that key."""
+    """The classes that would take what has that key, of those whose source shows it."""
     for spec in classes:
-        host = found[spec.source].get(key)
-        if host is not None and judge(spec, of(spec, host)) is None:
+        if judge(spec, of(spec, found[spec.source][key])) is None:
             yield spec.class_name or spec.name
 
 

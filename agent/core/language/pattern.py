@@ -27,6 +27,7 @@ class PatternError(ValueError):
 
 
 ANY = One((), negated=True)
+_SPECIAL = re.compile(r"[*?[{\\]")
 _CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
 
 _Run: TypeAlias = tuple[One, ...]  # pieces that stand side by side, with no star among them
@@ -138,7 +139,7 @@ def parse(text: str, *, taking: bool = False) -> Pattern:
 
 def literal(text: str) -> str:
     """Text as a glob that fits only that text, so that a device's words can never widen a pattern."""
-    return "".join(f"[{character}]" if character in "*?[{\\" else character for character in text)
+    return _SPECIAL.sub(r"[\g<0>]", text)
 
 
 def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
