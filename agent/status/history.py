@@ -25,16 +25,23 @@ class History:
         for one in transitions:
             name = one.resource, one.id
             before = self._changes.pop(name, ())
-            self._changes[name] = (*before[1 - CHANGES :], Change(now, one.old, one.new, one.reason))
+            kept = before[1 - CHANGES :]
+            if len(kept) < len(before) and not any(map(_turned, kept)) and _turned(before[0]):
+                kept = (before[0], *kept[1:])  # since when it is as it is, however often its reason changed since
+            self._changes[name] = (*kept, Change(now, one.old, one.new, one.reason))
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 
     def since(self, resource: str, id: str) -> float | None:  # noqa: A002  the API's own word
         """Since when a device has the health it has; none if it has not changed since the agent started."""
         changes = self._changes.get((resource, id), ())
-        return next((one.at for one in reversed(changes) if one.old is not one.new), None)
+        return next((one.at for one in reversed(changes) if _turned(one)), None)
 
     @property
     def changes(self) -> Changes:
         """All that is remembered now."""
         return dict(self._changes)
+
+
+def _turned(change: Change) -> bool:
+    return change.old is not change.new
