@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import socket
 from collections.abc import Mapping
 
@@ -40,26 +41,44 @@ class Marked(logging.Formatter):
 
 
 class Journal(logging.Handler):
-    """One datagram for each record; what the journal does not take goes where `otherwise` writes. Never waits."""
+    """One datagram for each record; what the journal does not take goes where `otherwise` writes. Never waits: where
+    neither has room, because the journal hangs, lines are lost, and it is said how many.
+    """
 
-    def __init__(self, otherwise: logging.Handler, path: str = SOCKET) -> None:
-        """`path` is the journal's socket."""
+    def __init__(self, otherwise: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
+        """`path` is the journal's socket, `stream` what `otherwise` writes to."""
         super().__init__()
         self._otherwise = otherwise
         self._path = path
+        self._stream = stream
+        self._lost = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one."""
+        if self._lost and self._sent(_missing(self._lost)):
+            self._lost = 0
+        if not self._sent(record):
+            self._lost += 1
+
+    def _sent(self, record: logging.LogRecord) -> bool:
         try:
             self._socket.sendto(datagram(self.format(record), record), self._path)
         except OSError:  # not there, busy, or it is too long
+            if not select.select((), (self._stream,), (), 0)[1]:
+                return False
             self._otherwise.handle(record)
+        return True
 
     def close(self) -> None:
         """Send no more."""
         self._socket.close()
         super().close()
+
+
+def _missing(number: int) -> logging.LogRecord:
+    said = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "%d log lines are lost", "args": (number,)}
+    return logging.makeLogRecord(said)
 
 
 def datagram(message: str, record: logging.LogRecord) -> bytes:

@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+from contextlib import suppress
 
 import pytest
 
@@ -105,6 +106,36 @@ def test_a_journal_that_is_busy_keeps_nobody_waiting(log):
             break
     assert text.getvalue() == "<6>line\n"
     assert journal.recv(65536)
+
+
+def test_a_journal_that_hangs_loses_lines_and_keeps_nobody_waiting(tmp_path):
+    """It reads neither its socket nor the stream; a write that waited would wait here for ever."""
+    ours, its = socket.socketpair()
+    with (
+        ours,
+        its,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal,
+        open(ours.fileno(), "w", closefd=False) as f,
+    ):
+        journal.bind(str(tmp_path / "socket"))
+        otherwise = logging.StreamHandler(f)
+        handler = Journal(otherwise, str(tmp_path / "socket"), ours.fileno())
+        for number in range(5000):
+            handler.emit(logging.makeLogRecord({"msg": f"line {number} {'x' * 200}", "levelno": logging.INFO}))
+        sent = []
+        journal.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                sent.append(read(journal.recv(65536))["MESSAGE"])
+        its.setblocking(False)
+        written = its.recv(2**24).decode().splitlines()
+        assert [line.split()[1] for line in (*sent, *written)] == [str(n) for n in range(len(sent) + len(written))]
+        handler.emit(logging.makeLogRecord({"msg": "again", "levelno": logging.INFO}))
+        assert [read(journal.recv(65536))["MESSAGE"] for _ in range(2)] == [
+            f"{5000 - len(sent) - len(written)} log lines are lost",
+            "again",
+        ]
+        handler.close()
 
 
 def test_which_stream_is_the_journal(tmp_path):
