@@ -155,6 +155,21 @@ async def test_saved_returns_when_it_is_on_disk_or_cannot_be(tmp_path):
         await asyncio.wait([run])
 
 
+async def test_what_is_on_disk_already_is_saved_whatever_failed_between(tmp_path):
+    file = StateFile(str(tmp_path))
+    run = asyncio.create_task(file.run())
+    file.save(FULL)
+    assert await file.saved()
+    (tmp_path / "state.json.new").mkdir()
+    file.save(State())
+    assert not await file.saved()
+    file.save(FULL)
+    assert await file.saved()
+    assert load(str(tmp_path)).held == FULL.held
+    run.cancel()
+    await asyncio.wait([run])
+
+
 async def test_what_cannot_be_written_is_said_once_and_tried_again(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     directory = tmp_path / "file" / "below"

@@ -109,6 +109,7 @@ class StateFile:
         path = os.path.join(self._directory, FILE)
         text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
+            self._failing = False
             return
         try:
             await aiofiles.os.makedirs(self._directory, mode=0o700, exist_ok=True)
