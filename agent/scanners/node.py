@@ -156,10 +156,10 @@ def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> 
         node, stamp = entry
         key = f"{KIND}:{node.path}"
         old = before.get(path)
-        if old and (old.key, old.stamp) == (key, stamp):
+        directory = _directory(root, node)  # of a node that was made before its driver came there is none yet
+        if old and (old.key, old.stamp, old.directory) == (key, stamp, directory):
             devices.append(old)
             continue
-        directory = _directory(root, node)
         sits = position(sight, directory) if directory else ""
         place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
         devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, taken(source.arguments, path)))

@@ -87,6 +87,21 @@ def test_the_sysfs_directory_is_known(tree):
     assert (device.directory, device.stamp.split()[0]) == (directory, "c10:229")
 
 
+def test_a_node_that_was_there_before_its_driver_has_a_directory_once_that_comes(tree):
+    """As systemd-tmpfiles makes them of modules.devname: opening one loads the module, and the node stays."""
+    tree.node("/dev/fuse", "c 10:229")
+    source = nodes("/dev/fuse", "/dev/none*")
+    before = sweep(tree, source)
+    assert [device.directory for device in before.devices] == [""]
+    directory = "/sys/devices/virtual/misc/fuse"
+    tree.at(directory).mkdir(parents=True)
+    tree.link("/sys/dev/char/10:229", directory)
+    event = node.scan(tree.root, source, before, Touched(frozenset({directory, "/dev/fuse"})))
+    for now in (event, sweep(tree, source, before)):
+        assert [device.directory for device in now.devices] == [directory]
+        assert now == sweep(tree, source)
+
+
 @pytest.mark.parametrize(
     ("change", "touched"),
     [
