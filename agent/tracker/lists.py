@@ -76,7 +76,10 @@ class Lists:
         """
         while True:
             told = self.assembly.snapshots
-            self.assembly = await self._assembled(look, specs, offers)
+            made = await self._assembled(look, specs, offers)
+            if self.assembly.snapshots is not told:
+                continue  # something was forgotten meanwhile
+            self.assembly = made
             changed = [
                 snapshot.resource
                 for snapshot in self.assembly.snapshots.values()

@@ -8,11 +8,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent.core.entry.resource import Source
-from agent.core.inventory.look import Touched
+from agent.core.inventory.device import Snapshot
+from agent.core.inventory.look import Look
+from agent.core.inventory.touched import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
 from agent.registry import Registry
 from agent.tracker import looking as module
+from agent.tracker.lists import Lists
 from agent.tracker.tracker import Tracker
 from tests.core.building import clause, line, spec
 from tests.tree import Tree
@@ -131,6 +134,24 @@ async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch,
 
         async with asyncio.timeout(20):
             await sees_all()
+
+
+async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
+    class Specs:
+        next_at = None
+
+        async def renew(self, *_):
+            for name in [name for name in lists.assembly.snapshots if name == "example.com/old"]:
+                lists.drop(name)
+            return {}
+
+    told = {name: Snapshot(name) for name in ("example.com/old", "example.com/nic")}
+    lists = Lists(
+        Registry(), [NICS], told, {}, own_specs=Specs(), held=frozenset, published=lambda before, now: seen.append(now)
+    )
+    seen = []
+    await lists.publish(Look(), [NICS], {}, None)
+    assert [sorted(one.snapshots) for one in (*seen, lists.assembly)] == [["example.com/nic"]] * 2
 
 
 @pytest.fixture
