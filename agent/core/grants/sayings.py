@@ -22,30 +22,35 @@ class Said(NamedTuple):
 
 
 class Sayings:
-    """Texts by name."""
+    """Texts by name. They are put together once all is said: a request may be for hundreds of devices."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        self._values: dict[str, list[str]] = {}
+        self._joins: dict[str, str] = {}  # by all names, in the order of the texts
+        self._values: dict[str, dict[str, None]] = {}
         self._members: dict[str, dict[str, str]] = {}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What was said, by name."""
+        return {
+            name: object_of(self._members[name]) if name in self._members else join.join(self._values[name])
+            for name, join in self._joins.items()
+        }
 
     def add(self, said: Said) -> str:
         """Put in a value, equal ones once; why it cannot be beside what is there, or nothing."""
-        name, value, _, member = said
-        others = self._members if member is None else self._values
-        if name in others:
+        name, value, join, member = said
+        if name in (self._members if member is None else self._values):
             return f"{name} would be both a text and an object with a member for each device"
+        self._joins[name] = join or ""
         if member is not None:
             members = self._members.setdefault(name, {})
             if members.setdefault(member, value) != value:
                 return f"{name} would have both {members[member]} and {value} as {member}"
-            self.texts[name] = object_of(members)
             return ""
-        values = self._values.setdefault(name, [])
-        if value not in values:
-            values.append(value)
-            self.texts[name] = (said.join or "").join(values)
-        return f"{name} would be both {values[0]} and {values[1]}" if said.join is None and len(values) > 1 else ""
+        values = self._values.setdefault(name, {})
+        values[value] = None
+        return f"{name} would be both {' and '.join([*values][:2])}" if join is None and len(values) > 1 else ""
 
 
 def said_of(give: EnvGive, words: GivingWords) -> Iterator[Said]:
