@@ -155,6 +155,13 @@ def test_every_shipped_class_says_what_it_means(tmp_path, name):
     assert resource.nodes or resource.env
 
 
+def test_what_a_shipped_class_finds_below_proc_it_looks_for_by_itself():
+    """Nothing there sends an event: at boot a GPU would be missing until the next sweep."""
+    below = {name: said["source"] for name, said in SHIPPED_CLASSES.items() if "/proc/" in str(said.get("source"))}
+    assert below
+    assert [name for name, source in below.items() if "every" not in source] == []
+
+
 def test_the_whole_language_loads():
     """Nothing in the samples is taken for a mistake, each class is known, and each entry is served."""
     studied = study(str(LANGUAGE))
