@@ -18,6 +18,8 @@
     grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
                                                        devinfo = { "FILE" = 'JSON' }
 
+What is granted a dry run grants as well.
+
 Lists that are not named stay as they were: a step that changes another list fails, also by what the one before granted.
 After each step comes a sweep, and then everything is looked at anew. Neither must change anything: what an event brings
 is what a sweep would see, and that is what whoever has seen nothing before would see.
@@ -30,6 +32,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.granted.dry import sight
 from agent.config.language.durations import seconds
 from agent.core.grants.grant import Grant, Refused
 from agent.core.inventory.device import Health
@@ -189,10 +192,18 @@ async def granted(agent, held: set[str], resource: str, wanted: dict, where: str
         assert wanted["refused"] in refused.value.text, f"{where}: {refused.value.text}"
         return
     grant = await agent.allocation.allocate(resource, wanted["ids"])
+    assert dry(agent, resource, wanted["ids"]) in (None, grant), f"{where}: {resource}: a dry run says something else"
     held.update(wanted["ids"])
     said = shown(grant)
     for part in wanted.keys() - {"ids"}:
         assert said[part] == wanted[part], f"{where}: {part}: {said[part]}"
+
+
+def dry(agent, resource: str, ids: list[str]) -> Grant | None:
+    """What `allocate --dry-run` says that a container would get; None where an id rests on what was there before."""
+    allocation = agent.allocation
+    seen = sight(allocation._root, agent.tracker.specs, allocation._cdi.directories)
+    return seen.grant(resource, ids) if all(map(seen.resources[resource].find, ids)) else None
 
 
 def shown(grant: Grant) -> dict[str, object]:
