@@ -101,7 +101,7 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
 async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
     """The status; one `unlike` that of a revision within some `seconds`, if they bring one."""
     seconds = request.get("seconds")
-    until = time.monotonic() + (min(seconds, MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
+    until = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
     resource, devices = _text(request.get("resource")), _text(request.get("devices"))
     while True:
         change = agent.status.change  # before it is looked at: what changes meanwhile is not missed

@@ -251,6 +251,21 @@ async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
     assert task.cancelled()
 
 
+async def test_no_number_of_seconds_ends_the_agent_or_waits_for_ever(node):
+    await node.kubelet.start()
+    async with running(node) as process:
+        await listening(node, process)
+        for seconds in ("-1" + "0" * 400, "1" + "0" * 400, "NaN", "-Infinity", "1e999", "true", '"long"'):
+            answer = await asked(str(node.control), f'{{"do": "status", "seconds": {seconds}}}\n'.encode())
+            assert answer["resources"], seconds
+        revision = answer["revision"]
+        for seconds in ("-1" + "0" * 400, "NaN", "-Infinity"):
+            request = f'{{"do": "status", "unlike": "{revision}", "seconds": {seconds}}}\n'.encode()
+            assert (await asked(str(node.control), request))["revision"], seconds
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+
+
 async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
     path = str(tmp_path / "run/control.sock")
 
