@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from agent.config.toml.files import Files
 from agent.config.toml.finding import Severity
 from agent.core.language.logic import PLAIN
 from tests.config.marks import marked_by
@@ -79,3 +80,16 @@ def test_what_is_no_file_is_said_and_the_others_are_served(configure, tmp_path, 
     (finding,) = found.findings
     assert (finding.file, finding.code) == ("resources.d/b.toml", "unreadable")
     assert [spec.name for spec in found.resources] == ["a.b/x"]
+
+
+def test_a_file_that_would_have_to_be_waited_for_is_said(tmp_path, monkeypatch):
+    """/proc/kmsg, and files of FUSE, are regular to fstat, and reading them can come to EAGAIN."""
+    reads, writes = os.pipe2(os.O_NONBLOCK)
+    monkeypatch.setattr(os, "open", lambda *_: os.dup(reads))
+    monkeypatch.setattr("stat.S_ISREG", lambda _: True)
+    files = Files(str(tmp_path))
+    assert files.document(str(tmp_path / "b.toml")) is None
+    os.close(reads)
+    os.close(writes)
+    (finding,) = files.findings
+    assert (finding.file, finding.code) == ("b.toml", "unreadable")

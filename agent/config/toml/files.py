@@ -95,6 +95,8 @@ def _content(path: str) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", path)
         content = file.read(SIZE_LIMIT + 1)
+    if content is None:  # some of what calls itself a regular file in /proc waits for more all the same
+        raise BlockingIOError(errno.EAGAIN, "It would have to be waited for", path)
     if len(content) > SIZE_LIMIT:
         raise OSError(errno.EFBIG, "More than 1 MiB", path)
     return content
