@@ -17,6 +17,7 @@ from agent.kubelet.wire import ListEncoder, Options
 from agent.registry import Registry
 
 BACKLOG = 16
+ANSWER_SECONDS = 10.0  # for our own socket to answer us; of a thousand resources that start at once it takes some
 KUBELET_SECONDS = 0.5  # for the kubelet to close its connection when its stream has ended; it takes milliseconds
 ABORT_SECONDS = 0.1  # for what was written to go out before a connection is torn down
 
@@ -113,19 +114,20 @@ class Endpoint:
         assert self._watched is not None  # noqa: S101  nobody comes here without one
         return await self._watched.notified()
 
-    async def answers(self, within: float = 1.0) -> None:
+    async def answers(self) -> None:
         """Dial ourselves through the file, as the kubelet will: Register must not come before this works (#1).
 
-        The greeting of our HTTP/2 is proof enough; a whole call would cost as much as the registration itself.
+        The greeting of our HTTP/2 is proof enough; a whole call would cost as much as the registration itself. What is
+        waited for is our own turn.
 
         Raises:
             OSError: nobody answered, or not in time (TimeoutError is one).
         """
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(ANSWER_SECONDS):
                 await greeted(self.path)
         except TimeoutError:
-            raise TimeoutError(f"{self.path}: our own socket did not answer within {within:g} s") from None
+            raise TimeoutError(f"our own socket did not answer within {ANSWER_SECONDS:g} s") from None
 
     async def end(self, within: float = 5.0) -> None:
         """End in good order, in that many seconds at most; a second time there is nothing left to do.
