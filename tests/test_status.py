@@ -155,3 +155,29 @@ def test_many_at_once_are_one_line(status, caplog):
     (record,) = caplog.records
     assert record.fields["MESSAGE_ID"] == Kind.AT_ONCE.value
     assert "11 devices changed at once: 0 Healthy, 11 not" in record.getMessage()
+
+
+def test_the_kubelet_is_there_as_soon_as_one_resource_streams():
+    status = Status(holders=dict)
+    for name in (A, "example.com/b"):
+        status.add(name)
+    assert status.kubelet.up is None
+    status.phase("example.com/b", Phase.WAITING, "the kubelet refused: no")
+    assert status.kubelet.up is None
+    status.phase(A, Phase.STREAMING, "")
+    assert status.kubelet.up is True
+
+
+def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplog):
+    caplog.set_level(NOTICE)
+    status.add("example.com/b")
+    for name in (A, "example.com/b"):
+        status.phase(name, Phase.WAITING, "kubelet: kubelet.sock is gone")
+    assert status.kubelet.up is False
+    status.phase("example.com/b", Phase.REGISTERING, "")
+    status.phase(A, Phase.REGISTERING, "")
+    status.phase(A, Phase.STREAMING, "")
+    assert status.kubelet.up is False  # the other may come yet
+    status.phase("example.com/b", Phase.WAITING, "the kubelet refused: no")
+    assert (status.kubelet.up, status.kubelet.restarts) == (True, 1)
+    assert caplog.messages[-1] == "kubelet: down → up: 1 of 2 resources listed again"

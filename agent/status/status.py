@@ -237,19 +237,32 @@ class Status:
             await self.changed()
 
     def _kubelet(self) -> None:
-        """Say once that the kubelet went or came, when the first resource loses it or the last has it again."""
+        """Say once that the kubelet went or came, when the last resource loses it or the last has it again.
+
+        A resource that waits for something else, say because the kubelet refuses it, has it.
+        """
         if not self.resources:
             return
-        streaming = [state.phase is Phase.STREAMING for state in self.resources.values()]
+        streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
+        refused = sum(
+            state.phase is Phase.WAITING and not state.reason.startswith("kubelet") for state in self.resources.values()
+        )
+        everything = len(self.resources)
         lost = [state for state in self.resources.values() if state.reason.startswith("kubelet")]
         before, now = self.kubelet, time.monotonic()
-        if all(streaming) and before.up is not True:
+        if streaming and before.up is not True and (before.up is None or streaming + refused == everything):
             if before.up is False:
                 extra = fields(Kind.KUBELET_UP, **{"from": "down"}, to="up", since=_wall(before.since or now))
-                again = counted(len(streaming), "resource")
-                log.log(NOTICE, "kubelet: down → up: all %s listed again", again, extra=extra)
+                again = f"{streaming} of" if refused else "all"
+                log.log(
+                    NOTICE,
+                    "kubelet: down → up: %s %s listed again",
+                    again,
+                    counted(everything, "resource"),
+                    extra=extra,
+                )
             self.kubelet = Kubelet(up=True, since=now, restarts=before.restarts + (before.up is False))
-        elif lost and len(lost) == len(streaming) and before.up is not False:
+        elif lost and len(lost) == everything and before.up is not False:
             reason = lost[0].reason.removeprefix("kubelet: ")
             was = "starting" if before.up is None else "up"
             waiting = f"{counted(len(lost), 'resource')} wait{'s' * (len(lost) == 1)}"
