@@ -72,7 +72,8 @@ install:
 	PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_CONSTRAINT=requirements/constraints.txt \
 	PIP_BUILD_CONSTRAINT=requirements/constraints.txt \
 		"$(DESTDIR)$(PREFIX)/bin/python" -m pip install --quiet --upgrade .
-	@if [ -n "$(DESTDIR)" ]; then sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent"; fi
+	@if [ -n "$(DESTDIR)" ]; then \
+		sed -i "1s|^#!$(DESTDIR)|#!|" "$(DESTDIR)$(PREFIX)/bin/device-agent" "$(DESTDIR)$(PREFIX)/bin/fake-kubelet"; fi
 	install -d "$(DESTDIR)$(BINDIR)" "$(ETC)/resources.d" "$(ETC)/classes" "$(DOC)/classes"
 	ln -sf "$(PREFIX)/bin/device-agent" "$(DESTDIR)$(BINDIR)/device-agent"
 	install -Dm644 systemd/device-agent.service "$(UNIT)"
