@@ -41,9 +41,11 @@ def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) ->
     kept = list(range(len(titles)))
     if terminal.width is not None:
         kept = _fit(titles, widths, terminal.width)
+    end = terminal.text("…")
     styles = ["bold", *(row.style for row in rows)]
     return [
-        terminal.style(_line(titles, cells, widths, kept), style) for cells, style in zip(texts, styles, strict=True)
+        terminal.style(_line(titles, cells, widths, kept, end), style)
+        for cells, style in zip(texts, styles, strict=True)
     ]
 
 
@@ -63,8 +65,10 @@ def _fit(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:
         kept.remove(leaving)
 
 
-def _line(titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], kept: Sequence[int]) -> str:
-    shown = [pad(cut(cells[index], widths[index]), widths[index], right=titles[index].right) for index in kept]
+def _line(
+    titles: Sequence[Column], cells: tuple[str, ...], widths: Sequence[int], kept: Sequence[int], end: str
+) -> str:
+    shown = [pad(cut(cells[index], widths[index], end), widths[index], right=titles[index].right) for index in kept]
     return GAP.join(shown).rstrip()
 
 

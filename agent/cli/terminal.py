@@ -51,14 +51,17 @@ class Terminal:
         return f"\033[{code}m{text}\033[0m" if self.colour and code and text else text
 
 
-def cut(text: str, width: int) -> str:
-    """The text in at most `width` columns, an ellipsis at the end if something is left out."""
+def cut(text: str, width: int, end: str = "…") -> str:
+    """The text in at most `width` columns, `end` behind it if something is left out."""
     if columns(text) <= width:
         return text
-    kept = text[: max(0, width - 1)]
-    while kept and columns(kept) > width - 1:
+    room = width - columns(end)
+    if room < 0:
+        return ""
+    kept = text[:room]
+    while columns(kept) > room:
         kept = kept[:-1]
-    return f"{kept.rstrip()}…" if width > 0 else ""
+    return f"{kept.rstrip()}{end}"
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:

@@ -30,6 +30,12 @@ def test_then_columns_leave_and_what_must_be_pasted_stays():
     assert render(TITLES, ROWS, Terminal(width=3))[1] == "first  example.com/a"
 
 
+def test_what_is_cut_ends_in_what_can_be_shown():
+    lines = render(TITLES, ROWS, Terminal(width=40, unicode=False))
+    assert lines[1] == "first  a long desc...   1  example.com/a"
+    assert cut("abcdef", 4, "...") == "a..."
+
+
 @pytest.mark.parametrize("width", range(1, 60))
 def test_it_never_grows_over_the_width_while_something_can_leave(width):
     lines = render(TITLES, ROWS, Terminal(width=width))
