@@ -54,6 +54,8 @@ def _lines(answer: Answer, *, dry: bool) -> list[str]:
             lines.append(f"{how:9}  {len(names):3}  {' '.join(names)}   ({_NOTES[how]})")
         said = {name: answer["changes"].get(name, ()) for name in names}
         lines += [f"{'':16}{name}: {'; '.join(said[name])}" for name in names if said[name]]
+    if dry and before == after:
+        return [*lines, f"configuration {before} is in force as it is"]
     if dry:
         return [*lines, f"configuration {before} → {after} would be applied; nothing was changed"]
     milliseconds = answer["seconds"] * 1000

@@ -64,7 +64,8 @@ class Sight:
         snapshot = self.resources[resource]
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
-            raise Refused(Cause.UNHEALTHY, f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted")
+            said = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
+            raise Refused(Cause.UNHEALTHY, f"{said}; why: device-agent explain {resource}")
         candidates = self.look.candidates().get((resource, spec.written), {})
         chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
