@@ -25,7 +25,7 @@ from agent.cli.inventory.record import record
 from agent.cli.inventory.running import View, view_of
 from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import Inventory, Item, take
-from agent.cli.saying import is_json, say_json
+from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
@@ -33,6 +33,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.language.printable import escape, printable
 from agent.host.root import Root
 
+WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
 _SHOWN = 8  # classes that are named
 _TEXT = re.compile(r'"[a-z0-9_-]+"')
@@ -47,6 +48,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and explain; once, or at each change."""
+    if arguments.history and arguments.name is None:
+        return refuse(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
     root = Root(arguments.root)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)

@@ -30,6 +30,7 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
 
+WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
 
 
@@ -43,6 +44,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
+    if wrong := _wrong(arguments):
+        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
     root = Root(arguments.root)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
@@ -57,11 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
     return follow(root, lambda: load(arguments.config), again, lines=by_line)
 
 
+def _wrong(arguments: argparse.Namespace) -> str:
+    """What is wrong with the command line; empty if nothing is."""
+    if arguments.device is not None and arguments.words is not None:
+        return "DEVICE or --words SOURCE: one device, or what may be said of many"
+    if arguments.all and (arguments.device is not None or arguments.words is not None):
+        return "--all is of the overview: without DEVICE and --words"
+    return "" if arguments.device != "" else "DEVICE is empty"
+
+
 def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     if arguments.words is not None:
         return _words(arguments, root, terminal)
+    classes = shipped()
     started = time.monotonic()
-    inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
+    inventory = take(root, configuration.resources, classes, cdi=configuration.settings.paths.cdi)
     if arguments.device is not None:
         return _one(arguments, inventory, configuration, terminal)
     if is_json(arguments):

@@ -95,6 +95,10 @@ def test_what_the_agent_refuses_has_the_exit_code_that_is_told(cli, config, word
     ("words", "said"),
     [
         (("class", "show", "kvm", "--here"), "--here is of class list"),
+        (("scan", "/dev/null", "--words", "pci"), "DEVICE or --words SOURCE"),
+        (("scan", "/dev/null", "--all"), "--all is of the overview"),
+        (("scan", ""), "DEVICE is empty"),
+        (("explain", "--history"), "--history is of a device"),
         (("class", "list", "--toml"), "--aloud and --toml are of class show NAME"),
         (("class", "show", "kvm", "--toml", "-o", "json"), "it is the file itself"),
     ],
