@@ -163,9 +163,9 @@ async def test_events_that_change_nothing_send_nothing(rig):
     rig.serve(named("null", "mem"))
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.streaming(FOO)
-        heard = agent.tracker.events
+        heard = agent.counts.events["uevents"]
         events(50)
-        await rig.until(lambda: agent.tracker.events > heard)
+        await rig.until(lambda: agent.counts.events["uevents"] > heard)
         await agent.tracker.looked()
         assert story(rig.kubelet, FOO) == [{"null": HEALTHY}]
 
