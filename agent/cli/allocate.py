@@ -29,7 +29,7 @@ from agent.config.toml.finding import nearest
 from agent.core.entry.prefer import PCIE, Near, Rule
 from agent.core.grants.grant import Grant, Refused
 from agent.core.inventory.device import split_share
-from agent.core.language.printable import escape, printable
+from agent.core.language.printable import printable
 from agent.host.root import Root
 from agent.kubelet.wire import answer_json
 
@@ -76,8 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         if as_json:
             cause = refused.cause.value if isinstance(refused, Refused) else "form"
             print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
-        print(f"device-agent allocate: {escape(str(refused))}", file=sys.stderr)
-        return REFUSED
+        return refuse(arguments, str(refused), REFUSED)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
         besides = Besides(seen.grant(name, ids, by_spec=False), seen.whose(name, ids), spec, paths.devinfo)

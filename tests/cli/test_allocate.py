@@ -232,6 +232,7 @@ def test_a_node_that_is_missing_is_told_as_the_kubelet_would_be(asked, tree):
     code, out, err = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "-o", "json")
     assert code == 1
     assert json.loads(out)["refused"] == "unhealthy"
+    assert json.loads(err) == {"error": json.loads(out)["reason"], "exit": 1}
     assert "Unhealthy: /dev/card-0000:3b:02: no such file" in err
     assert asked(CARD, "--count", "3", "--dry-run")[0] == 0
 
