@@ -56,10 +56,13 @@ class Journal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one."""
-        if self._lost and self._sent(_missing(self._lost)):
-            self._lost = 0
-        if not self._sent(record):
-            self._lost += 1
+        try:
+            if self._lost and self._sent(_missing(self._lost)):
+                self._lost = 0
+            if not self._sent(record):
+                self._lost += 1
+        except Exception:  # noqa: BLE001  as every handler does: a line that cannot be written ends nobody
+            self.handleError(record)
 
     def _sent(self, record: logging.LogRecord) -> bool:
         try:

@@ -182,3 +182,12 @@ def test_systemd_takes_the_catalog(tmp_path):
         done = subprocess.run([journalctl, step, f"--root={tmp_path}"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert {line.split()[0] for line in done.stdout.splitlines()} == {kind.value for kind in Kind}
+
+
+def test_a_line_that_cannot_be_made_is_told_and_ends_nothing(log, capsys):
+    logger, journal, _ = log
+    (handler,) = (one for one in logger.handlers if isinstance(one, Journal))  # the test runner's own one raises
+    handler.handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": "%d devices", "args": ("several",)}))
+    assert "several" in capsys.readouterr().err  # by the standard library's own means
+    logger.warning("%d devices", 2)
+    assert read(journal.recv(65536))["MESSAGE"] == "2 devices"
