@@ -104,7 +104,10 @@ class _Wary(H2Protocol):
 
     def data_received(self, data: bytes) -> None:
         """See `H2Protocol`."""
-        if self._channel.has_room(len(data)):
-            super().data_received(data)
-        else:
+        if not self._channel.has_room(len(data)):
             self.processor.close("it says too much")
+            return
+        try:
+            super().data_received(data)
+        except Exception:  # noqa: BLE001  h2 and grpclib raise many kinds for what a peer can send
+            self.processor.close("it is none of gRPC")

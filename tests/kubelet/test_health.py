@@ -1,8 +1,9 @@
 """The gRPC health protocol, as a client of real servers, of odd ones, and of none."""
 
 import asyncio
+import logging
 import socket
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
 import uvloop
@@ -227,6 +228,24 @@ async def test_a_peer_that_says_nothing_of_use_is_left(path):
     async with server:
         answer = await once(path)
     assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+
+
+async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
+    gone = asyncio.Event()
+
+    async def peer(reader, writer):
+        writer.write(b"\0\0\0\x04\0\0\0\0\0" + b"\0\0\0\x20\0\0\0\0\0")  # a frame of no kind that there is
+        with suppress(OSError):
+            await reader.read()
+        writer.close()
+        gone.set()
+
+    server = await asyncio.start_unix_server(peer, path)
+    async with server:
+        answer = await once(path)
+        await gone.wait()
+    assert answer == Answer(Reply.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
