@@ -28,6 +28,8 @@ def main() -> None:
     first, _ = take_look(root, specs, Look(), EVERYTHING)
     devices = sum(map(len, first.listing.found.values()))
     told = assemble(first, specs, frozenset(), {}, 0.0)
+    gc.collect()
+    gc.freeze()  # as the agent does once it is ready
 
     def event(kind: str) -> Callable[[], None]:
         """One device in the middle of a source's list was touched: what follows, up to the lists."""
