@@ -80,6 +80,7 @@ class Status:
         """A resource is served no more."""
         self.resources.pop(resource, None)
         self._complaints.pop(resource, None)
+        self._silent.pop(resource, None)
         self._stir()
 
     def phase(self, resource: str, phase: Phase, reason: str) -> None:

@@ -140,3 +140,14 @@ def test_the_log_says_so_once_and_when_it_is_over(tree, told, caplog):
         "example.com/a: 0000:86:00.0 has no NUMA node, so that of the 1 other is not told to the kubelet",
         "example.com/a: the NUMA nodes of its devices are told again",
     ]
+
+
+def test_the_log_says_so_again_of_a_resource_that_comes_back(tree, told, caplog):
+    tree.pci("0000:3b:00.0", numa_node="0\n")
+    tree.pci("0000:86:00.0")
+    _, silent = told('source = "pci"')
+    status = Status()
+    for _ in range(2):
+        status.silenced({"example.com/a": silent})
+        status.remove("example.com/a")
+    assert len(caplog.records) == 2
