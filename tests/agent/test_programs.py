@@ -103,21 +103,24 @@ async def test_it_is_tried_again(rig, tmp_path, at_once):
 
 
 async def test_a_clause_that_holds_again_has_it_run_again(rig, tmp_path, at_once):
-    acme = rig.tree.at("/proc/acme")
+    acme, go = rig.tree.at("/proc/acme"), tmp_path / "go"
+    os.mkfifo(go)
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "on")
-    rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo on > {acme}", ABSENT))
+    rig.serve(prepared(f"echo x >> {tmp_path}/runs; read go < {go}; echo on > {acme}", ABSENT))
     await rig.kubelet.start()
+    gate = os.open(go, os.O_RDWR)
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
         assert not (tmp_path / "runs").exists()
         for runs in (1, 2):
             acme.write_text("off")
             agent.tracker.nudge()
-            await until(
-                lambda runs=runs: (tmp_path / "runs").exists() and len((tmp_path / "runs").read_text()) == 2 * runs
-            )
-            await until(lambda: rig.kubelet.allocatable(FOO) == 1 and not waits(agent))
+            await rig.allocatable(FOO, 0)
+            os.write(gate, b"go\n")
+            await rig.allocatable(FOO, 1)
+            assert (tmp_path / "runs").read_text() == "x\n" * runs
+    os.close(gate)
 
 
 async def test_a_program_that_need_not_be_there_leaves_it_to_the_gate(rig):
