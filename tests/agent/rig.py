@@ -195,11 +195,18 @@ class Rig:
     def kinds(self) -> set[str]:
         """What is in the kubelet's directory besides its checkpoint and sockets."""
         return {
-            entry.name
-            for entry in os.scandir(self.dp)
-            if not stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
-            and not entry.name.startswith("kubelet_internal_checkpoint")
+            path.name
+            for path in self.dp.iterdir()
+            if not path.name.startswith("kubelet_internal_checkpoint") and _is_other(path)
         }
+
+
+def _is_other(path: Path) -> bool:
+    """Whether something is there that is no socket; what the kubelet writes may have another name by now."""
+    try:
+        return not stat.S_ISSOCK(path.lstat().st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def phases(agent: Agent) -> dict[str, Phase]:
