@@ -9,6 +9,7 @@ does not have is refused, never ignored.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import importlib
 import io
@@ -58,6 +59,7 @@ device-agent COMMAND --help says what a command takes. Only run, and what asks t
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
+CANNOT = 1
 WRONG_COMMAND_LINE = 2
 NO_PERMISSION = 5
 DEFECT = 70
@@ -106,12 +108,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return 0
-    except Exception:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
+    except Exception as error:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:  # of a stream
+            _write_no_more()
+            return refuse(chosen, "the output cannot be written: no space left on the device", CANNOT)
         traceback.print_exc()
         return DEFECT
     return code
+
+
+def _write_no_more() -> None:
+    """Have what is still to be written to a stream that takes nothing go nowhere, now and at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:

@@ -96,3 +96,19 @@ def test_a_root_that_is_neither_tree_nor_recording_is_a_wrong_command_line(tmp_p
 def test_closed_streams_lead_to_nowhere(command, closed, tmp_path):
     line = f"{shlex.join(DEVICE_AGENT)} --config {tmp_path} {command} {closed}"
     assert subprocess.run(line, shell=True, check=False).returncode in {0, 1}
+
+
+@pytest.mark.parametrize("command", ["schema", "class list"])
+def test_a_full_disk_is_no_defect(command, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*DEVICE_AGENT, "--config", tmp_path, *command.split()],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"device-agent {command.split()[0]}: the output cannot be written: no space left on the device\n",
+    )
