@@ -185,6 +185,11 @@ class Agent:
                 async with asyncio.TaskGroup() as tasks:
                     await self._serve(tasks)
 
+    @property
+    def unwritten(self) -> str:
+        """Why what is to outlast this life is not on disk; empty if it is."""
+        return self._file.fault
+
     async def drain(self, drained: Drained) -> bool:
         """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""
         await self.tracker.drain(drained)

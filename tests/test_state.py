@@ -178,18 +178,22 @@ async def test_what_cannot_be_written_is_said_once_and_tried_again(tmp_path, cap
     assert "cannot be written" in caplog.text
 
 
-async def test_it_is_written_when_the_disk_is_back(tmp_path):
+async def test_it_is_written_when_the_disk_is_back(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     directory = tmp_path / "blocked"
     directory.write_text("")
     file = StateFile(str(directory))
     run = asyncio.create_task(file.run())
     file.save(FULL)
-    await asyncio.sleep(0.05)
+    assert not await file.saved()
+    assert file.fault == f"{directory}/state.json: File exists"
     directory.unlink()
     file.save(FULL)
     run.cancel()
     await asyncio.wait([run])
     assert load(str(directory)).held == FULL.held
+    assert file.fault == ""
+    assert caplog.messages[-1] == "state: is written again"
 
 
 def test_nothing_there_is_nothing_to_report(tmp_path, caplog):

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from agent.cli.saying import refuse
 from agent.config.directory import settings_in
 from agent.config.toml.files import Files
-from agent.control.control import Answer, ask
+from agent.control.control import MOST, Answer, ask
 
+BUSY = 1
 NOT_RUNNING = 3
 NO_PERMISSION = 5
 
@@ -54,5 +55,7 @@ def reached(path: str, request: Mapping[str, Any], timeout: float) -> Answer | U
         return Unreachable(f"only root asks the agent: {path}: permission denied", NO_PERMISSION)
     except TimeoutError:
         return Unreachable(f"the agent did not answer within {timeout:g} s: is it stopping?", NOT_RUNNING)
+    except (BrokenPipeError, ConnectionResetError):
+        return Unreachable(f"the agent is busy: {MOST} others ask it already; ask again", BUSY)
     except (OSError, ValueError) as error:
         return Unreachable(f"no agent answers: {path}: {error}", NOT_RUNNING)

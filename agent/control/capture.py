@@ -55,5 +55,6 @@ async def capture(agent: Agent) -> Moment:
         pod_resources_up=agent.held.answering,
         changes=status.history.changes,
         missing=status.missing,
+        unwritten=agent.unwritten,
         deaf=tracker.deaf,
     )

@@ -112,20 +112,25 @@ def _bind(path: str) -> socket.socket:
 
 
 class _Client:
-    """Somebody who is connected. silent: it has not said yet what it wants. leaving: it was sent away."""
+    """Somebody who is connected. silent: it has not said yet what it wants. patient: it waits for a change, and has
+    nothing changed itself. leaving: it was sent away.
+    """
 
     def __init__(self, user: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.user = user
         self.reader = reader
         self.writer = writer
         self.silent = True
+        self.patient = False
         self.leaving = False
         self.task: asyncio.Task[None] | None = None
 
     @property
     def idle(self) -> bool:
-        """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same."""
-        return not self.leaving and (self.silent or self.reader.at_eof())
+        """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same. What
+        somebody wants done is done to its end, whether or not they stay.
+        """
+        return not self.leaving and (self.silent or (self.patient and self.reader.at_eof()))
 
     def send_away(self) -> None:
         """End it, answered or not."""
@@ -140,7 +145,9 @@ class _Client:
             async with asyncio.timeout(REQUEST_SECONDS):
                 line = await self.reader.readline()
             self.silent = False
-            answer = await _answered(line, commands)
+            request = _request(line)
+            self.patient = "unlike" in request
+            answer = request if "error" in request else await _answered(request, commands)
             self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
             async with asyncio.timeout(REQUEST_SECONDS):
                 await self.writer.drain()
@@ -180,13 +187,16 @@ def _line(answer: Answer) -> bytes:
     return json.dumps(answer).encode() + b"\n"
 
 
-async def _answered(line: bytes, commands: Mapping[str, Answering]) -> Answer:
+def _request(line: bytes) -> Mapping[str, Any]:
+    """What a client wants, or the error that it is answered with."""
     try:
         request = json.loads(line)
     except (ValueError, RecursionError):
         return {"error": "no JSON"}
-    if not isinstance(request, dict):
-        return {"error": "no JSON object"}
+    return request if isinstance(request, dict) and "error" not in request else {"error": "no JSON object"}
+
+
+async def _answered(request: Mapping[str, Any], commands: Mapping[str, Answering]) -> Answer:
     command = commands.get(str(request.get("do")))
     if command is None:
         return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}

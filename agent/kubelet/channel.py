@@ -46,7 +46,7 @@ async def greeted(path: str) -> None:
     finally:
         writer.close()
     if head[3:4] != SETTINGS:
-        raise ConnectionError(f"{path} does not answer as a server of HTTP/2")
+        raise ConnectionError("what answers at it is no server of HTTP/2")
 
 
 class Plain(CodecBase):

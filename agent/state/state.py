@@ -49,7 +49,11 @@ def load(directory: str, boot: str = "") -> State:
 
 
 class StateFile:
-    """Writes the newest state after each change; while it writes, further changes become one."""
+    """Writes the newest state after each change; while it writes, further changes become one.
+
+    Attributes:
+        fault: why what was saved last could not be written; empty if it is, or nothing was tried.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
@@ -57,7 +61,7 @@ class StateFile:
         self._written = ""
         self._writer = Writer()
         self._changed = asyncio.Event()
-        self._failing = False
+        self.fault = ""
         self._tried: State | None = None  # what was written last, or could not be
         self._progress = asyncio.Event()
 
@@ -70,7 +74,7 @@ class StateFile:
         """Return when what was saved last is written, or cannot be; whether it is."""
         while self._tried is not self._wanted:
             await self._progress.wait()
-        return not self._failing
+        return not self.fault
 
     async def run(self) -> None:
         """Write whatever is saved, until cancelled; what was saved last is written even then."""
@@ -109,7 +113,7 @@ class StateFile:
         path = os.path.join(self._directory, FILE)
         text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
-            self._failing = False
+            self._well()
             return
         try:
             await aiofiles.os.makedirs(self._directory, mode=0o700, exist_ok=True)
@@ -119,9 +123,14 @@ class StateFile:
                 await asyncio.to_thread(os.fsync, file.fileno())
             await aiofiles.os.replace(f"{path}.new", path)
         except OSError as error:
-            if not self._failing:
+            if not self.fault:
                 log.warning("state: cannot be written (%s): ids held by pods will not outlast a restart", error)
-            self._failing = True
+            self.fault = f"{path}: {error.strerror or error}"
             return
-        self._failing = False
+        self._well()
         self._written = text
+
+    def _well(self) -> None:
+        if self.fault:
+            log.info("state: is written again")
+        self.fault = ""

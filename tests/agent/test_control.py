@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.asking import Unreachable, reached
 from agent.control import control
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
@@ -220,10 +221,23 @@ async def test_who_has_asked_is_not_sent_away(served):
         await writer.wait_closed()
 
 
-async def test_who_has_asked_and_left_makes_room(served):
+async def test_who_finds_too_many_before_it_is_told_so(served):
     asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
     for _, writer in asking:
         writer.write(b'{"do": "slow"}\n')
+    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
+        pass
+    answer = await asyncio.to_thread(reached, served, {"do": "echo"}, 5.0)
+    assert answer == Unreachable("the agent is busy: 16 others ask it already; ask again", 1)
+    for _, writer in asking:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_who_waits_for_a_change_and_left_makes_room(served):
+    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
+    for _, writer in asking:
+        writer.write(b'{"do": "slow", "unlike": "x"}\n')
     while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
         pass
     for _, writer in asking:
@@ -232,6 +246,34 @@ async def test_who_has_asked_and_left_makes_room(served):
     async with asyncio.timeout(20):
         while await asked(served, b'{"do": "echo"}\n') is None:  # until it is seen that they are gone
             pass
+
+
+async def test_what_somebody_wants_done_is_done_though_they_left(tmp_path):
+    path = str(tmp_path / "run/control.sock")
+    begun, go, done = 0, asyncio.Event(), []
+
+    async def drain(request):
+        nonlocal begun
+        begun += 1
+        await go.wait()
+        done.append(request["device"])
+        return {}
+
+    task = asyncio.create_task(control.serve(path, {"drain": drain}))
+    await until(lambda: there(path))
+    asking = [await asyncio.open_unix_connection(path) for _ in range(control.MOST)]
+    for number, (_, writer) in enumerate(asking):
+        writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
+    await until(lambda: begun == control.MOST)
+    for _, writer in asking:
+        writer.close()
+        await writer.wait_closed()
+    for _ in range(control.MOST):
+        assert await asked(path, b'{"do": "drain", "device": -1}\n') is None
+    go.set()
+    await until(lambda: sorted(done) == list(range(control.MOST)))
+    task.cancel()
+    await asyncio.wait([task])
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), ValueError("x"), OSError("x")])

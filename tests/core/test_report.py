@@ -96,6 +96,13 @@ def test_each_unhealthy_device_is_a_problem_until_they_are_many():
     assert problems(many)[0].next == ("device-agent explain d0",)
 
 
+def test_a_state_that_cannot_be_written_is_a_problem():
+    made = moment(good("a"), unwritten="/var/lib/device agent/state.json: No space left on device")
+    assert told(made) == [("state", "not written", "/var/lib/device agent/state.json: No space left on device", ())]
+    assert problems(made)[0].next == ("df -h '/var/lib/device agent'",)
+    assert status(made)["verdict"] == "attention"
+
+
 def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     drained = Drained({"d0": Drain("RMA", 5.0)})
     assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()

@@ -103,5 +103,6 @@ def _content(path: str) -> bytes:
 
 
 def _unreadable(name: str, error: OSError) -> Finding:
-    reason = (error.strerror or str(error)).lower()
+    reason = error.strerror or str(error)
+    reason = reason[:1].lower() + reason[1:]
     return unreadable(name, f"could not be read: {reason}")

@@ -72,6 +72,7 @@ class Moment:
         `holders_at`.
     changes: the last of each device, by resource and id.
     missing: what there is of entries that expect more, by name as written.
+    unwritten: why the state file is not as it should be; empty if it is.
     deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
     """
 
@@ -96,6 +97,7 @@ class Moment:
     pod_resources_up: bool = False
     changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    unwritten: str = ""
     deaf: str = ""
 
     def at(self, when: float | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _CHECK = "device-agent check"
 KUBELET = "kubelet"
 _NO_KUBELET = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
 _REFUSED = "What was in force is served as before; what was changed is not."
+_FORGOTTEN = "Nothing now. After a restart of the agent it is not known what pods hold, nor what was drained."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def problems(moment: Moment) -> tuple[Problem, ...]:
     """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
     a person wanted it so.
     """
-    return (*_kubelet(moment), *_configuration(moment), *_resources(moment))
+    return (*_kubelet(moment), *_configuration(moment), *_state(moment), *_resources(moment))
 
 
 def _kubelet(moment: Moment) -> Iterator[Problem]:
@@ -61,6 +63,12 @@ def _configuration(moment: Moment) -> Iterator[Problem]:
     elif said.errors:
         errors = counted(said.errors, "error")
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
+
+
+def _state(moment: Moment) -> Iterator[Problem]:
+    if moment.unwritten:
+        directory = moment.unwritten.partition(": ")[0].rpartition("/")[0]
+        yield Problem("state", "not written", moment.unwritten, (f"df -h {shlex.quote(directory)}",), means=_FORGOTTEN)
 
 
 def _resources(moment: Moment) -> Iterator[Problem]:
