@@ -303,5 +303,6 @@ def test_every_entry_of_the_page_is_tried():
     shown = {
         re.match(r"# /etc/device-agent/resources\.d/(.+)\.toml\n", text)[1] for _, text in blocks("docs/health.md")
     }
-    elsewhere = {"program", "service", "exporter", "probe"}  # what asks others is tried with them in tests/agent
+    # What asks others is tried with them in tests/agent, what opens a node in tests/live.
+    elsewhere = {"program", "service", "exporter", "probe", "opened"}
     assert shown - elsewhere == {row[0] for row in ROWS}

@@ -15,6 +15,7 @@ from agent import app
 from agent.core.language.value import Absent
 from agent.host import monitor
 from tests.agent.rig import FOO, REAL, entry
+from tests.cli.test_docs import blocks
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
 
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # include/uapi/linux/loop.h
@@ -156,6 +157,21 @@ async def test_a_loop_device_comes_and_goes(rig, source, loop_device):
             await rig.until(lambda: last(rig.kubelet, FOO) == {name: HEALTHY})
             loop_device.remove()
             await rig.until(lambda: last(rig.kubelet, FOO) == {name: UNHEALTHY})
+
+
+async def test_a_program_opens_a_node(rig):
+    """As docs/health.md has it. Whoever has no terminal of their own cannot open /dev/tty, see tty(4)."""
+    (entry_,) = (text for _, text in blocks("docs/health.md") if "/opened.toml" in text)
+    entry_ = entry_[entry_.index("[[resource]]") :]
+    rig.serve(
+        entry_.replace("/dev/fuse", "/dev/null"),
+        entry_.replace("/dev/fuse", "/dev/tty").replace("example.com/opened", "example.com/tty"),
+    )
+    async with rig.kubelet, rig.agent(root=REAL) as agent:
+        await rig.until(lambda: last(rig.kubelet, "example.com/opened") == {"null": HEALTHY})
+        await rig.until(lambda: "exit code 1" in agent.registry.current("example.com/tty").devices[0].reason)
+        await rig.until(lambda: last(rig.kubelet, "example.com/tty") == {"tty": UNHEALTHY})
+        assert "/dev/tty" in agent.registry.current("example.com/tty").devices[0].reason
 
 
 @needs_events
