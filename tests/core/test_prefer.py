@@ -328,6 +328,23 @@ def test_of_kinds_the_least_is_found_where_all_ways_are_gone_through(kinds, data
         )
 
 
+@given(st.integers(1, 4), st.data())
+def test_to_take_most_is_to_leave_the_others(kinds, data):
+    """However many are wanted it is the least, and of equals what has most of the first kinds."""
+    room = [data.draw(st.integers(0, 3)) for _ in range(kinds)]
+    alone = [data.draw(st.integers(-2, 2)) for _ in room]
+    rows = [[0] * kinds for _ in room]
+    for one in range(kinds):
+        for other in range(one + 1):
+            rows[one][other] = rows[other][one] = data.draw(st.integers(0, 2))
+    costs = Costs(room, alone, rows.__getitem__)
+    ways = list(itertools.product(*(range(most + 1) for most in room)))
+    for size in range(sum(room) + 1):
+        best = min((way for way in ways if sum(way) == size), key=lambda way: (costs.of(way), [-n for n in way]))
+        assert is_exact(room, size)
+        assert choose(costs, size) == list(best)
+
+
 @given(choices(), st.data())
 def test_what_is_forced_costs_what_each_of_it_does(choice, data):
     """All at once as one after the other: many that must be included are no more work than one."""
@@ -342,6 +359,8 @@ def test_what_is_forced_costs_what_each_of_it_does(choice, data):
 def test_eight_of_sixteen_are_gone_through_and_no_more():
     assert is_exact([1] * 16, 8)
     assert not is_exact([1] * 17, 8)
+    assert is_exact([1] * 24, 21)
+    assert not is_exact([8] * 12, 38)  # not many ways, but much to add up for each
     assert not is_exact([1] * 65, 1)
 
 

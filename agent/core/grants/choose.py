@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
-from operator import add, sub
+from operator import add, mul, sub
 
 MOST = 12_870  # ways that are all gone through: 8 of 16
+_MOST_TAKEN = 8 * MOST  # devices in all these ways together, which is what going through them costs
 _MOST_KINDS = 64  # whose costs by twos are all worked out
 _STEPS = 6_000  # costs that a search without going through all may look at: a few milliseconds
 
@@ -38,20 +39,25 @@ def choose(costs: Costs, size: int) -> list[int]:
     The least there is, and of equals the first in order, wherever the ways are few (`MOST`); else what a search finds
     that begins at many places and takes what costs least next.
     """
-    return _least(costs, size) if is_exact(costs.room, size) else _search(costs, size)
+    if not is_exact(costs.room, size):
+        return _search(costs, size)
+    fewer = sum(costs.room) - size
+    if size <= fewer:
+        return _least(costs, size)
+    return list(map(sub, costs.room, _least(_left(costs), fewer, leave=True)))
 
 
 def is_exact(room: Sequence[int], size: int) -> bool:
     """Whether all ways to take so many are gone through."""
-    if len(room) > _MOST_KINDS or size > _MOST_KINDS:
+    fewer = min(size, sum(room) - size)  # leaving so many is as many ways
+    if len(room) > _MOST_KINDS or fewer > _MOST_KINDS:
         return False
     kinds = sum(map(bool, room))
-    fewer = min(size, sum(room) - size)  # leaving so many is as many ways
     if fewer <= kinds and comb(kinds, fewer) > MOST:  # those of one of a kind alone
         return False
     half = len(room) // 2
-    parts = (_ways(room, size)[size], sum(_ways(room[:half], size)), sum(_ways(room[half:], size)))
-    return max(parts) <= MOST
+    parts = (_ways(room, fewer)[fewer], sum(_ways(room[:half], fewer)), sum(_ways(room[half:], fewer)))
+    return max(parts) <= MOST and max(parts) * fewer <= _MOST_TAKEN
 
 
 def _ways(room: Sequence[int], size: int) -> list[int]:
@@ -62,12 +68,25 @@ def _ways(room: Sequence[int], size: int) -> list[int]:
     return ways
 
 
-def _least(costs: Costs, size: int) -> list[int]:
-    """All ways gone through, each as one of the first kinds with one of the others."""
+def _left(costs: Costs) -> Costs:
+    """What the others cost less by each that is left; two that are left were counted twice."""
+    rows = [costs.beside(kind) for kind in range(len(costs.room))]
+    alone = [
+        row[kind] - costs.alone[kind] - sum(map(mul, costs.room, row)) if costs.room[kind] else 0
+        for kind, row in enumerate(rows)
+    ]
+    return Costs(costs.room, alone, rows.__getitem__)
+
+
+def _least(costs: Costs, size: int, *, leave: bool = False) -> list[int]:
+    """All ways gone through, each as one of the first kinds with one of the others. Of equals it is much of the first
+    kinds; little, if these are to be left.
+    """
     count = len(costs.room)
     base = min(size, max(costs.room, default=0)) + 1
     scale = base**count  # the least digits say the order: much of the first kinds goes before
-    alone = [cost * scale - base ** (count - 1 - kind) for kind, cost in enumerate(costs.alone)]
+    sign = 1 if leave else -1
+    alone = [cost * scale + sign * base ** (count - 1 - kind) for kind, cost in enumerate(costs.alone)]
     rows = [[cost * scale for cost in costs.beside(kind)] for kind in range(count)]
     lefts = _ways_of(range(count // 2), costs.room, alone, rows, size)
     rights = _ways_of(range(count // 2, count), costs.room, alone, rows, size)
