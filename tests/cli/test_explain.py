@@ -256,7 +256,7 @@ def test_what_came_along_with_a_group_is_counted_once(tree, asked):
     _, out, _ = asked("a.example/gpu", text=VFIO)
     assert table(out) == [
         "source pci resources.d/a.toml:2 6",
-        "match.on_vfio = true classes/vfio-pci.toml:16 4 2 0000:00:00.0, 0000:5e:00.0: here false",
+        "match.on_vfio = true classes/vfio-pci.toml:17 4 2 0000:00:00.0, 0000:5e:00.0: here false",
         'match.class = "03" resources.d/a.toml:5 1 3 0000:3b:00.0, 0000:3b:00.1, 0000:81:00.1',
     ]
 

@@ -86,10 +86,10 @@ async def _follow(
             host.watch(catalog.watched(root, Listing(sources)) | below_dev(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
             following.say(await asyncio.to_thread(_told, answer))
-            await asyncio.sleep(look.settle)  # what comes together is one answer
             with suppress(TimeoutError):
                 async with asyncio.timeout(look.every):
                     await stirred.wait()
+            await asyncio.sleep(look.settle)  # what comes together is one answer, and a file that is written is whole
 
 
 def _told(answer: Callable[[], object]) -> str:
