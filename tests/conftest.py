@@ -1,5 +1,6 @@
 """The kubelet tier needs programs that are built from Go: it runs when it is asked for."""
 
+import signal
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -7,6 +8,9 @@ from hypothesis import HealthCheck, settings
 # However slow a host is, that fails nothing: no test measures time, nor how long it takes to make an example.
 settings.register_profile("any host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any host")
+
+# Where the tests run in the background of a shell Ctrl-C is ignored, and what they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KUBELET_TIER = tuple(Path(__file__).parent / name for name in ("real", "node"))
 
