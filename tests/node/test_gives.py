@@ -134,24 +134,25 @@ def test_annotations_reach_the_runtime(host):
 @WITH_CDI
 @pytest.mark.parametrize("via", ["field", "annotation"])
 def test_a_container_has_what_the_specs_of_its_cdi_devices_say(host, via):
+    pod = f"has-cards-{via}"  # one of the same name and content is the same pod to the kubelet, which may be ending
     for n in range(2):
         host.plug(f"lab/cdi{n}", "c", 240, 160 + n)
     write_spec(host, edits("cdi0", 0), edits("cdi1", 1), containerEdits={"env": ["OF_ALL=1"]})
     host.serve(entry("carded", "/dev/lab/cdi*", f'cdi.card = {{ name = "{KIND}={{name}}", via = "{via}" }}'))
     host.start_agent()
     host.offers("carded", "lab_cdi0", "lab_cdi1")
-    host.apply("has-cards", carded=2)
-    host.running("has-cards")
-    assert host.nodes("has-cards") == {"/dev/cards/cdi0": "c 240:160", "/dev/cards/cdi1": "c 240:161"}
+    host.apply(pod, carded=2)
+    host.running(pod)
+    assert host.nodes(pod) == {"/dev/cards/cdi0": "c 240:160", "/dev/cards/cdi1": "c 240:161"}
     # The variables of its own, which a shell started in it has not.
     assert "CARD_0=cdi0 CARD_1=cdi1 OF_ALL=1" in host.inside(
-        "has-cards", "tr '\\0' '\\n' < /proc/1/environ | grep -e CARD -e OF_ALL | sort | xargs"
+        pod, "tr '\\0' '\\n' < /proc/1/environ | grep -e CARD -e OF_ALL | sort | xargs"
     )
-    assert host.inside("has-cards", "cat /opt/lib/a.so") == "a.so"
-    assert "Read-only file system" in host.inside("has-cards", "echo no > /opt/lib/a.so")
+    assert host.inside(pod, "cat /opt/lib/a.so") == "a.so"
+    assert "Read-only file system" in host.inside(pod, "echo no > /opt/lib/a.so")
     # The device cgroup lets it: there is only no driver behind the number.
-    assert "No such device or address" in host.inside("has-cards", "head -c 1 /dev/cards/cdi0")
-    told = {key: value for key, value in annotations(host, "has-cards").items() if key.startswith("cdi.k8s.io/")}
+    assert "No such device or address" in host.inside(pod, "head -c 1 /dev/cards/cdi0")
+    told = {key: value for key, value in annotations(host, pod).items() if key.startswith("cdi.k8s.io/")}
     by_annotation = {"cdi.k8s.io/device-agent_node.test_carded": f"{KIND}=cdi0,{KIND}=cdi1"}
     assert told == (by_annotation if via == "annotation" else {})
 
@@ -159,6 +160,7 @@ def test_a_container_has_what_the_specs_of_its_cdi_devices_say(host, via):
 @WITH_CDI
 @pytest.mark.parametrize("via", ["cdi", "cdi-annotation"])
 def test_a_container_has_what_a_spec_of_our_own_says(host, via):
+    pod = f"has-own-{via}"  # not the same pod to the kubelet as the other, which may be ending
     for n in range(2):
         host.plug(f"lab/own{n}", "c", 240, 168 + n)
     host.plug("lab/own_ctl", "c", 240, 170)
@@ -171,30 +173,30 @@ env    = {{ OWN_ALL = {{ value = "{{id}}", join = "," }}, OWN_ONE = "1" }}
     host.serve(entry("owned", "/dev/lab/own[0-9]", give))
     host.start_agent()
     host.offers("owned", "lab_own0", "lab_own1")
-    host.apply("has-own", owned=2)
-    host.running("has-own")
-    assert host.nodes("has-own") == {
+    host.apply(pod, owned=2)
+    host.running(pod)
+    assert host.nodes(pod) == {
         "/dev/own/lab_own0": "c 240:168",
         "/dev/own/lab_own1": "c 240:169",
         "/dev/lab/own_ctl": "c 240:170",
     }
     assert "OWN_ALL=lab_own0,lab_own1 OWN_ONE=1" in host.inside(
-        "has-own", "tr '\\0' '\\n' < /proc/1/environ | grep OWN_ | sort | xargs"
+        pod, "tr '\\0' '\\n' < /proc/1/environ | grep OWN_ | sort | xargs"
     )
-    assert host.inside("has-own", "grep -c /opt/lib /proc/mounts") == "1"
-    assert "Read-only file system" in host.inside("has-own", "echo no > /opt/lib/a.so")
-    assert "No such device or address" in host.inside("has-own", "head -c 1 /dev/own/lab_own1")
-    told = [key for key in annotations(host, "has-own") if key.startswith("cdi.k8s.io/")]
+    assert host.inside(pod, "grep -c /opt/lib /proc/mounts") == "1"
+    assert "Read-only file system" in host.inside(pod, "echo no > /opt/lib/a.so")
+    assert "No such device or address" in host.inside(pod, "head -c 1 /dev/own/lab_own1")
+    told = [key for key in annotations(host, pod) if key.startswith("cdi.k8s.io/")]
     assert told == (["cdi.k8s.io/device-agent_node.test_owned"] if via == "cdi-annotation" else [])
     directory = host.machine.path(CDI.replace("/var/run", "/run"))
     assert [path.name for path in directory.iterdir()] == ["device-agent_node.test_owned.yaml"]
     host.serve(entry("other", "/dev/lab/other[0-9]", 'nodes.it = "{node}"'))
     host.reload_agent()
     host.agent.says("configuration:")
-    before = host.container("has-own")
-    host.kill("has-own")
-    host.runs_again("has-own", before)  # the kubelet names what it has kept, and the spec is there as long as it may
-    assert host.nodes("has-own").keys() >= {"/dev/own/lab_own0", "/dev/lab/own_ctl"}
+    before = host.container(pod)
+    host.kill(pod)
+    host.runs_again(pod, before)  # the kubelet names what it has kept, and the spec is there as long as it may
+    assert host.nodes(pod).keys() >= {"/dev/own/lab_own0", "/dev/lab/own_ctl"}
 
 
 @WITH_CDI
