@@ -21,8 +21,8 @@ from agent.cli.granted.dry import OwnSpec, Sight, sight
 from agent.cli.granted.forms import ARGUMENTS, NotSaid, cdi, notes
 from agent.cli.granted.free import held as known_held
 from agent.cli.granted.page import Besides, page, record
+from agent.cli.inventory.answered import warn
 from agent.cli.saying import refuse
-from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import nearest

@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from agent.cli.inventory.answered import answered
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import below, title, verdict
 from agent.cli.inventory.fall import explanation, steps
-from agent.cli.inventory.following import follow
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
 from agent.cli.inventory.running import View, view_of
 from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import Inventory, Item, take
 from agent.cli.saying import is_json, refuse, say_json
-from agent.cli.scan import warn
 from agent.cli.terminal import Terminal
-from agent.config.load import Configuration, load
+from agent.config.load import Configuration
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.printable import escape, printable
 from agent.host.root import Root
@@ -50,18 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and explain; once, or at each change."""
     if arguments.history and arguments.name is None:
         return refuse(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
-    root = Root(arguments.root)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-    configuration = load(arguments.config)
-    warn(configuration, arguments.config)
-    if not arguments.watch:
-        return _answer(arguments, root, configuration, terminal)
-
-    def again() -> None:
-        _answer(arguments, root, load(arguments.config), terminal)
-
-    by_line = arguments.output in {"jsonl", "name"}
-    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+    return answered(arguments, _answer)
 
 
 def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:

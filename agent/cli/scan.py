@@ -12,9 +12,9 @@ import argparse
 import sys
 import time
 
+from agent.cli.inventory.answered import answered
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import detail
-from agent.cli.inventory.following import follow
 from agent.cli.inventory.one import NO_SUCH_DEVICE, one
 from agent.cli.inventory.overview import overview, shown_of, summary
 from agent.cli.inventory.record import record
@@ -23,9 +23,9 @@ from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
 from agent.cli.inventory.vocabulary import page, source_of, vocabulary
 from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.terminal import Terminal
-from agent.config.load import Configuration, load
-from agent.config.toml.finding import Severity, nearest
-from agent.core.language.printable import counted, escape, printable
+from agent.config.load import Configuration
+from agent.config.toml.finding import nearest
+from agent.core.language.printable import escape, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import catalog
@@ -46,18 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
     if wrong := _wrong(arguments):
         return refuse(arguments, wrong, WRONG_COMMAND_LINE)
-    root = Root(arguments.root)
-    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
-    configuration = load(arguments.config)
-    warn(configuration, arguments.config)
-    if not arguments.watch:
-        return _answer(arguments, root, configuration, terminal)
-
-    def again() -> None:
-        _answer(arguments, root, load(arguments.config), terminal)
-
-    by_line = arguments.output in {"jsonl", "name"}
-    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+    return answered(arguments, _answer)
 
 
 def _wrong(arguments: argparse.Namespace) -> str:
@@ -140,17 +129,3 @@ def _oddities(inventory: Inventory) -> list[str]:
         for oddity in oddities
         if not oddity.reason.startswith("another name of ")
     ]
-
-
-def warn(configuration: Configuration, directory: str) -> None:
-    """Say on standard error what of the configuration was left out."""
-    errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
-    if errors:
-        files = len({finding.file for finding in errors})
-        print(
-            f"{counted(len(errors), 'error')} in {counted(files, 'file')}, left out here: "
-            f"device-agent check --config {directory}",
-            file=sys.stderr,
-        )
-    elif not configuration.files:
-        print(f"nothing is configured in {directory}: classes that would fit are shown", file=sys.stderr)
