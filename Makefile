@@ -81,7 +81,7 @@ install:
 	install -Dm644 systemd/device-agent.tmpfiles.conf "$(TMP)"
 	install -Dm644 config/device-agent.catalog "$(CATALOG)"
 	install -Dm644 man/device-agent.8 "$(MAN)"
-	install -m644 docs/*.md config/prometheus-rules.yml systemd/kernel-log.conf "$(DOC)"
+	install -m644 docs/*.md config/prometheus-rules.yml "$(DOC)"
 	install -m644 docs/classes/*.md "$(DOC)/classes"
 	@[ -e "$(ETC)/agent.toml" ] || install -m644 config/agent.toml "$(ETC)/agent.toml"
 	@echo "installed. next: device-agent scan; then a file in /etc/device-agent/resources.d; then"

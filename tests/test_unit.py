@@ -10,7 +10,6 @@ import pytest
 
 UNIT = Path(__file__).parents[1] / "systemd" / "device-agent.service"
 EXPOSURE = 20  # tenths; a bare unit has 96
-WITH_KERNEL_LOG = 25
 
 analyze = shutil.which("systemd-analyze")
 needs_systemd = pytest.mark.skipif(not analyze, reason="systemd-analyze is not installed (Debian: systemd)")
@@ -47,30 +46,13 @@ def test_its_exposure_is_small(installed):
     assert code == 0, text
 
 
-@needs_systemd
-def test_the_drop_in_for_the_kernel_log_is_taken_and_opens_no_more(installed):
-    beside = Path(f"{installed}.d")
-    beside.mkdir()
-    shutil.copy(UNIT.parent / "kernel-log.conf", beside)
-    assert said("verify", installed) == (0, "")
-    code, text = said("security", "--offline=yes", f"--threshold={WITH_KERNEL_LOG}", installed)
-    assert code == 0, text
-
-
-def test_the_drop_in_for_the_kernel_log_says_what_hides_it():
-    """Each of its lines takes back one that the unit has, or adds what that is for."""
-    unit, dropped = (
-        dict(line.split("=", 1) for line in (UNIT.parent / name).read_text().splitlines() if re.match("[A-Z].*=", line))
-        for name in (UNIT.name, "kernel-log.conf")
-    )
-    assert dropped == {
-        "ProtectKernelLogs": "no",
-        "DeviceAllow": "/dev/kmsg r",
-        "PrivateUsers": "no",
-        "CapabilityBoundingSet": "CAP_SYSLOG",
-    }
-    assert (unit["ProtectKernelLogs"], unit["PrivateUsers"], unit["CapabilityBoundingSet"]) == ("yes", "yes", "")
-    assert unit["DevicePolicy"] == "closed"
+def test_the_kernel_log_is_handed_over_and_nothing_else_of_it_is_shown():
+    """systemd opens it after the process is in its cgroup, whose devices DevicePolicy closes, and before all else."""
+    lines = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if re.match("[A-Z].*=", line))
+    assert (lines["StandardInput"], lines["DeviceAllow"]) == ("file:/dev/kmsg", "/dev/kmsg r")
+    assert (lines["StandardOutput"], lines["StandardError"]) == ("journal", "journal")  # else they follow the input
+    assert (lines["ProtectKernelLogs"], lines["PrivateUsers"], lines["CapabilityBoundingSet"]) == ("yes", "yes", "")
+    assert lines["DevicePolicy"] == "closed"
 
 
 def test_what_the_contract_asks():  # 80, 83

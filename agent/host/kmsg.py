@@ -1,6 +1,8 @@
 """The kernel log: /dev/kmsg from its oldest line on, without ever waiting (Documentation/ABI/testing/dev-kmsg).
 
 A tree in place of the host may have a plain file there with the same lines.
+The shipped unit opens it as our standard input, so that no capability is needed and nothing else is shown: whether
+it may be read is asked when it is opened (`devkmsg_open`), never when it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from agent.core.language.value import Absent
 from agent.host.root import Root
 
 KMSG = "/dev/kmsg"
+STDIN = 0  # where a unit hands the open log over: whoever reads it needs no right to open it then
 
+_DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
 _ONE = 1 << 16  # bytes of a record at most: one that does not fit is lost (EINVAL), and the kernel's have 8 KiB
 _RECORD = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),([^;]*);(.*)")
 _MEANS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", errno.ENOENT: "there is none"}
@@ -64,7 +68,9 @@ class KernelLog:
         """Read from the oldest line on; why that cannot be, if it cannot. A tree without the file said nothing."""
         self.close()
         try:
-            self._handle = os.open(self._root.prefix + KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._handle = _handed_over() if not self._root.prefix else None
+            if self._handle is None:
+                self._handle = os.open(self._root.prefix + KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             self._plain = stat.S_ISREG(os.fstat(self._handle).st_mode)
         except OSError as error:
             self._plain = bool(self._root.prefix) and error.errno == errno.ENOENT
@@ -137,6 +143,24 @@ class KernelLog:
             self._torn = rest
             limit -= 1
             yield _said(line)
+
+
+def _handed_over() -> int | None:
+    """The log as whoever started us opened it for us, at its oldest line; none if it did not."""
+    try:
+        about = os.fstat(STDIN)
+        if not stat.S_ISCHR(about.st_mode) or about.st_rdev != _DEVICE:
+            return None
+        handle = os.dup(STDIN)
+    except OSError:
+        return None
+    try:
+        os.set_blocking(handle, False)
+        os.lseek(handle, 0, os.SEEK_SET)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _said(line: bytes) -> _Said | None:

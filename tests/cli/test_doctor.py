@@ -48,7 +48,7 @@ def test_a_node_that_is_well_has_nothing_but_ok():
         ({"kubelet_dir_there": False}, "FAIL", "kubelet-directory", "device-plugins is not there kubelet.dir"),
         ({"kubelet": Socket.REFUSES}, "FAIL", "kubelet", "kubelet.sock refuses connections journalctl -u kubelet"),
         ({"kubelet": Socket.MISSING}, "FAIL", "kubelet", "kubelet.sock is not there"),
-        ({"deaf": "xid: the kernel log: denied"}, "NOTE", "kernel-log", "the kernel log: denied ProtectKernelLogs=no"),
+        ({"deaf": "xid: the kernel log: denied"}, "NOTE", "kernel-log", "denied the unit needs StandardInput=file:"),
         ({"pod_resources_there": False}, "WARN", "pod-resources", "pod-resources/kubelet.sock is not there"),
         ({"watcher": ("/reg", False)}, "FAIL", "plugin-watcher", "/reg is not there"),
         (

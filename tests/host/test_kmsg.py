@@ -199,6 +199,45 @@ def test_why_it_cannot_be_read(monkeypatch, error, reason):
     assert log.take(1) is None
 
 
+def test_it_is_handed_over_to_whoever_may_not_open_it(monkeypatch):
+    """As the unit does it: all that was said since boot is heard, at each beginning, and nothing is left open."""
+    with open("/dev/kmsg", "rb", buffering=0) as handed_over:
+        handed_over.seek(0, os.SEEK_END)
+        monkeypatch.setattr(kmsg, "STDIN", handed_over.fileno())
+        monkeypatch.setattr(kmsg.os, "open", None)
+        log = KernelLog(Root())
+        firsts = []
+        for _ in range(2):
+            assert log.begin() is None
+            firsts.append(next(log._records(1)))
+            assert log.handle not in {None, handed_over.fileno()}
+        assert firsts[0] == firsts[1] is not None
+        log.close()
+        assert os.fstat(handed_over.fileno())
+
+
+@pytest.mark.parametrize("other", ["/dev/null", "/dev/zero", __file__])
+def test_another_standard_input_is_no_kernel_log(monkeypatch, other):
+    opened = []
+    with open(other, "rb") as given:
+        monkeypatch.setattr(kmsg, "STDIN", given.fileno())
+        monkeypatch.setattr(kmsg.os, "open", lambda path, *_: opened.append(path) or os.dup(given.fileno()))
+        log = KernelLog(Root())
+        assert log.begin() is None
+        log.close()
+    assert opened == ["/dev/kmsg"]
+
+
+def test_of_a_tree_it_is_never_the_machines(tree, monkeypatch):
+    tree.file("/dev/kmsg", said(1, "a"))
+    with open("/dev/kmsg", "rb", buffering=0) as machine:
+        monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
+        log = KernelLog(tree.root)
+        assert log.begin() is None
+        assert texts(log) == [(1, "a")]
+        log.close()
+
+
 def test_the_real_one():
     """As any program may: a line that we write is there, and is none of the kernel's."""
     log = KernelLog(Root())

@@ -74,11 +74,10 @@ def _agent(seen: Examined) -> Iterator[Finding]:
 
 def _kernel_log(seen: Examined) -> Iterator[Finding]:
     if seen.deaf:
-        what = "checks that listen to the kernel log cannot tell: the unit hides /dev/kmsg"
+        what = "checks that listen to the kernel log cannot tell: it was not handed over"
         fix = (
-            "the drop-in with ProtectKernelLogs=no: install -Dm644 /usr/share/doc/device-agent/kernel-log.conf "
-            "/etc/systemd/system/device-agent.service.d/kernel-log.conf; systemctl daemon-reload; "
-            "systemctl restart device-agent"
+            "the unit needs StandardInput=file:/dev/kmsg and DeviceAllow=/dev/kmsg r: systemctl cat device-agent; "
+            "then systemctl daemon-reload; systemctl restart device-agent"
         )
         yield Finding("NOTE", "kernel-log", what, seen.deaf, fix)
 
