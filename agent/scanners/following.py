@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.core.language.value import Absent, Scalar, Value, natural
+from agent.core.language.value import Absent, Value, natural, together
 from agent.scanners.globs import expand, is_glob
 from agent.scanners.route import Route
 from agent.scanners.words import Sight, Thing
@@ -24,16 +24,7 @@ class Following:
         things = self.things(thing, way)
         if isinstance(things, Absent):
             return things
-        values = [self._say(each, way) for each in things]
-        found: list[Scalar] = []
-        for value in values:
-            if isinstance(value, tuple):
-                found.extend(value)
-            elif not isinstance(value, Absent):
-                found.append(value)
-            elif value.unread or value.pending or len(values) == 1:
-                return value
-        return tuple(found)
+        return together([self._say(each, way) for each in things])
 
     def things(self, thing: Thing, way: Route) -> Sequence[Thing] | Absent:
         """The things at the end of the relations: one, or with a `many` among them any number."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from agent.core.entry.inquiry import Answer, Inquiry, Reply
 from agent.core.entry.own import Join
 from agent.core.inventory.facts import Facts
-from agent.core.language.value import Absent, Scalar, Value
+from agent.core.language.value import Absent, Value, together
 
 MATCHED, MEMBERS = "matched", "members"
 ALL_OF = frozenset((MATCHED, MEMBERS))
@@ -41,7 +41,7 @@ class MemberFacts:
         """What a word or path says."""
         head, rest = split(word)
         if head in self._several:
-            return _all(self._several[head], rest)
+            return together([_one(facts, rest) for facts in self._several[head]])
         if head in self._parts:
             part = self._parts[head]
             return Absent(f"there is no {head}") if part is None else _one(part, rest)
@@ -96,17 +96,3 @@ def _one(facts: Facts, word: str) -> Value | Absent:
 def _name(facts: Facts) -> str:
     """Of a device as people name it; of a node the last part, as its word `name`."""
     return facts.device.name.rpartition("/")[2]
-
-
-def _all(several: Sequence[Facts], word: str) -> Value | Absent:
-    """What each says, where it says anything; absent if that of one cannot be known."""
-    found: list[Scalar] = []
-    for facts in several:
-        value = _one(facts, word)
-        if isinstance(value, tuple):
-            found.extend(value)
-        elif not isinstance(value, Absent):
-            found.append(value)
-        elif value.unread or value.pending or len(several) == 1:
-            return value
-    return tuple(found)

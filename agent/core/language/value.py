@@ -8,7 +8,7 @@ many digits as it needs).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -161,6 +161,19 @@ def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
 def comparable(kind: Kind, value: Scalar) -> Scalar:
     """The form of a fact in which equal ones are equal, and a hexadecimal one is a number."""
     return int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value
+
+
+def together(said: Sequence[Value | Absent]) -> Value | Absent:
+    """What several things say, lists opened; absent if that of one cannot be known, or is that of the only one."""
+    found: list[Scalar] = []
+    for value in said:
+        if isinstance(value, tuple):
+            found.extend(value)
+        elif not isinstance(value, Absent):
+            found.append(value)
+        elif value.unread or value.pending or len(said) == 1:
+            return value
+    return tuple(found)
 
 
 def text_of(value: Scalar) -> str:
