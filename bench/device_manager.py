@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Self
 
-from bench.kubelet import PATIENCE
 from bench.subjects import TOP
+from bench.waits import PATIENCE, Waits
 from tests.real.manager import Manager
 
 NAME = "manager-1.37"
@@ -31,12 +31,12 @@ class DeviceManager:
         os.makedirs(directory, exist_ok=True)
         self._manager = Manager(program, directory, heard=self._heard)
         self._allocatable: dict[str, tuple[int, float]] = {}  # and since when
-        self._waits: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._waits = Waits()
         self.started = 0.0
 
     async def __aenter__(self) -> Self:
         await self._manager.__aenter__()
-        await self._until(lambda: self.started > 0)
+        await self._waits.until(lambda: self.started > 0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -53,19 +53,11 @@ class DeviceManager:
     async def allocatable(self, resources: Iterable[str], number: int) -> float:
         """When each of these resources had that many in what the kubelet tells of its node; it may have been before."""
         wanted = tuple(resources)
-        await self._until(lambda: all(self._seen(name)[0] == number for name in wanted))
+        await self._waits.until(lambda: all(self._seen(name)[0] == number for name in wanted))
         return max(self._seen(name)[1] for name in wanted)
 
     def _seen(self, resource: str) -> tuple[int, float]:
         return self._allocatable.get(resource, (0, self.started))
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        if condition():
-            return
-        wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waits.append((condition, wait))
-        async with asyncio.timeout(PATIENCE):
-            await wait
 
     def _heard(self, said: dict[str, Any]) -> None:
         if said["event"] == "started":
@@ -75,7 +67,4 @@ class DeviceManager:
             for name, counts in said["changed"].items():
                 if counts["allocatable"] != self._seen(name)[0]:
                     self._allocatable[name] = counts["allocatable"], said["t"]
-        for wait in [wait for wait in self._waits if wait[0]()]:
-            self._waits.remove(wait)
-            if not wait[1].done():
-                wait[1].set_result(None)
+        self._waits.look()

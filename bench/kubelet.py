@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench.http2 import Client, Server
+from bench.waits import Waits
 
 SERVICE = "/v1beta1.DevicePlugin/"
 SOCKET = "kubelet.sock"
 PODS = "pods.sock"  # PodResources; there are no pods
-PATIENCE = 60.0  # seconds: whatever takes longer is a failure and no measurement
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Kubelet:
     def __post_init__(self) -> None:
         self._servers: list[asyncio.Server] = []
         self._connections: list[Server] = []
-        self._waits: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._waits = Waits()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -78,12 +78,7 @@ class Kubelet:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when it holds; it is looked at after each list, and whenever a stream ends."""
-        if condition():
-            return
-        wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waits.append((condition, wait))
-        async with asyncio.timeout(PATIENCE):
-            await wait
+        await self._waits.until(condition)
 
     async def listed(self, count: int) -> float:
         """When the last of so many resources had its first list."""
@@ -126,15 +121,9 @@ class Kubelet:
                 stream.at = time.perf_counter()
                 stream.lists += 1
                 stream.last = body
-            self._look()
+            self._waits.look()
 
         client.call(SERVICE + "ListAndWatch", b"", listen)
-
-    def _look(self) -> None:
-        for wait in [wait for wait in self._waits if wait[0]()]:
-            self._waits.remove(wait)
-            if not wait[1].done():
-                wait[1].set_result(None)
 
 
 def _no_pods(request: bytes, answer: Callable[[], None]) -> None:
