@@ -7,18 +7,14 @@ import socket
 import pytest
 
 from agent.control import scrape
+from tests import sockets
+from tests.sockets import until
 
 BODY = "device_agent_kubelet_up 1\n"
 
 
 async def measured():
     return BODY
-
-
-async def until(holds):
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
-            await asyncio.sleep(0.01)
 
 
 def listens(path):
@@ -38,17 +34,7 @@ async def served(tmp_path):
 
 
 async def asked(path, data, *, close=False):
-    reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(data)
-    if close:
-        writer.write_eof()
-    try:
-        async with asyncio.timeout(5):
-            return (await reader.read()).decode()
-    except ConnectionError:
-        return ""
-    finally:
-        writer.close()
+    return (await sockets.asked(path, data, close=close)).decode()
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,18 @@ import socket
 import stat
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from agent.cli.asking import Unreachable, reached
 from agent.control import control
+from tests import sockets
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.cli.conftest import device_agent
+from tests.sockets import until
 
 BAZ = "example.com/baz"
 
@@ -162,24 +165,31 @@ def there(path):
     return Path(path).exists()
 
 
-async def until(holds):
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
-            await asyncio.sleep(0.01)
-
-
 async def asked(path, data, *, close=False):
-    reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(data)
-    if close:
-        writer.write_eof()
-    try:
-        async with asyncio.timeout(5):
-            answer = await reader.read()
-    except ConnectionError:
-        answer = b""
-    writer.close()
+    """The answer, read; None if there is none."""
+    answer = await sockets.asked(path, data, close=close)
     return json.loads(answer) if answer else None
+
+
+@asynccontextmanager
+async def filled(path):
+    """As many connections to a socket as it takes; they are closed at the end."""
+    clients = [await asyncio.open_unix_connection(path) for _ in range(control.MOST)]
+    yield [writer for _, writer in clients]
+    for _, writer in clients:
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def busy(path, request=b'{"do": "slow"}\n'):
+    """A socket that is filled with clients that have all asked, as has been seen."""
+    async with filled(path) as writers:
+        for writer in writers:
+            writer.write(request)
+        while await asked(path, b'{"do": "echo"}\n') is not None:  # until all have been read
+            pass
+        yield
 
 
 async def test_a_request_is_one_line_of_json(served):
@@ -208,41 +218,27 @@ async def test_clients_that_hang_take_nothing_from_others(served):
 
 
 async def test_who_has_asked_is_not_sent_away(served):
-    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
-    for _, writer in asking[1:]:
-        writer.write(b'{"do": "slow"}\n')
-    assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}  # in place of the one that is silent
-    asking.append(await asyncio.open_unix_connection(served))
-    asking[-1][1].write(b'{"do": "slow"}\n')
-    while await asked(served, b'{"do": "echo"}\n') is not None:  # until that has been read
-        pass
-    for _, writer in asking:
-        writer.close()
-        await writer.wait_closed()
+    async with filled(served) as (_, *writers):
+        for writer in writers:
+            writer.write(b'{"do": "slow"}\n')
+        assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}  # in place of the silent one
+        _, last = await asyncio.open_unix_connection(served)
+        last.write(b'{"do": "slow"}\n')
+        while await asked(served, b'{"do": "echo"}\n') is not None:  # until that has been read
+            pass
+        last.close()
+        await last.wait_closed()
 
 
 async def test_who_finds_too_many_before_it_is_told_so(served):
-    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
-    for _, writer in asking:
-        writer.write(b'{"do": "slow"}\n')
-    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
-        pass
-    answer = await asyncio.to_thread(reached, served, {"do": "echo"}, 5.0)
+    async with busy(served):
+        answer = await asyncio.to_thread(reached, served, {"do": "echo"}, 5.0)
     assert answer == Unreachable("the agent is busy: 16 others ask it already; ask again", 1)
-    for _, writer in asking:
-        writer.close()
-        await writer.wait_closed()
 
 
 async def test_who_waits_for_a_change_and_left_makes_room(served):
-    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
-    for _, writer in asking:
-        writer.write(b'{"do": "slow", "unlike": "x"}\n')
-    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
+    async with busy(served, b'{"do": "slow", "unlike": "x"}\n'):
         pass
-    for _, writer in asking:
-        writer.close()
-        await writer.wait_closed()
     async with asyncio.timeout(20):
         while await asked(served, b'{"do": "echo"}\n') is None:  # until it is seen that they are gone
             pass
@@ -261,13 +257,10 @@ async def test_what_somebody_wants_done_is_done_though_they_left(tmp_path):
 
     task = asyncio.create_task(control.serve(path, {"drain": drain}))
     await until(lambda: there(path))
-    asking = [await asyncio.open_unix_connection(path) for _ in range(control.MOST)]
-    for number, (_, writer) in enumerate(asking):
-        writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
-    await until(lambda: begun == control.MOST)
-    for _, writer in asking:
-        writer.close()
-        await writer.wait_closed()
+    async with filled(path) as writers:
+        for number, writer in enumerate(writers):
+            writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
+        await until(lambda: begun == control.MOST)
     for _ in range(control.MOST):
         assert await asked(path, b'{"do": "drain", "device": -1}\n') is None
     go.set()
@@ -326,24 +319,16 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 async def test_one_user_shuts_out_nobody_else(served):
-    asking = [await asyncio.open_unix_connection(served) for _ in range(control.MOST)]
-    for _, writer in asking:
-        writer.write(b'{"do": "slow"}\n')
-    while await asked(served, b'{"do": "echo"}\n') is not None:  # until all have been read
-        pass
     for path in (served, *Path(served).parents[:4]):
         os.chmod(path, 0o777)
     script = (
         "import os, socket, sys; os.setuid(65534); c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]);"
         " c.sendall(b'{\"do\": \"echo\"}\\n'); print(c.makefile().readline(), end='')"
     )
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", script, served], capture_output=True, text=True, check=False, timeout=20
-    )
+    command = [sys.executable, "-c", script, served]
+    async with busy(served):
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=20)
     assert json.loads(done.stdout) == {"said": {"do": "echo"}}
-    for _, writer in asking:
-        writer.close()
-        await writer.wait_closed()
 
 
 async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tmp_path, caplog):

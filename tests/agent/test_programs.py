@@ -1,6 +1,5 @@
 """Programs of entries: those of the machine before its gates, and those of a device before its container starts."""
 
-import asyncio
 import json
 import os
 from dataclasses import replace
@@ -13,6 +12,7 @@ from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import AllocationError
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
+from tests.sockets import until
 
 
 @pytest.fixture
@@ -34,12 +34,6 @@ ABSENT = ', when = { "/proc/acme" = { not = "on" } }'
 
 def waits(agent):
     return [one.reason for one in agent.tracker.assembly.unlisted if one.resource == FOO]
-
-
-async def until(holds):
-    async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
-            await asyncio.sleep(0.01)
 
 
 # ------------------------------------------------------------------- prepare

@@ -4,12 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import uvloop
 
 from agent.host import inotify
 from agent.host.inotify import PathWatch
-
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 class Heard:
@@ -36,15 +33,6 @@ class Heard:
                 self._told.clear()
                 await self._told.wait()
         self.paths.clear()
-
-
-@pytest.fixture(params=LOOPS)
-def play(request):
-    def run(coroutine):
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(coroutine)
-
-    return run
 
 
 def test_what_comes_goes_moves_and_changes_is_told(tree, play):

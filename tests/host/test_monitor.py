@@ -2,25 +2,15 @@
 
 import asyncio
 import builtins
-import os
-import socket
 import subprocess
 
 import pytest
-import uvloop
 
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Absent
 from agent.host import monitor, netlink
 from agent.host.monitor import uevents
-
-UEVENT = "/sys/devices/virtual/mem/null/uevent"
-
-needs_events = pytest.mark.skipif(
-    os.geteuid() != 0 or not os.access(UEVENT, os.W_OK), reason="needs root to make the kernel send events"
-)
-
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+from tests.uevents import NULL, needs_events, overrun
 
 
 class Heard:
@@ -39,16 +29,7 @@ class Heard:
                 await self._told.wait()
 
 
-@pytest.fixture(params=LOOPS)
-def play(request):
-    def run(coroutine):
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(coroutine)
-
-    return run
-
-
-def change(path=UEVENT):
+def change(path=NULL):
     with open(path, "w") as file:
         file.write("change")
 
@@ -112,14 +93,7 @@ def test_a_burst_is_taken_in_bounded_pieces_and_none_is_lost(play):
 
 @needs_events
 def test_an_overrun_means_everything_and_the_monitor_lives_on(play, monkeypatch):
-    real = monitor._Listener
-
-    class Small(real):
-        def __init__(self, *args):
-            super().__init__(*args)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-
-    monkeypatch.setattr(monitor, "_Listener", Small)
+    overrun(monkeypatch)
 
     async def scene():
         for _ in range(2):

@@ -17,13 +17,9 @@ from agent.host import monitor
 from tests.agent.rig import FOO, REAL, entry
 from tests.cli.test_docs import blocks
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
+from tests.uevents import NULL, needs_events, overrun
 
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # include/uapi/linux/loop.h
-NULL = "/sys/devices/virtual/mem/null/uevent"
-
-needs_events = pytest.mark.skipif(
-    os.geteuid() != 0 or not os.access(NULL, os.W_OK), reason="needs root to make the kernel send events"
-)
 
 
 def named(name, subsystem):
@@ -188,14 +184,7 @@ async def test_events_that_change_nothing_send_nothing(rig):
 
 @needs_events
 async def test_lost_events_end_in_the_truth(rig, both_loops, monkeypatch, caplog):
-    real = monitor._Listener
-
-    class Small(real):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-
-    monkeypatch.setattr(monitor, "_Listener", Small)
+    overrun(monkeypatch)
     rig.serve(named("datest2", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)

@@ -91,9 +91,7 @@ def running_node(kubelet_program, runtime):
     machine = new_machine()
     try:
         made = Node(machine, kubelet_program, containers)
-        made.start_containerd()
-        made.import_image()
-        made.start_kubelet()
+        made.begin()
         yield made
     finally:
         machine.close()

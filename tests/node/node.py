@@ -233,6 +233,12 @@ class Node:
         for group in self.machine.path("/sys/fs/cgroup").glob("**/kubepods"):
             until(lambda group=group: gone(group), 10, f"{group} is removed")
 
+    def begin(self) -> None:
+        """For the first time, with the image that pods are made of."""
+        self.start_containerd()
+        self.import_image()
+        self.start_kubelet()
+
     def boot(self) -> None:
         self.start_containerd()
         self.start_kubelet()

@@ -64,9 +64,7 @@ def machine():
 
 def test_nothing_of_a_node_with_pods_stays(machine, kubelet_program):
     node = Node(machine, kubelet_program)
-    node.start_containerd()
-    node.import_image()
-    node.start_kubelet()
+    node.begin()
     node.install("0")
     node.plug("lab", "c", 240, 1)
     node.serve(entry("lab", "/dev/lab"))

@@ -19,9 +19,7 @@ def registered_node(kubelet_program, control_program):
         control = Control(machine, control_program)
         control.start()
         made = RegisteredNode(machine, kubelet_program, control)
-        made.start_containerd()
-        made.import_image()
-        made.start_kubelet()
+        made.begin()
         yield made
     finally:
         machine.close()

@@ -57,3 +57,17 @@ async def started(make_kubelet):
         return kubelet
 
     return make
+
+
+@pytest.fixture
+def serving(started, plugin):
+    """A kubelet and a plugin with these devices, listed."""
+
+    async def make(*devices, how=None, **options):
+        kubelet = await started(**(how or {}))
+        foo = await plugin(kubelet, devices=devices, **options)
+        await foo.register()
+        await kubelet.until(lambda: kubelet.lists)
+        return kubelet, foo
+
+    return make

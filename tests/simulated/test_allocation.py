@@ -13,20 +13,6 @@ from tests.simulated.tiny_plugin import device
 FOO, BAR = "example.com/foo", "example.com/bar"
 
 
-@pytest.fixture
-def serving(started, plugin):
-    """A kubelet and a plugin with these devices, listed."""
-
-    async def make(*devices, how=None, **options):
-        kubelet = await started(**(how or {}))
-        foo = await plugin(kubelet, devices=devices, **options)
-        await foo.register()
-        await kubelet.until(lambda: kubelet.lists)
-        return kubelet, foo
-
-    return make
-
-
 async def test_a_resource_never_heard_of_is_run_without(started):
     kubelet = await started()
     options = await kubelet.allocate("p", "c", {FOO: 1})

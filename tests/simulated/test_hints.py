@@ -47,13 +47,11 @@ def test_merging():
 
 
 @pytest.fixture
-def serving(started, plugin):
+def serving(serving):
+    """On two NUMA nodes."""
+
     async def make(*devices, policy="none", **options):
-        kubelet = await started(topology_policy=policy, numa_nodes=(0, 1))
-        foo = await plugin(kubelet, devices=devices, **options)
-        await foo.register()
-        await kubelet.until(lambda: kubelet.lists)
-        return kubelet, foo
+        return await serving(*devices, how={"topology_policy": policy, "numa_nodes": (0, 1)}, **options)
 
     return make
 

@@ -1,0 +1,24 @@
+"""Sockets of what a test has begun: waiting for them, and asking there."""
+
+import asyncio
+
+
+async def until(holds):
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110  a file says nothing when it comes
+            await asyncio.sleep(0.01)
+
+
+async def asked(path, data, *, close=False):
+    """All that comes back for these bytes; nothing if the connection is broken. `close`: no more is sent."""
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(data)
+    if close:
+        writer.write_eof()
+    try:
+        async with asyncio.timeout(5):
+            return await reader.read()
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()

@@ -1,0 +1,25 @@
+"""Events of this machine's own kernel, for tests that bring them about."""
+
+import os
+import socket
+
+import pytest
+
+from agent.host import monitor
+
+NULL = "/sys/devices/virtual/mem/null/uevent"
+
+needs_events = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access(NULL, os.W_OK), reason="needs root to make the kernel send events"
+)
+
+
+def overrun(monkeypatch):
+    """Whoever listens from now on has room for a few events only; the kernel drops what comes beyond."""
+
+    class Small(monitor._Listener):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+    monkeypatch.setattr(monitor, "_Listener", Small)
