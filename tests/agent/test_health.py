@@ -88,6 +88,27 @@ async def test_a_fault_is_one_message_for_all_shares(node):
         assert node.kubelet.events.count("list") == before + 1
 
 
+async def test_the_link_of_a_port_is_told_of_all_that_stands_on_it_and_of_nothing_else(rig):
+    """By the interface's directory alone, as netlink says it: one message, and nobody else is looked at."""
+    ports = [rig.tree.pci(address, driver="ice") for address in CARDS]
+    for number, port in enumerate(ports):
+        rig.tree.virtual_functions(port, f"0000:0{number + 1}:02.0", f"0000:0{number + 1}:02.1")
+        rig.tree.netdev(port, f"eth{number}")
+    link = "holds = { pf.netdev.carrier = true }\nreason = 'no link of {pf.netdev.name}'"
+    rig.serve(card(link, "match.is_vf = true\nreplicas = 2"))
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.allocatable(NPU, 8)
+        before = rig.kubelet.events.count("list")
+        for number, port in enumerate(ports):
+            rig.tree.file(f"{port}/net/eth{number}/carrier", "0")
+        agent.tracker.nudge(Touched(frozenset({f"{ports[0]}/net/eth0"})))
+        await rig.allocatable(NPU, 4)
+        told = {"0000:01:02.0": "link of eth0", "0000:01:02.1": "link of eth0", "0000:02:02.0": "", "0000:02:02.1": ""}
+        assert reasons(agent) == {id_: f"state: no {why}" if why else "" for id_, why in told.items()}
+        assert rig.kubelet.events.count("list") == before + 1
+
+
 async def test_a_member_that_fails_makes_the_whole_device_unhealthy(node):
     kit = 'group = { by = "vendor" }\nid = "kit-{vendor}"'
     node.serve(card('holds = { "./state" = "ready" }\nreason = "it says {state}"', f'{kit}\nlet.state = "./state"'))

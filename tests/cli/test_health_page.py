@@ -1,6 +1,7 @@
 """docs/health.md, check by check on a tree: what makes it fail, what it says, and that all is well before."""
 
 import re
+import shutil
 
 import pytest
 
@@ -261,6 +262,10 @@ ROWS = [
             (
                 lambda machine: machine.tree.file("/proc/devices", "511 habanalabs\n"),
                 "",
+            ),
+            (
+                lambda machine: shutil.rmtree(machine.tree.at("/sys/module/habanalabs")),
+                "module: /sys/module/habanalabs = { exists = true }, here absent (no such file)",
             ),
         ],
     ),
