@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 from agent.core.entry.check import Says
 from agent.core.entry.group import Grouping
 from agent.core.entry.inquiry import Heard
+from agent.core.entry.recorded import things
 from agent.core.entry.resource import ResourceSpec
-from agent.core.entry.when import things
 from agent.core.grants.grant import Cause, Chosen, Each, Refused
 from agent.core.grants.needed import cdi_names, mount_patterns, node_paths
 from agent.core.inventory.candidate import Candidate
@@ -89,7 +89,8 @@ def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: Seen)
         found = truth.look.candidate(device.key)
         if found is None or found.resource != resource:
             raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
-        yield Asked(device, shares, found, truth.specs[found.entry])
+        told = truth.offers.get((found.resource, found.written), {}).get(found.device.key, found)
+        yield Asked(device, shares, told, truth.specs[found.entry])
 
 
 def _whole(
@@ -111,7 +112,8 @@ def read_anew(
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi, answers)
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
-    finder = Remembered(reader, partners)
+    ailing = {of: why for one in asked for of, why in one.candidate.ailing.items()}
+    finder = Remembered(reader, partners, ailing)
     same_partners = all(catalog.same(root, partner) for partner in partners.values())
     wanted = {key: (purpose.words(spec), tuple(purpose.whens(spec))) for key, spec in specs_of(asked).items()}
     return [

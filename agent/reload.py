@@ -10,7 +10,9 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Statement
 from agent.core.language.printable import counted, escape
 
-_TOLD = frozenset({"origin", "class_name", "match", "exclude", "wait", "gate", "registration", "adds"})
+_TOLD = frozenset(
+    {"origin", "class_name", "match", "exclude", "wait", "hinges", "gate", "leans", "registration", "adds"}
+)
 _KEYS = {  # what is called otherwise in a file
     "name_text": "name",
     "shares": "replicas",
@@ -97,9 +99,8 @@ def _clauses(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
 
 
 def _lines(spec: ResourceSpec) -> dict[str, Statement]:
-    return {
-        line.address: line for clause in (*spec.exclude, spec.match, *spec.wait, *spec.gate) for line in clause.lines
-    }
+    waits = (*spec.wait, *(hinge.clause for hinge in spec.hinges))
+    return {line.address: line for clause in (*spec.exclude, spec.match, *waits, *spec.gate) for line in clause.lines}
 
 
 def _fields(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:

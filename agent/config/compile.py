@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
@@ -36,7 +37,7 @@ from agent.config.toml.spot import Spot
 from agent.config.words.options import compile_options
 from agent.config.words.own import OwnWords
 from agent.config.words.prefer import compile_prefer
-from agent.core.entry.cared import Cared
+from agent.core.entry.cared import Cared, Hinge
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.let import Constant
 from agent.core.entry.resource import ResourceSpec
@@ -136,7 +137,7 @@ def _compile(
     exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
     prefer = compile_prefer(tree, scope, constants)
     scope.judging = False
-    wait, gate = _clauses("wait", tree, scope, "everything would wait for ever"), _gate(tree, scope)
+    (wait, hinges), gate = _wait(tree, scope), _gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
@@ -147,7 +148,7 @@ def _compile(
     if named is None or scope.source is None or not (ids or slots):
         return None
     class_leaf = tree.leaf("class")
-    return ResourceSpec(
+    made = ResourceSpec(
         name=named.name,
         origin=spot.origin,
         class_name=str(class_leaf.value) if class_leaf else None,
@@ -176,6 +177,7 @@ def _compile(
         limit=limit,
         wait=wait,
         gate=gate,
+        hinges=hinges,
         topology=() if slots else topology,
         expect=compile_expect(tree),
         checks=checks,
@@ -185,6 +187,7 @@ def _compile(
         prestart=prestart,
         via=via,
     )
+    return replace(made, leans=leans) if (leans := _leans(made.whens, scope)) else made
 
 
 def _chosen(
@@ -199,8 +202,23 @@ def _chosen(
 
 def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> Cared:
     """What keeps well the devices of a class, or of an entry, that is joined."""
-    wait = _clauses("wait", tree, scope, "everything would wait for ever")
-    return Cared(name, compile_health(tree, scope, every), wait, _gate(tree, scope))
+    wait, hinges = _wait(tree, scope)
+    return Cared(name, compile_health(tree, scope, every), wait, _gate(tree, scope), hinges)
+
+
+def _wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[Hinge, ...]]:
+    """What a device waits for: what is known at a look, and what hangs on the health of partners."""
+    scope.leaning = True
+    clauses = _clauses("wait", tree, scope, "everything would wait for ever")
+    scope.leaning = False
+    hinges = tuple(Hinge(clause, names) for clause in clauses if (names := _leans((clause,), scope)))
+    resting = [hinge.clause for hinge in hinges]
+    return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
+
+
+def _leans(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
+    """The joins of whose partners' health clauses speak."""
+    return scope.own.leans(line.word for clause in clauses for line in clause.every_line()) if scope.own else ()
 
 
 def _clauses(

@@ -89,8 +89,8 @@ class OwnWords(Protocol):
     def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
 
-    def leans(self, word: str) -> bool:
-        """Whether it is about the health of a partner."""
+    def leans(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The joins of whose partners' health these words are."""
 
     def through(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
@@ -255,6 +255,10 @@ class Scope:
             known = within.word(spot, word, mark)
             if known is None or known is ANYTHING:
                 return known
+            if self.own is not None and self.own.leans((word,)):
+                message = f"health is asked of the partner of the first of those that are together, not of {head}"
+                self.error(spot.error("unknown-word", message, f"write {word}", mark=mark))
+                return None
             found = known
         return replace(found, many=found.many or head in ALL_OF, each=False)
 

@@ -18,6 +18,7 @@ from agent.core.health.drained import Drained, Overlay, overlay
 from agent.core.health.heard import Journal, Told
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
+from agent.core.inventory.hanging import every_check
 from agent.core.inventory.look import Look
 from agent.core.language.value import Absent
 from agent.core.lists.naming import Offers
@@ -122,7 +123,7 @@ class Checking:
     def restless(self, candidates: Iterable[Candidate]) -> bool:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
         there = self._concluded.conditions.there
-        for one in (one for candidate in candidates for one in candidate.checked):
+        for one in (one for candidate in candidates for one in every_check(candidate)):
             ward = there.get(Spot(one.entry, one.key))
             condition = ward.conditions.get(one.check.name) if ward else None
             if condition is None or condition.since is not None:

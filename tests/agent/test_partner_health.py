@@ -201,3 +201,42 @@ async def test_without_the_parent_it_waits_and_optional_is_unknown(node):
         await node.streaming(MIG)
         await ill(node, OF_ONE | OF_TWO)
         assert all("(no gpu: " in reason for reason in reasons(agent).values()), reasons(agent)
+
+
+WAITING = """[resource.join.gpu]
+class = "gpu"
+on = { address = "pci.address" }
+[resource.wait.gpu]
+gpu.healthy = false
+"""
+
+
+async def test_who_waits_for_the_parent_is_not_listed_and_who_is_listed_turns_with_it(node):
+    (node.etc / "classes/gpu.toml").write_text(CLASS.replace('trip = "1ms"\n', ""))
+    node.serve(mig(WAITING))
+    node.tree.file(f"{CARDS[TWO]}/state", "broken")
+    async with node.agent() as agent:
+        await node.allocatable(MIG, 3)
+        (reason,) = {one.reason for one in agent.tracker.assembly.unlisted}
+        assert reason.startswith("not yet: wait.gpu.gpu.healthy = false, here false (gpu: state: ./state = ")
+        node.tree.file(f"{CARDS[TWO]}/state", "ready")
+        agent.tracker.nudge(Touched(frozenset({CARDS[TWO]})))
+        await node.allocatable(MIG, 6)
+        say(node, 8)
+        agent.tracker.nudge(Touched())
+        await ill(node, OF_ONE)
+        assert set(reasons(agent).values()) == {"not yet: wait.gpu.gpu.healthy = false, here false (gpu: xid: Xid 8)"}
+
+
+async def test_what_is_given_hangs_on_how_the_parent_is_when_the_container_gets_it(node):
+    given = '[resource.give.also.ill]\nwhen = { gpu.healthy = false }\nenv.ILL = { value = "{name}", join = "," }\n'
+    node.serve(mig(WAITING.partition("[resource.wait")[0] + given))
+    async with node.agent() as agent:
+        await node.allocatable(MIG, 6)
+        assert dict((await agent.allocation.allocate(MIG, ["mig00"])).env) == {"a": "b"}
+        say(node, 8)
+        agent.tracker.nudge(Touched())
+        await agent.tracker.looked()
+        assert not reasons(agent)
+        assert dict((await agent.allocation.allocate(MIG, ["mig00"])).env) == {"a": "b", "ILL": "mig00"}
+        assert dict((await agent.allocation.allocate(MIG, ["mig10"])).env) == {"a": "b"}

@@ -392,7 +392,8 @@ def test_nobody_asks_of_the_health_of_which_nobody_speaks(configure):
     [
         ("match.gpu.healthy = true", "healthy", "unknown-word"),
         ("exclude.a.gpu.healthy = false", "healthy", "unknown-word"),
-        ("wait.a.gpu.healthy = false", "healthy", "unknown-word"),
+        ("let.a = { by = 'gpu.healthy', map = { true = '1' } }", "gpu.healthy", "unknown-word"),
+        ("prestart.a = { run = ['/bin/x'], when.gpu.healthy = true }", "healthy", "unknown-word"),
         ("give.env.A = { value = '{gpu.reason}', join = ',' }", "gpu.reason", "unknown-word"),
         ("let.a = { holds.gpu.healthy = true }", "healthy", "unknown-word"),
         ("health.a.holds.gpu.healthy = 'yes'", "'yes'", "type"),
@@ -411,12 +412,65 @@ def test_a_source_that_is_joined_has_no_health(configure):
     assert (finding.line, finding.code) == (6, "unknown-word")
 
 
-def test_one_check_speaks_of_some_and_not_of_all(configure):
+def test_one_check_speaks_of_as_many_as_it_likes(configure):
     joins = "".join(JOIN.replace("join.gpu", f"join.g{number}") for number in range(4))
     lines = "health.a.holds = { " + ", ".join(f"g{number}.healthy = true" for number in range(4)) + " }\n"
-    found = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": HEAD + joins + lines})
-    (finding,) = [finding for finding in found.findings if finding.severity.value == "error"]
-    assert (finding.code, finding.write) == ("type", "make a check of each")
+    (spec,) = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": HEAD + joins + lines}).resources
+    assert [check.leans for check in spec.checks] == [("g0", "g1", "g2", "g3")]
+
+
+def test_who_waits_for_a_partner_to_be_well(configure):
+    lines = "wait.ill = { gpu.healthy = false, driver = 'x' }\nwait.own.driver = 'y'"
+    found = joining(configure, lines)
+    assert found.valid, found.findings
+    (spec,) = found.resources
+    assert [clause.name for clause in spec.wait] == ["wait.own"]
+    assert [(hinge.clause.name, hinge.leans) for hinge in spec.hinges] == [("wait.ill", ("gpu",))]
+    assert spec.joins[0].pool.cared is not None
+    (spec,) = joining(configure, "wait.a.either = { x.gpu.reason = '*79*', y.driver = 'z' }").resources
+    assert [hinge.leans for hinge in spec.hinges] == [("gpu",)]
+
+
+def test_what_a_class_waits_for_of_its_own_partner(configure):
+    gpu = GPU + 'join.card = { class = "card", on = { address = "address" } }\nwait.card.card.healthy = false\n'
+    card = 'about = "x"\nsource = "pci"\nhealth.link.holds = { driver = "x" }\n'
+    files = {"classes/gpu.toml": gpu, "classes/card.toml": card}
+    found = configure({**files, "resources.d/a.toml": HEAD + JOIN + "wait.gpu.gpu.healthy = false\n"})
+    assert found.valid, found.findings
+    (join,) = found.resources[0].joins
+    assert [hinge.leans for hinge in join.pool.cared.hinges] == [("card",)]
+    assert [one.name for one in join.cared()] == ["gpu", "card"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "give.env.WELL = { value = 'yes', join = ',', when.gpu.healthy = true }",
+        "give.also.ill = { when.gpu.reason = '*79*', env.ILL = { value = 'yes', join = ',' } }",
+        "give.also.ill.when.either = { a.gpu.healthy = true, b.driver = 'x' }\ngive.also.ill.nodes.n = '/dev/n'",
+    ],
+)
+def test_what_is_given_by_the_health_of_a_partner(configure, lines):
+    found = joining(configure, lines)
+    assert found.valid, found.findings
+    (spec,) = found.resources
+    assert spec.leans == ("gpu",)
+    assert spec.joins[0].pool.cared is not None
+    assert spec.giving_words() & {"gpu.healthy", "gpu.reason"}
+
+
+def test_a_spec_of_our_own_says_nothing_that_hangs_on_the_health_of_a_partner(configure):
+    lines = "give.via = 'cdi'\ngive.env = { A = { value = 'a', when.gpu.healthy = true }, B = 'b' }\n"
+    (spec,) = joining(configure, lines).resources
+    assert {one.key: one.in_spec for one in spec.env} == {"A": False, "B": True}
+
+
+def test_vfio_by_the_health_of_a_partner_is_checked_by_it(configure):
+    lines = "source = 'pci'\nid = '{address}'\njoin.gpu = { class = 'gpu', on = { address = 'address' } }\n"
+    text = f"[[resource]]\nname = 'example.com/a'\n{lines}give.vfio.when.gpu.healthy = true\n"
+    for more in ("", "health.vfio.trip = '2s'\n"):
+        (spec,) = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": text + more}).resources
+        assert [(check.name, check.leans) for check in spec.checks] == [("vfio", ("gpu",))]
 
 
 def test_health_in_a_circle(configure):
@@ -426,3 +480,11 @@ def test_health_in_a_circle(configure):
     )
     found = configure({"resources.d/a.toml": text + "\n" + other})
     assert any(finding.code == "cycle" for finding in found.findings)
+
+
+@pytest.mark.parametrize("word", ["members.gpu.healthy", "kit.gpu.healthy"])
+def test_health_is_asked_of_the_first_ones_partner(configure, word):
+    group = "group = { by = 'path_id', parts.kit.driver = 'x' }\n"
+    found = joining(configure, f"{group}health.a.holds = {{ {word} = true }}")
+    (finding,) = [finding for finding in found.findings if finding.severity.value == "error"]
+    assert (finding.code, finding.write) == ("unknown-word", "write gpu.healthy")

@@ -158,7 +158,14 @@ MISTAKES = [
         "unknown-word",
         None,
     ),
-    ('class = "kvm"\n[resource.match]\nx.healthy = true', 7, 3, "healthy", "unknown-word", "say it below health"),
+    (
+        'class = "kvm"\n[resource.match]\nx.healthy = true',
+        7,
+        3,
+        "healthy",
+        "unknown-word",
+        "say it below health or wait, or by a when of what is given",
+    ),
     ('source = "pci"\non = { slot = "x.slot" }', 4, 16, "x", "cycle", "have one of them rest on something else"),
     (
         'source = "pci"\non = { slot = "a" }\n[resource.let]\na = { read = "x.slot" }',

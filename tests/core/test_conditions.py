@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Checked, Doubt, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.check import Check, Doubt, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.checked import Checked
 from agent.core.entry.log import Log, Often, Record
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, as_it_is, conclude

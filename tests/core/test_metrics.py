@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cli.main import COMMANDS
-from agent.core.entry.check import Check, Checked, Outcome, Says
+from agent.core.entry.check import Check, Outcome, Says
+from agent.core.entry.checked import Checked
 from agent.core.grants.holding import Holder
 from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.listing import Listing, Oddity

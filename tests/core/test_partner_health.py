@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.cared import Assuming, at_once, knowing, supposing
-from agent.core.entry.check import Behind, Check, Checked, Ear, Lasting, Outcome, Says
+from agent.core.entry.check import Check, Ear, Lasting, Outcome, Says
+from agent.core.entry.checked import Behind, Checked, Hung, knowing, read_for
+from agent.core.entry.inquiry import Answer, Command, Reply, Run
 from agent.core.entry.log import Log, Record
+from agent.core.entry.recorded import recorded
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.conditions import Spot
 from agent.core.health.heard import Journal
+from agent.core.inventory.hanging import at_once, held_by
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
 from tests.core.building import Known, candidate, clause, host, line
@@ -30,7 +33,8 @@ PARENT = Check(
 
 class Facts(Known):
     def answer(self, inquiry):
-        raise AssertionError(inquiry)
+        assert inquiry == Command(("/bin/x", "ours"), 1, 1)
+        return Answer(Reply.ILL, "it said so", 7)
 
 
 def parent(number, *, bad=False, count=0):
@@ -45,8 +49,13 @@ def parent(number, *, bad=False, count=0):
 
 def child(name, behind, waits=""):
     device = host(name)
-    first = Checked(A, PARENT, device.key, name, Outcome(Says.NOTHING), behind=(Behind("gpu", waits, behind),))
-    return replace(candidate(device, name), checked=(supposing(first, Facts({})),))
+    return replace(candidate(device, name), checked=(leaning(PARENT, Behind("gpu", waits, behind), device=device),))
+
+
+def leaning(check, *behind, device=None, facts=()):
+    device = device or host("c")
+    read = read_for(check, Facts(dict(facts)))
+    return Checked(A, check, device.key, device.place, Outcome(Says.NOTHING), behind=behind, read=read)
 
 
 def faults(concluded):
@@ -60,13 +69,103 @@ def seen(*children):
 def test_what_is_said_for_each_way_partners_may_be():
     check = replace(PARENT, holds=clause(line("a.healthy", True, Kind.BOOL), line("b.healthy", True, Kind.BOOL)))
     check = replace(check, reason=parse("{a.reason}, {b.reason}"), leans=("a", "b"))
-    first = Checked(A, check, "k", "p", Outcome(Says.NOTHING), behind=(Behind("a", "", ()), Behind("b", "", ())))
-    said = supposing(first, Facts({}))
+    said = leaning(check, Behind("a", "", ()), Behind("b", "", ()))
     assert knowing(said, {}).outcome == Outcome(Says.GOOD)
     assert knowing(said, {"b": "cold"}).outcome == Outcome(Says.BAD, "?, cold")
     assert knowing(said, {"a": "x" * 300, "b": "cold"}).outcome.reason.startswith("xxx")
     assert len(knowing(said, {"a": "x" * 300, "b": "cold"}).outcome.reason) == 200
-    assert Assuming(Facts({"c": 1}), ("a",), frozenset())("c") == 1
+
+
+WELL = clause(line("gpu.healthy", True, Kind.BOOL))
+
+
+@pytest.mark.parametrize(
+    ("check", "ill", "said"),
+    [
+        (Check("a", clause(line("color", "blue")), when=WELL, leans=("gpu",)), {}, Outcome(Says.GOOD)),
+        (Check("a", clause(line("color", "red")), when=WELL, leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.BESIDE)),
+        (Check("a", clause(line("gpu.reason", "cold")), leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.GOOD)),
+        (
+            Check("a", Rises("count"), reason=parse("{color} {gpu.reason}"), leans=("gpu",)),
+            {"gpu": "cold"},
+            Outcome(Says.GOOD, "blue cold", count=3),
+        ),
+        (
+            Check("a", Run((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",)),
+            {},
+            Outcome(Says.BAD, "it said so", 7),
+        ),
+        (Check("a", Run((parse("{none}"),), 1, 1), when=WELL, leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.BESIDE)),
+        (
+            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), leans=("gpu",)),
+            {"gpu": "cold"},
+            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), ("cold",))),
+        ),
+    ],
+)
+def test_whatever_a_check_asks_is_read_at_the_look_and_judged_when_health_is_known(check, ill, said):
+    facts = {"color": "blue", "count": 3, "whose": "ours", "number": 1}
+    assert knowing(leaning(check, Behind("gpu", "", ()), facts=facts), ill).outcome == said
+
+
+def holding(*lines, waits="", behind=(), facts=()):
+    read = recorded((held := clause(*lines, name="wait.gpu"),), Facts(dict(facts)))
+    return Hung("key c", (Behind("gpu", waits, behind),), (held, read))
+
+
+def cold(checked):
+    return "cold" if checked else ""
+
+
+ILL = line("gpu.healthy", False, Kind.BOOL)
+
+
+@pytest.mark.parametrize(
+    ("hung", "said"),
+    [
+        (holding(ILL), ""),
+        (holding(ILL, behind=parent(1)), "not yet: match.gpu.healthy = False, here false (gpu: cold)"),
+        (holding(ILL, waits="not yet"), "not yet: match.gpu.healthy = False, here false (gpu: not yet)"),
+        (holding(line("gpu.reason", "cold"), behind=parent(1)), "not yet: match.gpu.reason = 'cold', here cold"),
+        (holding(line("gpu.reason", "warm"), behind=parent(1)), ""),
+        (holding(ILL, line("color", "red"), behind=parent(1), facts={"color": "blue"}), ""),
+    ],
+)
+def test_who_waits_for_a_partner(hung, said):
+    waits, ailing = held_by((hung,), cold)
+    assert waits.removesuffix(" (gpu: not yet)") == said.removesuffix(" (gpu: not yet)")
+    assert set(ailing) == ({("key c", "gpu")} if hung.behind[0].checked or hung.behind[0].waits else set())
+
+
+def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
+    """The function of a VF of a card: `healthy` is what `health` and `wait` say, of whomever these speak."""
+    card = Behind("card", "", (), (holding(ILL, behind=parent(1, bad=True)),))
+    (held, _) = held_by(
+        (Hung("key c", (card,), (clause(line("card.healthy", False, Kind.BOOL)), recorded((), Facts({})))),), cold
+    )
+    inner = "not yet: match.gpu.healthy = False, here false (gpu: cold)"
+    assert held == f"not yet: match.card.healthy = False, here false (card: {inner})"
+
+
+def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
+    def waiting(name, behind):
+        read = recorded((held := clause(ILL, name="wait.gpu"),), Facts({}))
+        hung = (
+            Hung(f"key {name}", (Behind("gpu", "", behind),), (held, read)),
+            Hung(f"key {name}", (Behind("gpu", "", behind),)),
+        )
+        return replace(candidate(host(name), name), hung=hung)
+
+    c, d = waiting("c", parent(1)), waiting("d", parent(1))
+    before = conclude(Concluded(), seen(c, d), (A, "gpu"), 0, 0.05)
+    assert before.offers[OF] is before.seen[OF] or list(before.offers[OF].values()) == [c, d]
+    made = conclude(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
+    for one in made.offers[OF].values():
+        assert one.waits == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
+        assert one.ailing == {(one.device.key, "gpu"): "link: no link"}
+    assert made.partners(["key d"]) == {Spot("gpu", "key p1")}
+    well = conclude(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
+    assert [(one.waits, one.ailing) for one in well.offers[OF].values()] == [("", {}), ("", {})]
 
 
 @pytest.mark.parametrize(

@@ -249,14 +249,14 @@ def test_at_a_grant_the_partner_is_looked_at_and_not_looked_for():
     wanted = entry(join(), env=(env("COLOR", "{card.color}"),))
     taken = host.look(wanted).sightings["a"].candidate
     reader = Reader(host.facts)
-    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners))
+    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners, {}))
     assert facts("card.color") == "red"
     assert {key for key, _ in reader.asked} == {"a", "one"}
     host.facts["one"]["serial"] = "9"
     reader = Reader(host.facts)
-    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners))
+    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners, {}))
     assert facts("card.color") == Absent("no card: one is it no more")
-    assert Facts(wanted, taken.device, reader, Remembered(reader, {}))("card.color") == Absent(
+    assert Facts(wanted, taken.device, reader, Remembered(reader, {}, {}))("card.color") == Absent(
         "no card: none was there when it was last looked for"
     )
 

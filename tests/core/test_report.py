@@ -6,7 +6,8 @@ import pytest
 
 from agent.cli.status import device_table
 from agent.cli.terminal import Terminal
-from agent.core.entry.check import Check, Checked, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.check import Check, Ear, Lasting, Looks, Outcome, Says
+from agent.core.entry.checked import Checked
 from agent.core.entry.log import Log, Record
 from agent.core.grants.holding import Holder
 from agent.core.health.conclude import Concluded, conclude

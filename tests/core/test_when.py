@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.when import Recorded, things
+from agent.core.entry.recorded import Recorded, things
 from agent.core.grants.allocate import allocate
 from agent.core.grants.grant import Cause, Chosen, Each, Refused
 from agent.core.inventory.candidate import candidate

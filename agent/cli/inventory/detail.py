@@ -14,7 +14,8 @@ from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts
 from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut
-from agent.core.entry.check import Checked, Says
+from agent.core.entry.check import Says
+from agent.core.entry.checked import Checked
 from agent.core.language.pattern import literal
 from agent.core.language.printable import LIMIT, escape, printable
 from agent.core.language.value import Absent, Value

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from agent.core.entry.cared import at_once
 from agent.core.entry.cdi import DIRECTORIES
-from agent.core.entry.check import Checked
+from agent.core.entry.checked import Checked
 from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.health.conclude import as_it_is
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.facts import NOBODY, Facts
+from agent.core.inventory.hanging import at_once
 from agent.core.inventory.judge import Refusal, judge
 from agent.core.inventory.listing import Listing, Oddity
 from agent.core.inventory.look import look

@@ -104,13 +104,15 @@ def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
-    scope.granting = True
+    scope.granting = scope.leaning = True
     clause = compile_clause(name, branch, scope)
-    scope.granting = False
+    scope.granting = scope.leaning = False
     return clause if clause.lines else None
 
 
 def _by_each(clause: Clause, scope: Scope, spot: Spot) -> bool:
     quiet = replace(scope, findings=[], granting=True)  # what is wrong with a word was said
+    scope.leaning = True
     known = [quiet.word(spot, line.word, "key") for line in clause.every_line()] if scope.grouped else []
+    scope.leaning = False
     return any(word is not None and word.each for word in known)

@@ -29,30 +29,31 @@ def compile_via(give: Branch | None, gives: Gives, scope: Scope) -> tuple[str, G
     leaf = give.leaf("via") if give else None
     if leaf is None or leaf.value == BY_KUBELET:
         return "", gives
-    marked = _marked(gives)
+    marked = _marked(gives, scope)
     if scope.keys_known and not any(one.in_spec for part in marked for one in part):
         message = "a CDI spec would say nothing: no node, mount or variable here is the same for every container"
         scope.error(leaf.spot.error("nothing-in-spec", message, 'write "kubelet", the default', mark="text"))
     return str(leaf.value), marked
 
 
-def _marked(gives: Gives) -> Gives:
+def _marked(gives: Gives, scope: Scope) -> Gives:
     """Each that depends on the device alone, marked. Nodes come first: other texts may say where one came out."""
     nodes: list[NodeGive] = []
     apart: set[str] = set()
     for node in gives.nodes:
-        alone = _of_device((node.path, *node.to), node.when, apart)
+        alone = _of_device((node.path, *node.to), node.when, apart, scope)
         nodes.append(replace(node, in_spec=alone))
         apart |= set() if alone else {f"given.{node.name}"}
-    mounts = [replace(one, in_spec=_of_device((one.path, *one.to), one.when, apart)) for one in gives.mounts]
+    mounts = [replace(one, in_spec=_of_device((one.path, *one.to), one.when, apart, scope)) for one in gives.mounts]
     env = [
-        replace(one, in_spec=one.join is None and one.member is None and _of_device(one.texts, one.when, apart))
+        replace(one, in_spec=one.join is None and one.member is None and _of_device(one.texts, one.when, apart, scope))
         for one in gives.env
     ]
     return Gives(tuple(nodes), tuple(mounts), tuple(env))
 
 
-def _of_device(texts: Sequence[Text], when: Clause | None, apart: Iterable[str]) -> bool:
+def _of_device(texts: Sequence[Text], when: Clause | None, apart: Iterable[str], scope: Scope) -> bool:
+    """Whether it is known before a container gets the device. The health of a partner is another by then."""
     words = {slot.word for text in texts for slot in text.slots}
     words |= {line.word for line in when.every_line()} if when else set()
-    return words.isdisjoint(_OF_CONTAINER.union(apart))
+    return words.isdisjoint(_OF_CONTAINER.union(apart)) and not (scope.own and scope.own.leans(words))

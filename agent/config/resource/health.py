@@ -16,7 +16,6 @@ from agent.config.resource.asks import ASKS, misplaced
 from agent.config.resource.logs import compile_log, events
 from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import LEAST_EVERY
-from agent.core.entry.cared import MOST
 from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown, Trip
 from agent.core.entry.inquiry import Asks
 from agent.core.entry.log import Log
@@ -41,6 +40,7 @@ def compile_health(
     found = [_check(name, member, tree, scope, source_every) for name, member in branch.branches()] if branch else []
     scope.leaning = False
     own = [check for check in found if check is not None]
+    brought = None if brought is None else replace(brought, leans=_leans((brought.when,), None, scope))
     if brought is None:
         return tuple(check for check in own if check.holds != _BROUGHT)
     if all(check.name != CHECK for check in own):
@@ -53,7 +53,8 @@ def _course(said: Check, brought: Check) -> Check:
     clauses = [when for when in (brought.when, said.when) if when is not None]
     lines = tuple(line for clause in clauses for line in clause.lines)
     when = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
-    return replace(said, holds=brought.holds, when=when, reason=said.reason or brought.reason, again=True)
+    leans = tuple(dict.fromkeys((*said.leans, *brought.leans)))
+    return replace(said, holds=brought.holds, when=when, reason=said.reason or brought.reason, again=True, leans=leans)
 
 
 def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
@@ -96,19 +97,15 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
         recover=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
         reason=said.text if said else None,
-        leans=_leans(branch, (holds, applies), said.text if said else None, scope),
+        leans=_leans((holds, applies), said.text if said else None, scope),
     )
 
 
-def _leans(branch: Branch, asked: Iterable[object], reason: Text | None, scope: Scope) -> tuple[str, ...]:
+def _leans(asked: Iterable[object], reason: Text | None, scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health a check speaks."""
     words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.every_line()]
     words += [slot.word for slot in reason.slots] if reason else []
-    names = tuple(dict.fromkeys(word.partition(".")[0] for word in words if scope.own and scope.own.leans(word)))
-    if len(names) > MOST:
-        message = f"one check speaks of the health of {MOST} others at most"
-        scope.error(branch.spot.error("type", message, "make a check of each", mark="key"))
-    return names
+    return scope.own.leans(words) if scope.own else ()
 
 
 def _is_chance(after: Trip | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -36,6 +36,7 @@ _RESERVED = frozenset(
 
 
 _WELLNESS = {HEALTHY: Kind.BOOL, REASON: Kind.TEXT}
+_LEANING = ("health", "wait", "give")  # sections in which it may be spoken of that
 
 
 class _Declared(NamedTuple):
@@ -50,7 +51,7 @@ class OwnWords:
         """`constants`: the options, which the words of its partners have too."""
         self._scope = scope
         self._constants = constants
-        self._health = tree.branch("health")
+        self._leaning = [branch for section in _LEANING if (branch := tree.branch(section)) is not None]
         self._joins: dict[str, joins.Made | None] = {}
         self._joining: dict[str, Branch] = {}
         self._made: dict[str, Made | None] = {}
@@ -102,9 +103,10 @@ class OwnWords:
         if made.health and rest in _WELLNESS:
             if not self._scope.leaning:
                 message = f"{rest} of a class is known after a look, and this is asked in it"
-                self._scope.error(spot.error("unknown-word", message, "say it below health", mark=mark))
+                write = "say it below health or wait, or by a when of what is given"
+                self._scope.error(spot.error("unknown-word", message, write, mark=mark))
                 return None
-            wellness = self._made[word] = Made(Known(_WELLNESS[rest]), Wellness(made.join))
+            wellness = self._made[word] = Made(Known(_WELLNESS[rest]), Wellness(made.join, rest))
             return wellness.known
         known = Known(Kind.TEXT)
         if rest:
@@ -119,10 +121,10 @@ class OwnWords:
         self._made[word] = Made(known, Joined(made.join, rest))
         return known
 
-    def leans(self, word: str) -> bool:
-        """Whether it is about the health of a partner."""
-        made = self._made.get(word)
-        return made is not None and isinstance(made.own, Wellness)
+    def leans(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The joins of whose partners' health these words are."""
+        made = (found.own for word in words if (found := self._made.get(word)) is not None)
+        return tuple(dict.fromkeys(own.join.name for own in made if isinstance(own, Wellness)))
 
     def through(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
@@ -150,7 +152,7 @@ class OwnWords:
 
     def _of_partner(self, name: str) -> joins.Partner:
         """How the words of a partner are made, and whether anybody speaks of its health."""
-        return joins.Partner(OwnWords, cared=_mentions(self._health, name))
+        return joins.Partner(OwnWords, cared=any(_mentions(branch, name) for branch in self._leaning))
 
     def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
         """What is known of a path with words in it, which is an own word by its text."""
@@ -213,10 +215,10 @@ def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Captur
             yield capture, spot, Piece(text.index(written), len(written))
 
 
-def _mentions(branch: Branch | None, name: str) -> bool:
+def _mentions(branch: Branch, name: str) -> bool:
     """Whether anything below a section is about the health of a partner."""
     words = {f"{name}.{HEALTHY}", f"{name}.{REASON}"}
-    for key, node in branch.members.items() if branch else ():
+    for key, node in branch.members.items():
         if key in words or (isinstance(node, Branch) and _mentions(node, name)):
             return True
         if isinstance(node, Leaf) and isinstance(node.value, str) and any(f"{{{word}" in node.value for word in words):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.inquiry import Asks, Heard, Reply
@@ -209,36 +208,6 @@ class Check:
             return f"{address} = {statement.written}, here {failed.here}"
         said = told(self.reason, facts)
         return f"{said} ({failed.doubt.reason})" if failed.doubt is not None else said
-
-
-class Checked(NamedTuple):
-    """What a check of an entry said of one host device at a look.
-
-    entry: the resource's name as the entry writes it. key, place: those of the host device. member: its name, where it
-    is one of several that are one device.
-    behind: the partners of whose health it speaks. supposed: what it says by which of them are ill.
-    """
-
-    entry: str
-    check: Check
-    key: str
-    place: str
-    outcome: Outcome
-    member: str = ""
-    behind: tuple[Behind, ...] = ()
-    supposed: Mapping[frozenset[str], Outcome] = MappingProxyType({})
-
-    def said(self, reason: str) -> str:
-        """Of whom and of what, in front of a reason."""
-        return f"{self.check.name}: {self.member}: {reason}" if self.member else f"{self.check.name}: {reason}"
-
-
-class Behind(NamedTuple):
-    """A partner as a check speaks of it: the join's name, why that waits, and what its own checks say."""
-
-    name: str
-    waits: str
-    checked: tuple[Checked, ...]
 
 
 def told(text: Text, facts: Fact) -> str:

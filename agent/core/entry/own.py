@@ -24,6 +24,9 @@ class Asked(Knowledge, Protocol):
     def partner(self, join: Join) -> Asked | Absent:
         """The device that a join means."""
 
+    def ails(self, join: Join) -> str | Absent:
+        """Why the device is ill that a join means, empty if it is well; absent while that is not known."""
+
     def texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path, in natural order; of a path without a glob always one."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from agent.core.entry.cared import Hinge
 from agent.core.entry.check import Check
 from agent.core.entry.group import Grouping
 from agent.core.entry.own import Join, Own
@@ -157,6 +158,8 @@ class ResourceSpec:
         stands between id and number.
     slots: its devices are given all together; it takes none of them away from other entries.
     wait, gate: clauses while one of which holds, and until all of which hold, its devices are not offered.
+    hinges: the `wait` that speak of the health of partners. leans: the joins of whose partners' health clauses speak by
+        which something is given.
     topology: the word that says the NUMA node, or the nodes themselves.
     expect: so many devices should be there.
     registration: "socket" or "watcher".
@@ -199,6 +202,8 @@ class ResourceSpec:
     limit: Limit = Limit()
     wait: tuple[Clause, ...] = ()
     gate: tuple[Clause, ...] = ()
+    hinges: tuple[Hinge, ...] = ()
+    leans: tuple[str, ...] = ()
     topology: str | tuple[int, ...] = "numa"
     expect: int | None = None
     checks: tuple[Check, ...] = ()

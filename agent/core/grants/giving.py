@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.core.entry.when import Recorded
+from agent.core.entry.recorded import Recorded
 from agent.core.grants.grant import Chosen, Each
 from agent.core.language.text import Fact, Text
 from agent.core.language.value import Absent, Scalar, Value

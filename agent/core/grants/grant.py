@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.core.entry.devinfo import DevInfo
+from agent.core.entry.recorded import Recorded
 from agent.core.entry.resource import ResourceSpec
-from agent.core.entry.when import Recorded
 from agent.core.inventory.device import Device, Fit, HostDevice, Node, split_share
 from agent.core.language.printable import cut, escape
 from agent.core.language.value import Absent, Value

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TypeAlias
 
-from agent.core.entry.cared import at_once
-from agent.core.entry.check import Says
 from agent.core.health.conditions import Conditions, Spot
 from agent.core.health.heard import Journal, Told
-from agent.core.health.round import Round, every_one
+from agent.core.health.round import Round
 from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.hanging import every_check, fails_at_once, held_by, partners
 from agent.core.lists.naming import Offers
 
 
@@ -33,11 +32,11 @@ class Concluded:
     answers: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def partners(self, keys: Iterable[str]) -> frozenset[Spot]:
-        """Of whose health the checks speak of what has one of these keys."""
+        """Of whose health it is spoken by what has one of these keys."""
         wanted = frozenset(keys)
         found = (one for of in self.seen.values() for one in of.values() if not wanted.isdisjoint(one.keys))
-        behind = (behind for one in found for each in one.checked for behind in each.behind)
-        return frozenset(Spot(one.entry, one.key) for each in behind for one in every_one(each.checked))
+        behind = (behind for one in found for behind in partners(one))
+        return frozenset(Spot(one.entry, one.key) for each in behind for one in every_check(each))
 
 
 _Listener: TypeAlias = tuple[tuple[str, str], str]
@@ -121,7 +120,7 @@ def _listeners(
 
 
 def _told_by(candidate: Candidate) -> Iterator[Told | Spot]:
-    for one in every_one(candidate.checked):
+    for one in every_check(candidate):
         yield Spot(one.entry, one.key)
         if one.check.log is not None and one.outcome.ear is not None:
             yield from ((one.check.log, key) for key in one.outcome.ear.keys)
@@ -131,8 +130,10 @@ def as_it_is(seen: Offers) -> Offers:
     """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
 
     def told(candidate: Candidate) -> Candidate:
-        bad = (one for one in map(at_once, candidate.checked) if one.outcome.says is Says.BAD)
-        reason = next((one.said(one.outcome.reason) for one in bad), "")
-        return replace(candidate, fault=candidate.fault or reason) if reason else candidate
+        reason = fails_at_once(candidate.checked)
+        waits, ailing = held_by(candidate.hung, fails_at_once)
+        if not (reason or waits or ailing):
+            return candidate
+        return replace(candidate, fault=candidate.fault or reason, waits=candidate.waits or waits, ailing=ailing)
 
     return {of: {key: told(candidate) for key, candidate in found.items()} for of, found in seen.items()}

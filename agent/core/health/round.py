@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
-from agent.core.entry.cared import knowing
-from agent.core.entry.check import Checked, Says
+from agent.core.entry.check import Says
+from agent.core.entry.checked import Checked, knowing
 from agent.core.entry.log import Log
 from agent.core.entry.rises import Rises
 from agent.core.health.condition import HEALTHY, Condition, dated, listened, step
 from agent.core.health.conditions import Conditions, Spot, Ward
 from agent.core.health.heard import Journal
 from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.hanging import every_check, held_by, ill_among
 
 OK, FAILING = "ok", "failing"
 _LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
@@ -43,8 +45,8 @@ class Round:
         self._looked: dict[Spot, Mapping[str, Condition]] = {}  # the conditions before, of what was looked at
         self._turned: dict[Spot, None] = {}
         self.answers: Counter[tuple[str, str]] = Counter()
-        self._gone = dict.fromkeys(Spot(one.entry, one.key) for each in gone for one in every_one(each.checked))
-        self._now_at = {Spot(one.entry, one.key): one.place for each in come for one in every_one(each.checked)}
+        self._gone = dict.fromkeys(Spot(one.entry, one.key) for each in gone for one in every_check(each))
+        self._now_at = {Spot(one.entry, one.key): one.place for each in come for one in every_check(each)}
         self._unchecked = {
             Spot(one.written or one.resource, key) for one in come if not one.checked for key in one.keys
         }
@@ -69,20 +71,23 @@ class Round:
         return tuple(turned)
 
     def told(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
-        """A candidate with what fails as its fault. `looked`: it was looked at, and not only spoken of."""
-        reason = self._concluded(candidate.checked, looked=looked)
-        return replace(candidate, fault=reason) if reason and not candidate.fault else candidate
+        """A candidate with what fails as its fault, and what hangs on partners.
+
+        looked: it was looked at, and not only spoken of.
+        """
+        verdict = partial(self._concluded, looked=looked)
+        reason = verdict(candidate.checked)
+        waits, ailing = held_by(candidate.hung, verdict)
+        fault, waits = candidate.fault or reason, candidate.waits or waits
+        if (fault, waits, ailing) == (candidate.fault, candidate.waits, candidate.ailing):
+            return candidate
+        return replace(candidate, fault=fault, waits=waits, ailing=ailing)
 
     def _concluded(self, checked: Iterable[Checked], *, looked: bool) -> str:
         """Step the conditions of these checks; the reason of the first that fails."""
         reason = ""
         for one in checked:
-            ill = {}
-            for behind in one.behind:
-                why = self._concluded(behind.checked, looked=looked)
-                if why := behind.waits or why:
-                    ill[behind.name] = why
-            known = knowing(one, ill)
+            known = knowing(one, ill_among(one.behind, partial(self._concluded, looked=looked)))
             spot = Spot(one.entry, one.key)
             condition = self._condition(spot, known, looked=looked)
             if condition is None:
@@ -160,11 +165,3 @@ class Round:
             place = Spot(spot.entry, ward.place)
             before = self._left.pop(place, Ward(ward.place, {}))
             self._left[place] = Ward(ward.place, {**before.conditions, **failing})
-
-
-def every_one(checked: Iterable[Checked]) -> Iterator[Checked]:
-    """All checks, those of partners of whose health they speak among them."""
-    for one in checked:
-        for behind in one.behind:
-            yield from every_one(behind.checked)
-        yield one

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from agent.core.entry.check import Check, Checked, Outcome, Says
+from agent.core.entry.check import Check, Outcome, Says
+from agent.core.entry.checked import Checked
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice, Snapshot

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.core.entry.cdi import is_name
-from agent.core.entry.check import Checked
+from agent.core.entry.checked import Checked, Hung
 from agent.core.entry.group import Grouping
 from agent.core.entry.name import resource_name
 from agent.core.entry.own import Join
 from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import expected
-from agent.core.inventory.checking import Joining, checked
+from agent.core.inventory.checking import Joining, checked, hung
 from agent.core.inventory.device import Device, HostDevice, Member, Node, pci_key
 from agent.core.inventory.gather import Group
 from agent.core.inventory.standing import Standing
@@ -58,6 +58,8 @@ class Candidate:
     checked: what its checks say, in file order; each of every host device.
     traits: what it is preferred by, one for each of the entry's rules.
     shuts: as of the device that it becomes.
+    hung: what else of it hangs on the health of partners. ailing: why those are ill that are, by the key of the host
+        device that has one and the join's name; known once checks are concluded.
     carried: which of the words of `spec.moves` say something. away: it is in a pod; see `away`.
     """
 
@@ -83,6 +85,8 @@ class Candidate:
     checked: tuple[Checked, ...] = ()
     traits: tuple[Trait, ...] = ()
     shuts: tuple[str, ...] = ()
+    hung: tuple[Hung, ...] = ()
+    ailing: Mapping[tuple[str, str], str] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     away: bool = False
 
@@ -154,7 +158,7 @@ def candidate(
         possible.append(could_be(text, fact))
     name = spec.name if spec.name_text is None else resource_name(spec.name_text, fact)
     shares = _shares(spec, fact)
-    waits = gate or not_yet(spec, fact)
+    waits = gate or not_yet(spec.wait, fact)
     if isinstance(name, Absent):
         waits = waits or f"it has no name: {name.reason}"
     if isinstance(shares, Absent):
@@ -177,6 +181,7 @@ def candidate(
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
         checked=tuple(checked(spec.name, spec.checks, spec.joins, device, fact)),
+        hung=tuple(hung(spec.hinges, spec.leans, spec.joins, device, fact)),
         shuts=_shuts(spec, device, fact),
         carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
     )

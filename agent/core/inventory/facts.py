@@ -8,6 +8,7 @@ from typing import Protocol
 from agent.core.entry.inquiry import Answer, Inquiry, Probe
 from agent.core.entry.own import Join, Own, Pool
 from agent.core.entry.resource import ResourceSpec
+from agent.core.entry.when import KNOWN_LATER
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.partner import Joined
 from agent.core.inventory.standing import Standing
@@ -59,6 +60,9 @@ class Finder(Protocol):
     def find(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of the partner that a join means for the device of which `facts` tell."""
 
+    def ails(self, join: Join, facts: Facts) -> str | Absent:
+        """Why that partner is ill, empty if it is well; absent while that is not known."""
+
 
 class _Nobody:
     """Who knows of no partners."""
@@ -67,6 +71,11 @@ class _Nobody:
         """See `Finder`."""
         del facts
         return Absent(f"no {join.name}: it was not looked for", pending=True)
+
+    def ails(self, join: Join, facts: Facts) -> Absent:
+        """See `Finder`."""
+        del join, facts
+        return KNOWN_LATER
 
 
 NOBODY = _Nobody()
@@ -109,6 +118,10 @@ class Facts:
         if known is None:
             known = self._partners[id(join)] = self._finder.find(join, self)
         return known
+
+    def ails(self, join: Join) -> str | Absent:
+        """Why the partner is ill that a join means."""
+        return self._finder.ails(join, self)
 
     def rests_on(self) -> dict[str, HostDevice]:
         """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""

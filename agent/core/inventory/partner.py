@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from agent.core.entry.cared import HEALTHY
 from agent.core.entry.own import Asked, Join
 from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
 
@@ -46,8 +47,14 @@ class Wellness:
     """`NAME.healthy`, `NAME.reason`: known when the checks of the partner are concluded, which is after a look."""
 
     join: Join
+    word: str
 
     def say(self, facts: Asked) -> Value | Absent:
         """See `Own`."""
         partner = facts.partner(self.join)
-        return partner if isinstance(partner, Absent) else Absent("is known after a look")
+        if isinstance(partner, Absent):
+            return partner
+        ails = facts.ails(self.join)
+        if isinstance(ails, Absent):
+            return ails
+        return not ails if self.word == HEALTHY else ails or Absent("it is healthy")

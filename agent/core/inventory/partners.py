@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from agent.core.entry.own import Below, Join, Pool
 from agent.core.entry.resource import ResourceSpec, Source
+from agent.core.entry.when import KNOWN_LATER
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import Facts, Reader
@@ -75,6 +76,11 @@ class Partners:
             (device,) = found.values()
             return self._facts_of(pool, device)
         return self._not_one(join, key, found.values(), index.doubts[min(index.doubts)] if index.doubts else None)
+
+    def ails(self, join: Join, facts: Facts) -> Absent:
+        """That it is known after the look whether a partner is well."""
+        del join, facts
+        return KNOWN_LATER
 
     def _of_its_own(self, join: Join, below: Below, key: Key, facts: Facts) -> Facts | Absent:
         """The partner among what lies below something that belongs to the device."""
@@ -218,11 +224,15 @@ def _key_in(pool: Pool, facts: Facts) -> Key | Absent | None:
 
 
 class Remembered:
-    """The partners as a look found them, each looked at anew: whether it is the one still, and not which is."""
+    """The partners as a look found them, each looked at anew: whether it is the one still, and not which is.
 
-    def __init__(self, reader: Reader, partners: Found) -> None:
+    ailing: as of a candidate, after that look.
+    """
+
+    def __init__(self, reader: Reader, partners: Found, ailing: Mapping[tuple[str, str], str]) -> None:
         self._reader = reader
         self._partners = partners
+        self._ailing = ailing
 
     def find(self, join: Join, facts: Facts) -> Facts | Absent:
         """See `Partners`."""
@@ -234,6 +244,10 @@ class Remembered:
         if isinstance(ours, Absent) or ours != key_of(join.pool.theirs, partner):
             return Absent(f"no {join.name}: {device.name} is it no more")
         return partner
+
+    def ails(self, join: Join, facts: Facts) -> str:
+        """See `Finder`."""
+        return self._ailing.get((facts.device.key, join.name), "")
 
 
 def joined(candidate: Candidate, spec: ResourceSpec, members: Iterable[Facts]) -> Candidate:

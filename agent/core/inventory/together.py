@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.core.entry.check import Checked
+from agent.core.entry.checked import Checked
 from agent.core.entry.group import Grouping
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.candidate import Candidate, Lead, could_be
@@ -57,6 +57,7 @@ def together(
         leads={one.device.place: Lead(one.ids, one.possible) for one in (first, *others)},
         orphan=tuple(could_be(text, words.of(None)) for text in spec.id),
         checked=_checked(list(made.values())),
+        hung=(*first.hung, *(one for of in made.values() if of is not first for one in of.hung if one.wait is None)),
         shuts=tuple(dict.fromkeys(key for one in made.values() for key in one.shuts if key not in made)),
     )
 

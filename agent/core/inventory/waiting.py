@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from agent.core.entry.cared import Cared
 from agent.core.entry.resource import ResourceSpec
-from agent.core.language.clause import Failing, Statement
+from agent.core.language.clause import Clause, Failing, Statement
 from agent.core.language.logic import PLAIN, Knowledge
 from agent.core.language.printable import cut
 
@@ -20,9 +22,9 @@ def closed_gate(spec: ResourceSpec | Cared, facts: Knowledge) -> str:
     return ""
 
 
-def not_yet(spec: ResourceSpec | Cared, facts: Knowledge) -> str:
-    """Which `wait` of the entry holds, or may hold once all is there; empty if none does."""
-    for clause in spec.wait:
+def not_yet(wait: Iterable[Clause], facts: Knowledge) -> str:
+    """Which of these `wait` holds, or may hold once all is there; empty if none does."""
+    for clause in wait:
         failed = clause.failing(facts)
         if failed is None and clause.lines:
             failed = _of(clause.lines[0], facts)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.check import Check, Checked, Lasting, Looks, Says, Trip
+from agent.core.entry.check import Check, Lasting, Looks, Says, Trip
+from agent.core.entry.checked import Checked
 from agent.core.entry.log import Often
 from agent.core.health.condition import HEALTHY, Condition
 from agent.core.health.conditions import Spot, Ward
