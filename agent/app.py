@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 
 from agent.allocation.allocation import Allocation
 from agent.allocation.devinfo import DevInfoFiles
@@ -55,6 +56,7 @@ from agent.tracker.looking import where_to_look
 from agent.tracker.tracker import Tracker
 
 KUBELET_SOCKET = "kubelet.sock"
+ARRIVAL_SECONDS = 1.0  # so long what pods hold can wait for the first lists to be with the kubelet
 
 log = logging.getLogger("agent")
 
@@ -248,11 +250,14 @@ class Agent:
             work.cancel()
 
     async def _ask_pods(self) -> None:
-        """Ask what pods hold, once the first lists are out.
+        """Ask what pods hold, once the kubelet has the first lists, or does not take them all.
 
         Until there is an answer all that is listed counts as held.
         """
         await self.tracker.looked()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL_SECONDS):
+                await self.status.arrived()
         await self.held.run(self._kubelet)
 
     async def _begin(self) -> None:

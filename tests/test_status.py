@@ -1,5 +1,6 @@
 """The status line, and who held what is Healthy no more."""
 
+import asyncio
 import logging
 import re
 from datetime import datetime
@@ -13,7 +14,7 @@ from agent.core.inventory.device import Health
 from agent.core.kind import NOTICE, Kind
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.transition import BLIP
-from agent.core.phase import Phase
+from agent.core.phase import REFUSED, Phase
 from agent.status.status import Status
 from tests.core.building import listed, lists, snapshot
 
@@ -166,6 +167,27 @@ def test_the_kubelet_is_there_as_soon_as_one_resource_streams():
     assert status.kubelet.up is None
     status.phase(A, Phase.STREAMING, "")
     assert status.kubelet.up is True
+
+
+@pytest.mark.parametrize(
+    "comes",
+    [
+        lambda status: status.phase("example.com/b", Phase.STREAMING, ""),
+        lambda status: status.phase("example.com/b", Phase.WAITING, f"{REFUSED}: no"),
+        lambda status: status.phase("example.com/b", Phase.WAITING, "kubelet: it is not there"),
+        lambda status: status.remove("example.com/b"),
+    ],
+)
+async def test_all_have_arrived_when_the_last_has_or_is_known_not_to(status, comes):
+    status.add("example.com/b")
+    status.phase("example.com/b", Phase.REGISTERING, "")
+    arrived = asyncio.create_task(status.arrived())
+    await asyncio.sleep(0)
+    assert not arrived.done()
+    comes(status)
+    await arrived
+    status.phase(A, Phase.REGISTERING, "")  # on its way again
+    await status.arrived()
 
 
 def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplog):

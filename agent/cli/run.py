@@ -96,7 +96,7 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
 
 
 async def _collect(agent: Agent) -> None:
-    """Collect garbage once the agent is ready, or takes long to be.
+    """Collect garbage once the agent is ready and the kubelet has the first lists, or that takes long.
 
     What is imported and loaded stays: to go through all of it again and again would be a tenth of the start. And what
     is there then is left out of all later collections.
@@ -104,6 +104,7 @@ async def _collect(agent: Agent) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
             await agent.status.told_ready.wait()
+            await agent.status.arrived()
     gc.enable()
     gc.collect()
     gc.freeze()

@@ -59,6 +59,7 @@ class Status:
         self._holders = holders
         self._checks = checks
         self.resources: dict[str, ResourceState] = {}
+        self._arriving: set[str] = set()  # those on their first way to the kubelet
         self.lists: Mapping[str, Snapshot] = {}
         self.notice = self.without = self.doing = ""
         self._down = ""  # since when the kubelet is, as the clock said
@@ -74,11 +75,13 @@ class Status:
     def add(self, resource: str) -> None:
         """A resource begins to be served."""
         self.resources[resource] = ResourceState(Phase.WAITING, "starting", time.monotonic())
+        self._arriving.add(resource)
         self._stir()
 
     def remove(self, resource: str) -> None:
         """A resource is served no more."""
         self.resources.pop(resource, None)
+        self._arriving.discard(resource)
         self._complaints.pop(resource, None)
         self._silent.pop(resource, None)
         self._stir()
@@ -92,6 +95,8 @@ class Status:
         if old.phase is phase:
             new = replace(new, since=old.since)
         self.resources[resource] = new
+        if phase is not Phase.REGISTERING:
+            self._arriving.discard(resource)
         if old.phase is Phase.REGISTERING is not phase:
             self._counts.registrations[resource, _result(phase, reason)] += 1
         if phase is Phase.STREAMING:
@@ -172,6 +177,11 @@ class Status:
     async def changed(self) -> None:
         """Return at the next change of anything said here."""
         await self._changed.wait()
+
+    async def arrived(self) -> None:
+        """Return when every resource has come to the kubelet, or is known to wait for something."""
+        while self._arriving:
+            await self.changed()
 
     def say(self, notice: str) -> None:
         """Put something into the status line that stays until it is replaced."""

@@ -12,6 +12,7 @@ from agent.cli import run
 from agent.core.grants import holding
 from agent.core.phase import Phase
 from agent.kubelet.endpoint import Endpoint
+from agent.kubelet.pod_resources import Unavailable
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.limits import Limits
 from agent.status.status import Status
@@ -377,6 +378,35 @@ async def test_what_a_pod_holds_is_asked_when_nothing_is_remembered(rig):
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
         await asyncio.sleep(0.2)
         assert rig.kubelet.unhealthy(FOO) == {"foo0"}
+
+
+async def test_what_pods_hold_is_asked_when_the_kubelet_has_the_lists(rig, monkeypatch):
+    """Asking takes messages of its own to be made, for which the first lists do not wait."""
+    stood = []
+
+    async def ask(*_):
+        stood.append(phases(agent))
+        raise Unavailable("not yet", retry=True)
+
+    monkeypatch.setattr("agent.allocation.held.holders", ask)
+    rig.plug("foo0", "bar0")
+    rig.serve(FOO, BAR)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: stood)
+    assert stood[0] == {FOO: Phase.STREAMING, BAR: Phase.STREAMING}
+
+
+async def test_what_pods_hold_is_asked_though_a_registration_hangs(rig, monkeypatch):
+    monkeypatch.setattr("agent.app.ARRIVAL_SECONDS", 0.0)
+    rig.plug("foo0")
+    rig.serve(FOO)
+    rig.new_kubelet().faults.hang(30.0)
+    await rig.kubelet.start()
+    async with rig.agent() as agent:
+        await rig.until(lambda: agent.held.answered_at is not None)
+        assert phases(agent) == {FOO: Phase.REGISTERING}
+        await rig.kubelet.stop()
 
 
 async def test_without_an_answer_everything_listed_may_be_held(rig, at_once):

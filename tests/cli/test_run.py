@@ -10,6 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from agent.cli import run
+from agent.core.phase import Phase
+from agent.status.status import Status
 
 
 @pytest.fixture(autouse=True)
@@ -19,22 +21,31 @@ def _as_before():
     gc.enable()
 
 
-async def test_garbage_is_collected_once_the_agent_is_ready():
-    ready = asyncio.Event()
+async def test_garbage_is_collected_once_the_kubelet_has_the_lists():
+    status = Status()
+    status.add("example.com/foo")
     gc.disable()
-    collecting = asyncio.create_task(run._collect(SimpleNamespace(status=SimpleNamespace(told_ready=ready))))
+    collecting = asyncio.create_task(run._collect(SimpleNamespace(status=status)))
     await asyncio.sleep(0)
     assert not gc.isenabled()
-    ready.set()
+    status.told_ready.set()
+    await asyncio.sleep(0)
+    assert not gc.isenabled()
+    status.phase("example.com/foo", Phase.STREAMING, "")
     await collecting
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0  # what is there by then is not gone through again
 
 
-async def test_an_agent_that_is_never_ready_has_its_garbage_collected_too(monkeypatch):
+@pytest.mark.parametrize("ready", [False, True])
+async def test_an_agent_that_does_not_get_so_far_has_its_garbage_collected_too(monkeypatch, ready):
     monkeypatch.setattr(run, "START_SECONDS", 0.0)
+    status = Status()
+    status.add("example.com/foo")
+    if ready:
+        status.told_ready.set()
     gc.disable()
-    await run._collect(SimpleNamespace(status=SimpleNamespace(told_ready=asyncio.Event())))
+    await run._collect(SimpleNamespace(status=status))
     assert gc.isenabled()
 
 
