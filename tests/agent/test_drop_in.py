@@ -1,4 +1,5 @@
 """What a container gets in place of other programs' plugins, compared whole with files: names and formats are theirs.
+Each file says from where it is known: the project, the file, and at which commit or in which release it was read.
 
 Permissions are ours, `rw`; other plugins say the same, or `mrw`. As Google's says it, class gcp-gpu does, `rwm`.
 """
@@ -13,18 +14,19 @@ from tests.cli.conftest import TOP, device_agent
 GOLDEN = TOP / "tests/agent/drop-in"
 KUBEVIRT = TOP / "tests/cli/imports/kubevirt.yaml"
 SQUAT = TOP / "tests/cli/imports/squat.yaml"
+OPTIONAL = TOP / "tests/cli/imports/squat-optional.yaml"
 SRIOV = TOP / "tests/cli/imports/sriov.json"
 UUIDS = [f"8f6b1c9e-0000-4000-8000-00000000000{number}" for number in (1, 2)]
 
 
-def kubevirt(rig: Rig) -> str:
+def kubevirt(rig: Rig, *, cdev: bool = False) -> str:
     """The configuration that KubeVirt had, taken over."""
     tree = rig.tree
     t4 = {"vendor": "0x10de\n", "device": "0x1eb6\n", "class": "0x030200\n"}
     first, second = (tree.pci(name, driver="vfio-pci", **t4) for name in ("0000:3b:00.0", "0000:86:00.0"))
     sound = tree.pci("0000:3b:00.1", driver="vfio-pci", **(t4 | {"device": "0x10f8\n", "class": "0x040300\n"}))
-    tree.vfio(11, first, sound)
-    tree.vfio(12, second)
+    tree.vfio(11, first, sound, cdev=0 if cdev else None)
+    tree.vfio(12, second, cdev=2 if cdev else None)
     card = tree.pci("0000:af:00.0", driver="nvidia", **t4)
     for group, uuid in zip((31, 32), UUIDS, strict=True):
         made = tree.mdev(card, uuid, "nvidia-222", "GRID T4-1Q")
@@ -33,6 +35,12 @@ def kubevirt(rig: Rig) -> str:
     for port, number in (("1-1", 4), ("1-2", 12)):
         tree.usb(f"/sys/devices/pci0000:00/0000:00:14.0/usb1/{port}", "46f4", "0001", devnum=number)
     return device_agent("import", "kubevirt", str(KUBEVIRT)).stdout
+
+
+def kubevirt_iommufd(rig: Rig) -> str:
+    """The same on a kernel with iommufd."""
+    rig.tree.class_device("/sys/devices/virtual/misc/iommu", "misc", "iommu", 10, 120)
+    return kubevirt(rig, cdev=True)
 
 
 def qat(rig: Rig, more: str = "", *, noiommu: bool = False) -> str:
@@ -52,6 +60,17 @@ def without_iommu(rig: Rig) -> str:
     """The same on a machine without an IOMMU."""
     text = 'give.vfio = { noiommu = true, to = "/dev/vfio/noiommu-{iommu.group}" }\n'
     return qat(rig, text, noiommu=True)
+
+
+def qat_c62x(rig: Rig) -> str:
+    """Two functions of a card of the second generation, of which the driver tells no services."""
+    tree, files = rig.tree, {"vendor": "0x8086\n", "class": "0x0b4000\n"}
+    card = tree.pci("0000:3d:00.0", driver="c6xx", **files, device="0x37c8\n")
+    names = ("0000:3d:01.0", "0000:3d:01.1")
+    made = tree.virtual_functions(card, *names, driver="vfio-pci", **files, device="0x37c9\n")
+    for group, function in zip((43, 44), made, strict=True):
+        tree.vfio(group, function)
+    return '[[resource]]\nclass = "qat-vf"\n'
 
 
 def sriov(rig: Rig) -> str:
@@ -120,12 +139,24 @@ def amd(rig: Rig) -> str:
     return '[[resource]]\nclass = "amd-gpu"\n'
 
 
-def intel(rig: Rig) -> str:
+def intel(rig: Rig, driver: str = "i915", text: str = 'class = "intel-gpu"') -> str:
     """Two GPUs; their names by place, which Intel's plugin mounts, are nodes here."""
     for number, bus in enumerate((0x03, 0x83)):
-        card = rig.tree.pci(f"0000:{bus:02x}:00.0", driver="i915", vendor="0x8086\n", device="0x56c0\n")
+        card = rig.tree.pci(f"0000:{bus:02x}:00.0", driver=driver, vendor="0x8086\n", device="0x56c0\n")
         rig.tree.drm(card, number, 128 + number)
-    return '[[resource]]\nclass = "intel-gpu"\n'
+        engine = f"{card}/{driver}.mei-gscfi.{number}/mei/mei{number + 1}"
+        rig.tree.class_device(engine, "mei", f"mei{number + 1}", 241, number + 1)
+    return f"[[resource]]\n{text}\n"
+
+
+def xe(rig: Rig) -> str:
+    """The same with the newer driver."""
+    return intel(rig, "xe")
+
+
+def monitoring(rig: Rig) -> str:
+    """The same for who watches them."""
+    return intel(rig, text='class = "intel-gpu-monitoring"\nslots.count = 2')
 
 
 def squat(rig: Rig) -> str:
@@ -135,6 +166,13 @@ def squat(rig: Rig) -> str:
         port = f"{stick}/1-{number}:1.0/ttyUSB{number}/tty/ttyUSB{number}"
         rig.tree.class_device(port, "tty", f"ttyUSB{number}", 188, number)
     return device_agent("import", "squat", str(SQUAT)).stdout
+
+
+def squat_optional(rig: Rig) -> str:
+    """Of three ports that need not be there two are."""
+    rig.tree.node("/dev/ttyS0", "c 4:64")
+    rig.tree.node("/dev/ttyUSB1", "c 188:1")
+    return device_agent("import", "squat", str(OPTIONAL)).stdout
 
 
 def nvidia(rig: Rig, text: str = 'class = "nvidia-gpu"\noptions.strategy = ["nodes", "env"]') -> str:
@@ -161,6 +199,7 @@ def gcp(rig: Rig) -> str:
     ("golden", "machine", "resource"),
     [
         ("kubevirt-pci", kubevirt, "nvidia.com/TU104GL_Tesla_T4"),
+        ("kubevirt-iommufd", kubevirt_iommufd, "nvidia.com/TU104GL_Tesla_T4"),
         ("kubevirt-mdev", kubevirt, "nvidia.com/GRID_T4-1Q"),
         ("kubevirt-usb", kubevirt, "kubevirt.io/storage"),
         ("sriov-dpdk", sriov, "example.com/dpdk"),
@@ -168,10 +207,14 @@ def gcp(rig: Rig) -> str:
         ("rdma-shared", rdma_shared, "rdma/hca_shared"),
         ("qat", qat, "qat.intel.com/cy"),
         ("qat-noiommu", without_iommu, "qat.intel.com/cy"),
+        ("qat-c62x", qat_c62x, "qat.intel.com/generic"),
         ("onload", onload, "amd.com/onload"),
         ("squat", squat, "edge.example/serial"),
+        ("squat-optional", squat_optional, "edge.example/probe"),
         ("amd-gpu", amd, "amd.com/gpu"),
         ("intel-gpu", intel, "gpu.intel.com/i915"),
+        ("intel-gpu-xe", xe, "gpu.intel.com/xe"),
+        ("intel-gpu-monitoring", monitoring, "gpu.intel.com/i915_monitoring"),
         ("nvidia-gpu", nvidia, "nvidia.com/gpu"),
         ("gcp-gpu", gcp, "nvidia.com/gpu"),
     ],
@@ -185,7 +228,9 @@ async def test_what_a_container_gets(rig, golden, machine, resource):
         options = await rig.kubelet.allocate("pod", "c", {resource: 2})
     got = {"envs": options.envs, "devices": {path: list(device) for path, device in options.devices.items()}}
     got["mounts"] = {path: list(mount) for path, mount in options.mounts.items()}
-    assert got == {"mounts": {}} | json.loads((GOLDEN / f"{golden}.json").read_text())
+    expected = {"mounts": {}} | json.loads((GOLDEN / f"{golden}.json").read_text())
+    assert len(expected.pop("from").split(", ")) >= 2
+    assert got == expected
     assert (options.annotations, options.cdi_devices, options.conflicts) == ({}, [], [])
 
 

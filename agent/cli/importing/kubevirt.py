@@ -66,7 +66,7 @@ def _pci(entry: Entry, item: Item) -> dict[str, Value] | None:
         return None
     entry.changes.append("an IOMMU group goes as one device (each function by itself: group = false)")
     match: dict[str, Value] = {"vendor": vendor.lower(), "device": device.lower()}
-    return {"class": "vfio-pci", "match": match, "give": {"vfio": "both"}}  # which it wants depends on its version
+    return {"class": "vfio-pci", "match": match}
 
 
 def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:

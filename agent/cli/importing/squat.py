@@ -26,7 +26,7 @@ _TTY_IDS = (
 _TTY = re.compile(r"/dev/tty(?:USB|ACM)[*?\[]")
 _DEVICE_KEYS = ("name", "groups")
 _GROUP_KEYS = ("paths", "usb", "usbs", "count")
-_PATH_KEYS = ("path", "mountPath", "permissions", "readOnly", "type", "limit")
+_PATH_KEYS = ("path", "mountPath", "permissions", "readOnly", "type", "limit", "optional")
 _USB_KEYS = ("vendor", "product", "serial")
 
 
@@ -175,13 +175,14 @@ def _nodes(entry: Entry, paths: Sequence[Item]) -> dict[str, Value]:
 def _set(entry: Entry, paths: Sequence[Item]) -> dict[str, Value] | None:
     """Several paths together are one device; globs among them go by the number in their names."""
     nodes = [path for path in paths if not _is_mount(path)]
-    globs = [path for path in nodes if _is_glob(path.said("path"))]
-    if any(path.said("path").count("*") > 1 or set("?[") & set(path.said("path")) for path in globs):
-        entry.checks.append("paths were paired by the order of their globs, which cannot be said here: write a class")
+    required = [path for path in nodes if not path.true("optional")]
+    globs = [path for path in required if _is_glob(path.said("path"))]
+    if unsayable := _unpaired(paths, globs):
+        entry.checks.append(f"{unsayable}: write a class")
         return None
-    leading = (globs or nodes)[:1]
+    leading = (globs or required)[:1]
     give: dict[str, Value] = {}
-    given: dict[str, Value] = {}
+    given: dict[str, dict[str, Value]] = {}
     mounts: dict[str, Value] = {}
     for index, path in enumerate(paths):
         _say_others(entry, path, _PATH_KEYS)
@@ -191,21 +192,35 @@ def _set(entry: Entry, paths: Sequence[Item]) -> dict[str, Value] | None:
             mounts[name] = _mount(path, where)
         else:
             given[name] = _give(entry, path, "{node}" if path in leading else where)
+            if path.true("optional"):
+                given[name]["optional"] = True
     if given:
         give["nodes"] = given
     if mounts:
         give["mounts"] = mounts
     if not leading:
-        return {"source": {"fixed": [entry.label]}, "id": "{name}", "give": give}
+        table: dict[str, Value] = {"source": {"fixed": [entry.label]}, "id": "{name}"}
+        if all(path.true("optional") for path in paths):  # then one of them makes it a device
+            table["exclude"] = {"none": {path.said("path"): {"exists": False} for path in paths}}
+        return {**table, "give": give}
     source = leading[0].said("path")
     if globs:
         source = source.replace("*", "{number:int}")
         if len(globs) > 1:
             entry.checks.append("paths were paired by the order of their globs, now by the number in their names")
-    table: dict[str, Value] = {"source": {"node": source}}
+    table = {"source": {"node": source}}
     if globs:
         table["accept"] = {"unstable-id": "as generic-device-plugin had it"}
     return {**table, "give": give}
+
+
+def _unpaired(paths: Sequence[Item], globs: Sequence[Item]) -> str:
+    """Why globs among several paths cannot be paired here; empty if they can. globs: those that have to be there."""
+    if any(path.said("path").count("*") > 1 or set("?[") & set(path.said("path")) for path in globs):
+        return "paths were paired by the order of their globs, which cannot be said here"
+    if not globs and any(_is_glob(path.said("path")) for path in paths if path.true("optional")):
+        return "a glob that is optional has nothing to be paired with"
+    return ""
 
 
 def _usb(entry: Entry, specs: Sequence[Item]) -> dict[str, Value]:
@@ -258,8 +273,9 @@ def _mount(path: Item, where: str) -> dict[str, Value]:
     mount: dict[str, Value] = {"path": where}
     if path.said("mountPath") not in {"", path.said("path")}:
         mount["to"] = path.said("mountPath")
-    if path.true("readOnly"):
-        mount["read_only"] = True
+    for theirs, ours in (("readOnly", "read_only"), ("optional", "optional")):
+        if path.true(theirs):
+            mount[ours] = True
     return mount
 
 
