@@ -155,6 +155,20 @@ async def test_saved_returns_when_it_is_on_disk_or_cannot_be(tmp_path):
         await asyncio.wait([run])
 
 
+async def test_it_is_on_disk_before_it_takes_the_place_of_what_was_there(tmp_path, monkeypatch):
+    """A machine that loses its power has the old file or the new one."""
+    synced, synced_at_once = [], os.fsync
+
+    def fsync(handle):
+        synced.append((os.readlink(f"/proc/self/fd/{handle}"), os.fstat(handle).st_size, os.listdir(tmp_path)))
+        synced_at_once(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await write(tmp_path, FULL)
+    size = (tmp_path / "state.json").stat().st_size
+    assert synced == [(str(tmp_path / "state.json.new"), size, ["state.json.new"])]
+
+
 async def test_what_is_on_disk_already_is_saved_whatever_failed_between(tmp_path):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())

@@ -161,11 +161,20 @@ async def test_what_is_silent_for_too_long_is_known_no_more_until_it_speaks(worl
     await world.hears(probe, Reply.WELL, "")
 
 
-async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog):
+async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monkeypatch):
+    waits = []
+
+    class Counting(Backoff):
+        def seconds(self, jitter):
+            waits.append(self.failures)
+            return 0.01 * super().seconds(jitter)
+
+    monkeypatch.setattr(probes, "RESTART", Counting(1.0, 8.0))
     probe = world.probe(script="echo $$ >> {top}/pids; echo no such card >&2; exit 3")
     world.verdict(probe)
     await world.hears(probe, Reply.UNKNOWN, "the probe it: exit code 3: no such card")
     await world.until(lambda: len(world.pids) > 3)
+    assert waits[:3] == [1, 2, 3]
     said = [record.getMessage() for record in caplog.records if "probe it" in record.getMessage()]
     assert said == ["probe it: exit code 3: no such card; starting it again"]
 

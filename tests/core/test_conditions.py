@@ -9,6 +9,7 @@ from agent.core.entry.check import Check, Doubt, Ear, Lasting, Looks, Outcome, S
 from agent.core.entry.checked import Checked
 from agent.core.entry.log import Log, Often, Record
 from agent.core.entry.rises import Rises
+from agent.core.health import round  # noqa: A004  the floor's own word
 from agent.core.health.conclude import Concluded, as_it_is, conclude
 from agent.core.health.conditions import TOGETHER, Memory, Spot, remembered
 from agent.core.health.heard import Journal
@@ -283,6 +284,15 @@ def test_lists_and_looks_fit_together():
 def test_what_failed_of_several_in_one_place_is_all_remembered():
     one, two = ill("one", (LATCH, BAD), place="p", key="1"), ill("two", (LINK, BAD), (LATCH, GOOD), place="p", key="2")
     assert after((0, one, two), (1,)).conditions.failing() == {A: {"p": {"latch": "no link", "link": "no link"}}}
+
+
+def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch):
+    monkeypatch.setattr(round, "_LEFT_LIMIT", 3)
+    made = Concluded()
+    for number in range(9):
+        made = after((number, ill(f"d{number}", (LINK, BAD))), before=made)
+    assert [spot.at for spot in made.conditions.left] == ["d5", "d6", "d7"]
+    assert list(made.conditions.there) == [Spot(A, "key d8")]
 
 
 AWAITED = Outcome(Says.AWAITED, "no answer yet")
