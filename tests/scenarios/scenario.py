@@ -17,6 +17,8 @@
     numa."RESOURCE" = { "ID" = [0] }                   NUMA nodes that the kubelet is told, of every device listed
     grant."RESOURCE" = { ids = […], nodes = ["/dev/a as /dev/b rw"], env = {…}, mounts = […], cdi = […], refused = "…" }
                                                        devinfo = { "FILE" = 'JSON' }
+    prefer."RESOURCE" = { ids = […] }                  what the kubelet is told to take where it wants so many;
+                                                       of = [ids]: of these, not of all Healthy ones; must = [ids]
 
 What is granted a dry run grants as well.
 
@@ -41,8 +43,10 @@ from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump, fixture
 
-STEP = {"about", "plug", "unplug", "write", "remove", "log", "later", "clear", "release", "lists", "numa", "grant"}
+HAPPENS = {"plug", "unplug", "write", "remove", "log", "later", "clear", "release"}
+STEP = HAPPENS | {"about", "lists", "numa", "prefer", "grant"}
 TOP = {"about", "tree", "recording", "files", "resources", "classes", "step", "fixture"}
+PREFER = {"ids", "of", "must"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
 
@@ -99,6 +103,8 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
             for resource, wanted in step.get("numa", {}).items():
                 nodes = {device.id: list(device.numa) for device in agent.tracker.assembly.snapshots[resource].devices}
                 assert nodes == wanted, f"{where}: numa of {resource}: {nodes}"
+            for resource, wanted in step.get("prefer", {}).items():
+                preferred(agent, resource, wanted, where)
             for resource, wanted in step.get("grant", {}).items():
                 await granted(agent, held, resource, wanted, where)
             agent.tracker.reassemble()
@@ -182,6 +188,15 @@ def same(now: list[str], expected: list[str]) -> bool:
     return all(
         line == wanted or (wanted.endswith(" Unhealthy") and line.startswith(f"{wanted}: ")) for line, wanted in pairs
     )
+
+
+def preferred(agent, resource: str, wanted: dict, where: str) -> None:
+    assert set(wanted) <= PREFER, f"{where}: no such keys: {set(wanted) - PREFER}"
+    devices = agent.tracker.assembly.snapshots[resource].devices
+    healthy = [id_ for device in devices if device.health is Health.HEALTHY for id_ in device.ids()]
+    available = wanted.get("of", healthy)
+    chosen = agent.allocation.prefer(resource, available, wanted.get("must", ()), len(wanted["ids"]))
+    assert sorted(chosen) == sorted(wanted["ids"]), f"{where}: preferred of {resource}: {list(chosen)}"
 
 
 async def granted(agent, held: set[str], resource: str, wanted: dict, where: str) -> None:
