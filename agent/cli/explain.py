@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from agent.cli.inventory.answered import answered
 from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.detail import below, title, verdict
+from agent.cli.inventory.detail import around, title, verdict
 from agent.cli.inventory.fall import explanation, steps
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
@@ -100,7 +100,7 @@ def _device(
 def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> list[str]:
     """A device, and the verdict on it."""
     lines = [view.head(terminal), title(inventory, item, terminal), *verdict(item, terminal, view.device_lines(item))]
-    lines += below(inventory, item)
+    lines += around(inventory, item)
     for turned in item.turned_down if item.taken_by is None else ():
         refusal = turned.refusal
         if turned.nearly:

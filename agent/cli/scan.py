@@ -19,12 +19,13 @@ from agent.cli.inventory.one import NO_SUCH_DEVICE, one
 from agent.cli.inventory.overview import overview, shown_of, summary
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import Inventory, take
+from agent.cli.inventory.vocabulary import TOLD_WHERE, page, source_of, vocabulary
 from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
-from agent.cli.inventory.vocabulary import page, source_of, vocabulary
 from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.config.toml.finding import nearest
+from agent.core.language.pattern import PatternError
 from agent.core.language.printable import escape, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
@@ -37,7 +38,9 @@ OUTPUTS = ("json", "jsonl", "name")
 def add(parser: argparse.ArgumentParser) -> None:
     """The flags of `scan`."""
     parser.add_argument("device", nargs="?", metavar="DEVICE", help="one device, by any name")
-    parser.add_argument("--words", metavar="SOURCE", help="what may be said of a source's devices: pci, net, tty, …")
+    parser.add_argument(
+        "--words", metavar="SOURCE", help="what may be said of a source's devices: pci, tty, '/dev/video*'"
+    )
     parser.add_argument("--all", action="store_true", help="every host device, also those that nothing takes")
     parser.add_argument("--watch", action="store_true", help="say it again at each change, until Ctrl-C")
 
@@ -85,7 +88,12 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
 def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int:
     """Answer about one source."""
     name = arguments.words
-    source = source_of(root, name)
+    try:
+        source = source_of(root, name)
+    except PatternError as error:
+        return refuse(arguments, f"{name}: {error.message}: {error.write}", WRONG_COMMAND_LINE)
+    if source is None and name in TOLD_WHERE:
+        return refuse(arguments, f"{name}: {TOLD_WHERE[name]}", WRONG_COMMAND_LINE)
     if source is None:
         near = nearest(name, [*catalog.KINDS, *_subsystems(root)])
         hint = f"; nearest: {printable(near, None)}" if near else ""

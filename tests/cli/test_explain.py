@@ -324,3 +324,25 @@ def test_a_node_is_spoken_of_as_the_device_that_an_entry_judged(tree, config, cl
     _, out, _ = cli("--root", tree.top, "--config", config(LUMEN), "explain", "/dev/lumen0")
     assert out.splitlines()[1] == "lumen lumen0   /dev/lumen0"
     assert said in out
+
+
+VF = """
+[[resource]]
+name = "a.example/vf"
+source = "pci"
+match = { vendor = "15b3", driver = "iavf" }
+"""
+
+
+def test_what_nothing_takes_says_who_has_the_device_that_carries_it(tree, config, cli):
+    """The name at hand is that of the interface; what an entry takes is its function; a bridge carries nothing."""
+    port = tree.pci("0000:3a:00.0", driver="iavf")
+    for number, driver in enumerate(("iavf", "mlx5_core")):
+        function = tree.pci(f"0000:3b:00.{number}", below=port, driver=driver)
+        tree.netdev(function, f"ens{number}")
+    where = ("--root", tree.top, "--config", config(VF))
+    said = "  above it     0000:3b:00.0 is taken by a.example/vf as 0000:3b:00.0"
+    assert said in cli(*where, "explain", "ens0")[1].splitlines()
+    assert said in cli(*where, "scan", "ens0")[1].splitlines()
+    assert "above it" not in cli(*where, "explain", "ens1")[1]
+    assert "above it" not in cli(*where, "explain", "3b:00.0")[1]

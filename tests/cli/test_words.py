@@ -56,3 +56,37 @@ def test_what_is_no_source(words, name, near):
     assert (code, out) == (4, "")
     assert "no such source on this host" in err
     assert (f"nearest: {near}" in err) == bool(near)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count", "word"),
+    [
+        ("/dev/npu*", 1, "below_dev text npu0 –"),
+        ("/sys/class/npu/npu{n:int}", 1, "n int 0 the pattern"),
+        ("/dev/npu{n:int}", 1, "n int 0 the pattern"),
+        ("/proc/npu/*", 0, "name text –"),
+    ],
+)
+def test_a_pattern_is_a_source(words, pattern, count, word):
+    code, out, _ = words(pattern)
+    assert code == 0
+    assert f": {count} device" in out.splitlines()[0]
+    assert word in {" ".join(line.split()) for line in out.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("node", "write where its nodes are: --words '/dev/video*'"),
+        ("dir", "write where its directories are: --words '/sys/class/npu/npu*'"),
+        ("subsystem", "write which class or bus of the kernel: --words tty"),
+        ("fixed", "nothing of it is on the host: its word is name"),
+        ("/dev/**", "** is not supported"),
+        ("/dev/npu{n:float}", "float"),
+    ],
+)
+def test_a_source_that_has_to_be_told_where(words, name, said):
+    code, out, err = words(name)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "nearest" not in err

@@ -237,6 +237,23 @@ def test_the_network_interface_of_a_pf_is_never_a_representor(tree):
 
 
 @pytest.mark.parametrize(
+    ("here", "itself"),
+    [
+        ({"eth0": {"dev_port": "1"}, "eth1": {"dev_port": "0"}}, "eth1"),  # two ports of one function
+        ({"eth0": {"ifindex": "9"}, "eth1": {"ifindex": "4"}}, "eth1"),  # the driver's own comes first
+        ({"eth0": {"dev_port": "1", "ifindex": "4"}, "eth1": {"dev_port": "0x0", "ifindex": "9"}}, "eth1"),
+        ({"eth0": {"phys_port_name": "rack7"}, "eth1": {"phys_port_name": "p1"}}, "eth1"),
+        ({"eth0": {"phys_port_name": "rack7"}, "eth1": {"phys_port_name": "pf0vf1"}}, "eth0"),
+    ],
+)
+def test_of_several_network_interfaces_the_first_port_is_the_function_itself(tree, here, itself):
+    function = tree.pci("0000:3b:00.0")
+    for name, files in here.items():
+        tree.netdev(function, name, **files)
+    assert Facts(tree.root, "pci")("0000:3b:00.0", "netdev.name") == itself
+
+
+@pytest.mark.parametrize(
     ("now", "able", "above", "less"),
     [
         (("16", "16.0 GT/s PCIe"), ("16", "16.0 GT/s PCIe"), ("16", "32.0 GT/s PCIe"), (False, False)),

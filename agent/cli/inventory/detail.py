@@ -54,7 +54,7 @@ def detail(inventory: Inventory, item: Item, terminal: Terminal) -> list[str]:
         *([f"{INDENT}{clause}"] if clause else []),
         *_alike(inventory, item),
     ]
-    lines += [*verdict(item, terminal), *below(inventory, item)]
+    lines += [*verdict(item, terminal), *around(inventory, item)]
     return [terminal.text(line) for line in lines]
 
 
@@ -79,16 +79,26 @@ def verdict(item: Item, terminal: Terminal, agent: Sequence[str] = ()) -> list[s
     return lines
 
 
-def below(inventory: Inventory, item: Item) -> Iterator[str]:
-    """Of what nothing takes: what is taken of the things below it, as a tty of a USB device."""
+def around(inventory: Inventory, item: Item) -> Iterator[str]:
+    """Of what nothing takes: who has the device that carries it, and what is taken of the things below it.
+
+    The interface of a function that an entry takes, the tty of a USB device.
+    """
     if item.taken_by is not None or not item.host.directory:
         return
-    top = f"{item.host.directory}/"
-    taken = [other for other in inventory.items if other.taken_by is not None and other.host.directory.startswith(top)]
-    for index, other in enumerate(taken):
-        name = printable(other.host.node or other.host.name, None)
-        known = f" as {other.device.id}" if other.device else ""
-        yield f"  {'' if index else 'below it':11}  {name} is taken by {other.resource}{known}"
+    here = f"{item.host.directory}/"
+    places = {other.host.directory for other in inventory.items} - {"", item.host.directory}
+    nearest = max((place for place in places if here.startswith(f"{place}/")), key=len, default=None)
+    taken = [other for other in inventory.items if other.taken_by is not None]
+    said = {
+        "above it": [other for other in taken if other.host.directory == nearest],
+        "below it": [other for other in taken if other.host.directory.startswith(here)],
+    }
+    for where, others in said.items():
+        for index, other in enumerate(others):
+            name = printable(other.host.node or other.host.name, None)
+            known = f" as {other.device.id}" if other.device else ""
+            yield f"  {'' if index else where:11}  {name} is taken by {other.resource}{known}"
 
 
 def clause_of(inventory: Inventory, item: Item) -> tuple[str, str]:

@@ -11,6 +11,8 @@ from agent.cli.terminal import Terminal, cut
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.touched import EVERYTHING
+from agent.core.language.pattern import parse
+from agent.core.language.piece import Capture
 from agent.core.language.printable import LIMIT, counted, escape
 from agent.core.language.value import Absent, natural
 from agent.host.root import Root
@@ -18,6 +20,13 @@ from agent.scanners import catalog
 from agent.scanners.every import EVERY
 from agent.scanners.reading import HostReader
 
+# Sources that are more than a kind, and what to ask instead.
+TOLD_WHERE = {
+    "node": "write where its nodes are: --words '/dev/video*'",
+    "dir": "write where its directories are: --words '/sys/class/npu/npu*'",
+    "subsystem": "write which class or bus of the kernel: --words tty",
+    "fixed": "nothing of it is on the host: its word is name",
+}
 _VALUES = 3  # different values of a word that are shown
 _COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
 
@@ -46,8 +55,17 @@ class Vocabulary:
 
 
 def source_of(root: Root, name: str) -> Source | None:
-    """The source that a person means: a kind, or a class or bus of the kernel; none if there is none such here."""
-    if name in catalog.KINDS and name not in {"subsystem", "node", "dir", "fixed"}:
+    """The source that a person means: a kind, a pattern of nodes or directories, or a class or bus of the kernel.
+
+    None if there is none such here.
+
+    Raises:
+        PatternError: a pattern that is none.
+    """
+    if name.startswith(("/dev/", "/sys/", "/proc/")):
+        parse(name, taking=True)
+        return Source("node" if name.startswith("/dev/") else "dir", (name,))
+    if name in catalog.KINDS and name not in TOLD_WHERE:
         return Source(name)
     known = any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
     return Source("subsystem", (name,)) if known and name not in {"", ".", ".."} else None
@@ -67,11 +85,19 @@ def vocabulary(root: Root, source: Source) -> Vocabulary:
         Entry(word.name, f"list of {word.kind.value}" if word.many else word.kind.value, word.kernel, here(word.name))
         for word in {**EVERY.words, **table.words}.values()
     ]
+    if source.kind in {"node", "dir"}:
+        entries += [_captured(piece, devices) for piece in parse(source.arguments[0], taking=True).captures]
     entries += [
         Entry(relation.name, "several" if relation.many else "→", relation.kernel, here(relation.name))
         for relation in {**EVERY.relations, **table.relations}.values()
     ]
     return Vocabulary(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
+
+
+def _captured(piece: Capture, devices: Sequence[HostDevice]) -> Entry:
+    """A word that the pattern itself takes."""
+    said = (shown(value) for device in devices for word, value in device.captures if word == piece.word)
+    return Entry(piece.word, piece.kind.value, "the pattern", tuple(dict.fromkeys(said)))
 
 
 def page(known: Vocabulary, terminal: Terminal) -> list[str]:
