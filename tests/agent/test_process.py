@@ -10,6 +10,7 @@ import pytest
 
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
+from tests.cli.conftest import device_agent
 
 
 @pytest.fixture
@@ -309,3 +310,21 @@ async def test_state_survives_the_process(node):  # 44
         node.replug("foo0")
         await node.allocatable(FOO, 1)
     assert os.listdir(node.dp)
+
+
+async def test_a_recording_is_served_as_the_machine_was(node):
+    """What a person sent runs here, with its configuration; nothing of it comes or goes."""
+    node.plug("foo1")
+    file = str(node.top / "machine.rec")
+    where = ("--config", str(node.etc), "--root", str(node.tree.top))
+    done = await asyncio.to_thread(device_agent, "record", file, *where)
+    assert done.returncode == 0, done.stderr
+    await node.kubelet.start()
+    async with running(node, root=file) as process:
+        await node.streaming(FOO, BAR)
+        assert node.kubelet.healthy(FOO) == {"foo0", "foo1"}
+        node.unplug("foo0")
+        options = await node.kubelet.allocate("pod", "c", {FOO: 2})
+        assert set(options.devices) == {"/dev/foo0", "/dev/foo1"}
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0

@@ -1,5 +1,6 @@
 """What the pages say is done: commands are run, TOML is loaded, tables are compared with those of the program."""
 
+import ast
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from agent.config import settings
 from agent.config.aloud.manual import manual
 from agent.config.language.table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, study
+from agent.config.toml.finding import UNREADABLE
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
 from tests.scenarios.scenario import read
@@ -197,3 +199,16 @@ def test_the_makefile_knows_its_targets():
     makefile = text_of("Makefile")
     for target in ("demo", "test", "lint", "docs", "install", "uninstall"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_every_code_of_a_finding_has_its_row():
+    part = text_of("docs/configuration.md").partition("### Warnings")[2].partition("### Names with words")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", part, re.MULTILINE)
+    said = {*WARNINGS, UNREADABLE, "toml", "unknown-class", "unknown-resource"}
+    for path in (TOP / "agent/config").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "error" and call.args:
+                first = call.args[0]
+                codes = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
+                said |= {code.value for code in codes if isinstance(code, ast.Constant)}
+    assert set(rows) == said

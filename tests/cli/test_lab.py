@@ -345,11 +345,17 @@ def test_a_terminal_comes_back_under_its_path(tmp_path, linked):
     terminal.unplug()
 
 
-def test_a_tree_in_place_of_the_host(tree):
+@pytest.mark.parametrize("recorded", [False, True], ids=["tree", "recording"])
+def test_a_tree_in_place_of_the_host(tree, tmp_path, recorded):
     tree.pci("0000:3b:00.0", driver="mlx5_core")
     tree.node("/dev/fuse", "c 10:229")
+    root = str(tree.top)
+    if recorded:
+        file = str(tmp_path / "host.rec")
+        assert device_agent("record", file, "--root", root).returncode == 0
+        root = file
     lines = "allocate lab.example/fuse\nallocate lab.example/pci-network\nunplug"
-    done = device_agent("lab", "--root", str(tree.top), given=lines)
+    done = device_agent("lab", "--root", root, given=lines)
     assert "node /dev/fuse   char 10:229   rw" in done.stdout
     assert "env  PCIDEVICE_LAB_EXAMPLE_PCI-NETWORK=0000:3b:00.0" in done.stdout
     assert "a tree in place of the host has no terminal" in done.stdout
