@@ -53,6 +53,7 @@ class Writer:
         memory = state.memory
         said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
         said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
+        said |= {"well": memory.well}
         said |= {"drained": {"places": state.drained.places, "resources": state.drained.resources}}
         others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
@@ -121,7 +122,11 @@ def from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     counted, cleared = _by(content.get("counted", {}), int), _by(content.get("cleared", {}), int)
     boot = _typed(content.get("boot", ""), str)
     drained = _drained(content.get("drained", {}))
-    return State(lists, held, fanned, Memory(failing, latched, counted, cleared), boot, drained)
+    well = {
+        entry: [_typed(place, str) for place in _typed(places, list)]
+        for entry, places in _typed(content.get("well", {}), dict).items()
+    }
+    return State(lists, held, fanned, Memory(failing, latched, counted, cleared, well), boot, drained)
 
 
 def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything

@@ -45,7 +45,7 @@ def load(directory: str, boot: str = "") -> State:
         return State()
     if state.boot == boot:
         return state
-    return replace(state, memory=replace(state.memory, counted={}, cleared={}), boot=boot)
+    return replace(state, memory=replace(state.memory, counted={}, cleared={}, well={}), boot=boot)
 
 
 class StateFile:

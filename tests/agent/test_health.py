@@ -147,12 +147,35 @@ async def test_the_first_list_says_what_the_first_look_says(node):
         assert node.kubelet.unhealthy(NPU) == {ONE}
 
 
-async def test_what_takes_its_time_to_fail_is_healthy_at_first(node):
+async def test_the_first_list_says_it_whatever_time_it_takes_to_fail(node):
+    """What was never well has nothing to be borne with: also after a restart, and also who is plugged in."""
     say(node, "broken")
+    node.serve(card('holds = { "./state" = "ready" }\ntrip = "1h"\nrecover = "never"'))
+    for _ in range(2):
+        async with node.agent() as agent:
+            await node.streaming(NPU)
+            assert node.kubelet.unhealthy(NPU) == {ONE}
+    async with node.agent() as agent:
+        await node.streaming(NPU)
+        say(node, "ready")
+        agent.tracker.nudge(EVERYTHING)
+        await ill(node)  # it had not failed yet, so that nobody has to clear anything
+
+
+async def test_a_restart_condemns_nobody_who_was_well(node):
+    """As long as he is borne with: an agent that begins anew is no reason to take a device from pods."""
     node.serve(card('holds = { "./state" = "ready" }\ntrip = "1h"'))
+    async with node.agent():
+        await node.allocatable(NPU, 2)
+    assert json.loads((node.state / "state.json").read_text())["well"] == {NPU: [ONE, TWO]}
+    say(node, "broken")
     async with node.agent():
         await node.streaming(NPU)
         assert node.kubelet.unhealthy(NPU) == set()
+    node.tree.file("/proc/sys/kernel/random/boot_id", "another")
+    async with node.agent():
+        await node.streaming(NPU)
+        assert node.kubelet.unhealthy(NPU) == {ONE}
 
 
 async def test_the_next_life_goes_on_where_the_last_one_ended(node):

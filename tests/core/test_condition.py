@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
-from agent.core.health.condition import HEALTHY, Condition, step
+from agent.core.health.condition import HEALTHY, UNSAID, Condition, step
 from tests.core.building import clause
 
 APART = 0.05  # seconds
@@ -57,6 +57,40 @@ def history(text: str, distance: float = 1.0) -> list[tuple[float, Outcome]]:
 )
 def test_course(one, distance, looks, failing):
     assert "".join(".F"[f] for f in play(one, *history(looks, distance))) == failing
+
+
+@pytest.mark.parametrize(
+    ("one", "looks", "failing"),
+    [
+        pytest.param(
+            check(trip=Looks(3)), "bbgbbb", "FF...F", id="ill from the first look, well at the first good one"
+        ),
+        pytest.param(check(trip=Looks(2), recover=Looks(2)), "bbgg", "FFF.", id="and what takes as long has failed"),
+        pytest.param(check(trip=Looks(2), recover=Looks(2)), "gbb", "..F", id="what was well is borne with"),
+        pytest.param(check(trip=Lasting(3), recover=None), "bbbg", "FFF.", id="before it latches"),
+        pytest.param(check(trip=Lasting(3), recover=None), "bbbbg", "FFFFF", id="and then it does"),
+        pytest.param(check(recover=None), "bg", "FF", id="at once if it takes one look"),
+        pytest.param(check(trip=Looks(2)), "nab", "..F", id="what says nothing is no beginning"),
+        pytest.param(check(trip=Looks(2)), "b-b", "F..", id="what does not apply is well"),
+        pytest.param(check(trip=Looks(2)), "-b", "..", id="from the first look, too"),
+        pytest.param(check(trip=Looks(2), recover=Looks(2)), "bnbgg", "FFFF.", id="nor the end of a row"),
+    ],
+)
+def test_how_it_begins(one, looks, failing):
+    assert "".join(".F"[f] for f in play(one, *history(looks), condition=UNSAID)) == failing
+
+
+@pytest.mark.parametrize(("trip", "again"), [(Lasting(3), 3.0), (Looks(2), None)])
+def test_what_is_ill_from_the_first_look_is_looked_at_when_it_would_fail(trip, again):
+    assert step(check(trip=trip), UNSAID, BAD, 0.0, APART)[1] == again
+
+
+def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
+    condition = UNSAID
+    for now, reason in enumerate(("at 96", "at 97", "at 98")):
+        condition, _ = step(check(trip=Looks(2)), condition, Outcome(Says.BAD, reason), now, APART)
+        assert (condition.failing, condition.reason) == (True, "at 96")
+    assert not condition.early
 
 
 @pytest.mark.parametrize(
@@ -139,6 +173,12 @@ def test_it_is_what_history_says(one, steps):
     looks = timed(steps)
     for end in range(len(looks) + 1):
         assert play(one, *looks[:end])[-1:] == [by_history(one, looks[:end])][: min(end, 1)]
+
+
+@given(CHECKS, STEPS)
+def test_from_the_second_look_on_a_beginning_makes_no_difference_to_what_is_well(one, steps):
+    looks = timed([(1.0, GOOD), *steps])
+    assert play(one, *looks, condition=UNSAID) == play(one, *looks)
 
 
 @given(CHECKS, STEPS)

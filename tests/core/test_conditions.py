@@ -93,7 +93,7 @@ def test_what_was_not_looked_at_was_not_looked_at():
     """Another device's event, and another assembly, are no second look."""
     check = Check("link", clause(), trip=Looks(2))
     bad, other = ill("bad", (check, BAD)), ill("other")
-    made = after((0, bad, other), (1, bad, ill("other")), (2, bad, other))
+    made = after((-1, ill("bad", (check, GOOD))), (0, bad, other), (1, bad, ill("other")), (2, bad, other))
     assert faults(made)["bad"] == ""
     made = after((3, ill("bad", (check, BAD)), other), before=made)
     assert faults(made)["bad"] == "link: no link"
@@ -184,7 +184,8 @@ def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
 def test_the_next_life_begins_with_what_failed():
     check = Check("link", clause(), trip=Looks(2), recover=Lasting(30))
     made = after(
-        (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, BAD))), (1, ill("x", (LATCH, GOOD)))
+        (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, GOOD))),
+        (1, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
     )
     failing = made.conditions.failing()
     assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
@@ -341,7 +342,7 @@ def ear(number):
 
 def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
     one, two = ill("one", (SLOW, BAD), (XID, ear(1))), ill("two", (XID, ear(2)))
-    before = conclude(Concluded(), seen(one, two), (A,), 0, APART)
+    before = conclude(after((-1, ill("one", (SLOW, GOOD), (XID, ear(1))))), seen(one, two), (A,), 0, APART)
     journal, told = heard(Record(1, 1.0, "Xid 1: 79"))
     made = conclude(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
     assert faults(made) == {"one": "xid: Xid 1: 79", "two": ""}
@@ -373,7 +374,8 @@ def test_what_the_next_life_knows():
     assert memory == Memory({A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}})
     cleared, names = made.conditions.cleared(lambda spot, ward: True, None, 3)
     assert names == {"xid"}
-    assert cleared.memory() == Memory(counted={A: {"one": {"ecc": 7}}}, cleared={A: {"one": {"xid": 3}}})
+    counted, number = {A: {"one": {"ecc": 7}}}, {A: {"one": {"xid": 3}}}
+    assert cleared.memory() == Memory(counted=counted, cleared=number, well={A: ["one"]})
     for before, expected in ((memory, "xid: Xid 1: 79"), (cleared.memory(), "")):
         again = Concluded(remembered(before))
         made = conclude(again, seen(both), (A,), 0, APART, journal=journal)
@@ -388,7 +390,63 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     one = ill("x", (ECC, Outcome(Says.GOOD, count=7)), place="p", key="k1")
     two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
     made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
-    assert made.conditions.memory() == Memory()
+    assert made.conditions.memory().counted == {}
+
+
+BORNE = Check("borne", clause(), trip=Looks(2), recover=Lasting(30))
+
+
+def test_what_is_ill_at_the_first_look_is_never_told_to_be_well():
+    """At the start, and when it is plugged in: trip is borne with what was well."""
+    made = after((0, ill("x", (BORNE, BAD)), ill("y", (BORNE, GOOD))))
+    assert faults(made) == {"x": "borne: no link", "y": ""}
+    made = after((1, ill("x", (BORNE, BAD)), ill("y", (BORNE, BAD)), ill("z", (BORNE, BAD))), before=made)
+    assert faults(made) == {"x": "borne: no link", "y": "", "z": "borne: no link"}
+    made = after((2, *(ill(name, (BORNE, GOOD)) for name in "xyz")), before=made)
+    assert faults(made) == {"x": "borne: no link", "y": "", "z": ""}  # x failed long enough: that takes recover
+
+
+def test_a_check_that_comes_to_a_device_begins_as_it_says_first():
+    made = after((0, ill("x", (LINK, GOOD))), (1, ill("x", (LINK, GOOD), (BORNE, BAD))))
+    assert faults(made) == {"x": "borne: no link"}
+
+
+def test_who_is_plugged_in_again_begins_again():
+    made = after((0, ill("x", (BORNE, GOOD))), (1,), (2, ill("x", (BORNE, BAD))))
+    assert faults(made) == {"x": "borne: no link"}
+    assert faults(after((3,), (4, ill("x", (BORNE, GOOD))), before=made)) == {"x": ""}  # and had not failed
+
+
+def next_life(made):
+    return Concluded(remembered(made.conditions.memory()))
+
+
+def test_a_restart_is_no_beginning():
+    """Who was well is borne with as before, and waits for no answer; who was never well is not; once, at the start."""
+    first = [ill("well", (BORNE, GOOD)), ill("never", (BORNE, BAD)), ill("both", (BORNE, GOOD), (LATCH, BAD))]
+    life = after((0, *first))
+    assert life.conditions.memory().well == {A: ["well"]}
+    bad = [ill(name, (BORNE, BAD)) for name in ("well", "never", "new")]
+    made = after((100, *bad), before=next_life(life))
+    assert faults(made) == {"well": "", "never": "borne: no link", "new": "borne: no link"}
+    assert made.conditions.memory().well == {A: ["well"]}
+    assert faults(after((101, ill("well", (BORNE, BAD))), before=made)) == {"well": "borne: no link"}
+    assert faults(after((100, ill("well", (BORNE, AWAITED))), before=next_life(life))) == {"well": ""}
+    assert faults(after((100, ill("other")), (101, bad[0]), before=next_life(life))) == {"well": "borne: no link"}
+
+
+def test_of_two_in_one_place_both_have_to_have_been_well():
+    one, two = (ill(key, (LINK, GOOD), place="p", key=key) for key in ("k1", "k2"))
+    bad = ill("k2", (LINK, BAD), place="p", key="k2")
+    assert after((0, one, two)).conditions.memory().well == {A: ["p"]}
+    for both in ((one, bad), (bad, one)):
+        assert after((0, *both)).conditions.memory().well == {}
+
+
+def test_nothing_said_yet_is_not_well():
+    life = after((0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, Outcome(Says.NOTHING)))))
+    assert life.conditions.memory() == Memory()
+    assert faults(after((2, ill("x", (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
 
 
 SAID = [GOOD, BAD, Outcome(Says.NOTHING), Outcome(Says.BESIDE)]

@@ -208,7 +208,7 @@ CHECKS = [
     (
         Check("not-yet", clause(), trip=Looks(3)),
         Outcome(Says.BAD, "hot"),
-        ("ok", "hot; it fails after 3 such looks", None),
+        ("failing", "hot", "by itself, after 1 good look: it was never well"),
     ),
     (Check("unknown", clause()), Outcome(Says.NOTHING), ("unknown", None, None)),
     (Check("awaited", clause()), Outcome(Says.AWAITED, "not asked yet"), ("unknown", "not asked yet", None)),

@@ -2,6 +2,8 @@
 
 A look in which nothing has changed ends every row: only looks in a row fail or recover, and of these only such as lie
 apart count as several. A row that began at one look is one look long, whenever the last one ended.
+
+What is said first is how a device begins: `trip` is borne with what was well, and nothing was yet.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Condition:
     count, grown: what a counter said last, and when it grew by how much, as far as that may still matter.
     blind: what is counted or listened to cannot be told, and that alone is why it fails.
     latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
+    early: it was never well, and not ill for as long as it takes to fail: one look that says well is enough.
     turned: when it began to fail, or to be healthy again; None if it has always been so.
     evidence: the line of the kernel log that it rests on.
     """
@@ -42,11 +45,13 @@ class Condition:
     blind: bool = False
     latched: bool = False
     cleared: int = -1
+    early: bool = False
     turned: float | None = field(default=None, compare=False)
     evidence: str = field(default="", compare=False)
 
 
 HEALTHY = Condition()
+UNSAID = Condition(early=True)  # nothing was said of it yet
 
 
 def step(
@@ -116,7 +121,7 @@ def _said(phrase: tuple[str | Slot, ...], line: Line) -> str:
 
 def _goal(check: Check, condition: Condition) -> After | None:
     """What it takes to turn."""
-    if condition.failing:
+    if condition.failing and not condition.early:
         return check.recover
     return ONE if isinstance(check.trip, Often) else check.trip
 
@@ -154,14 +159,18 @@ def _stepped(check: Check, condition: Condition, outcome: Outcome, now: float, a
     if outcome.says is Says.BESIDE:
         return HEALTHY if goal is not None else _still(condition)
     bad = outcome.says is Says.BAD
-    if bad is condition.failing or goal is None:
+    if condition.early and not bad:
+        return HEALTHY
+    if (bad is condition.failing and not condition.early) or goal is None:
         return _still(condition)
+    if condition.early and not condition.failing:
+        condition = replace(condition, failing=True, reason=outcome.reason)
     begun = now if condition.since is None else condition.since
     apart_enough = now >= condition.counted_at + apart if outcome.answer is None else outcome.answer != condition.answer
     counts = condition.since is None or apart_enough
     looks = condition.looks + counts
     if looks >= goal.number if isinstance(goal, Looks) else now >= begun + goal.seconds:
-        return Condition(bad, outcome.reason if bad else "")
+        return Condition(bad, condition.reason or outcome.reason if bad else "")
     if not counts:
         return replace(condition, since=begun)
     return replace(condition, since=begun, looks=looks, counted_at=now, answer=outcome.answer)

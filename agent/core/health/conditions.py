@@ -7,7 +7,7 @@ devices can be in one place (the nodes of a camera).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -27,13 +27,15 @@ class Memory:
     """What one life of the agent knows of checks that the next one has to.
 
     failing: the reasons. latched: of those, which only a person makes healthy because of what the kernel log said.
-    counted: what counters said last, cleared: the last lines of the kernel log that are cleared; both are of this boot.
+    counted: what counters said last, cleared: the last lines of the kernel log that are cleared, well: the places, by
+    entry, where all was well; these are of this boot.
     """
 
     failing: Failing = field(default_factory=dict)
     latched: By[bool] = field(default_factory=dict)
     counted: By[int] = field(default_factory=dict)
     cleared: By[int] = field(default_factory=dict)
+    well: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Spot(NamedTuple):
@@ -57,11 +59,13 @@ class Conditions:
 
     there: of devices that are there. left: of those that left while something failed.
     due: when one is to be looked at again without an event.
+    well: where all was well when the last life ended; the first look is the next one at these, and no beginning.
     """
 
     there: Mapping[Spot, Ward] = field(default_factory=dict)
     left: Mapping[Spot, Ward] = field(default_factory=dict)
     due: Mapping[Spot, float] = field(default_factory=dict)
+    well: frozenset[Spot] = frozenset()
 
     @property
     def next_at(self) -> float | None:
@@ -91,11 +95,24 @@ class Conditions:
     def memory(self) -> Memory:
         """What the next life of the agent is to know."""
         return Memory(
-            self.failing(),
+            self._noted(lambda condition: condition.reason if condition.failing and not condition.early else None),
             self._noted(lambda condition: condition.latched or None),
             self._noted(lambda condition: condition.count, alone=True),
             self._noted(lambda condition: condition.cleared if condition.cleared >= 0 else None),
+            self._well(),
         )
+
+    def _well(self) -> Mapping[str, Sequence[str]]:
+        """Where all is well of all that is there, by entry."""
+        places: dict[Spot, bool] = {}
+        for spot, ward in self.there.items():
+            place = Spot(spot.entry, ward.place)
+            well = bool(ward.conditions) and not any(one.failing or one.early for one in ward.conditions.values())
+            places[place] = well and places.get(place, True)
+        found: dict[str, list[str]] = {}
+        for place in sorted(place for place, well in places.items() if well):
+            found.setdefault(place.entry, []).append(place.at)
+        return found
 
     def _noted(self, pick: Callable[[Condition], T | None], *, alone: bool = False) -> By[T]:
         """What is picked of conditions; `alone`: not of places where there are several devices."""
@@ -150,7 +167,8 @@ def remembered(memory: Memory) -> Conditions:
         held = (entry, place, check) in latched
         known[check] = replace(known.get(check, HEALTHY), failing=True, reason=reason, latched=held)
         left[Spot(entry, place)] = known
-    return Conditions(left={spot: Ward(spot.at, conditions) for spot, conditions in left.items()})
+    well = frozenset(Spot(entry, place) for entry, places in memory.well.items() for place in places)
+    return Conditions(left={spot: Ward(spot.at, conditions) for spot, conditions in left.items()}, well=well)
 
 
 def _each(noted: By[T]) -> Iterator[tuple[str, str, str, T]]:

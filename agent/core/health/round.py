@@ -11,7 +11,7 @@ from agent.core.entry.check import Says
 from agent.core.entry.checked import Checked, knowing
 from agent.core.entry.log import Log
 from agent.core.entry.rises import Rises
-from agent.core.health.condition import HEALTHY, Condition, dated, listened, step
+from agent.core.health.condition import HEALTHY, UNSAID, Condition, dated, listened, step
 from agent.core.health.conditions import Conditions, Spot, Ward
 from agent.core.health.heard import Journal
 from agent.core.inventory.candidate import Candidate
@@ -39,6 +39,7 @@ class Round:
         self._there = {**before.there}
         self._left = {**before.left}
         self._due = {**before.due}
+        self._well = before.well
         self._now, self._apart = times
         self._journal = journal
         self._done: dict[tuple[Spot, str], Condition] = {}
@@ -108,9 +109,11 @@ class Round:
             self._due.pop(spot, None)
         ward = self._there[spot]
         known = self._looked.get(spot, ward.conditions).get(name)
+        if known is None and Spot(spot.entry, one.place) in self._well:
+            known = HEALTHY
         if known is None and one.outcome.says is Says.AWAITED:
             return None
-        before = known or HEALTHY
+        before = known or UNSAID
         condition, again = self._stepped(one, before, looked=looked)
         condition = dated(condition, before, self._now)
         if looked:
@@ -159,7 +162,7 @@ class Round:
         failing = {
             name: Condition(one.failing, one.reason, latched=one.latched, cleared=one.cleared, turned=one.turned)
             for name, one in ward.conditions.items()
-            if one.failing or one.cleared >= 0
+            if (one.failing and not one.early) or one.cleared >= 0
         }
         if failing:
             place = Spot(spot.entry, ward.place)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.check import Check, Lasting, Looks, Says, Trip
+from agent.core.entry.check import ONE, Check, Lasting, Looks, Says, Trip
 from agent.core.entry.checked import Checked
 from agent.core.entry.log import Often
 from agent.core.health.condition import HEALTHY, Condition
@@ -41,6 +41,8 @@ def _row(moment: Moment, one: Checked) -> Mapping[str, object]:
     row = _said(moment, one.check.name, condition, one.member)
     if condition.failing:
         log = one.check.log
+        if condition.early:
+            return {**row, "recovers": f"by itself, after {_after(ONE, 'good')}: it was never well"}
         latched = condition.latched or (log.recover if log else one.check.recover) is None
         return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
     if one.outcome.ear is not None and moment.deaf:
