@@ -101,7 +101,7 @@ class Agent:
         )
         cdi = SpecDirectories(settings.paths.cdi)
         self._own_specs = OwnSpecs(root, os.path.abspath(state), cdi, self._held_changed)
-        self._preparing = Preparing(lambda keys: self.tracker.nudge(Touched(keys=keys))) if programs else None
+        self._preparing = Preparing(lambda keys: self.tracker.looked(Touched(keys=keys))) if programs else None
         self._answers = Answers(Asking(_ask), Probes())
         answers = self._answers if programs else UNRUN
         self.tracker = Tracker(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from agent.core.entry.program import Command
 from agent.core.inventory.gates import gate_key
@@ -44,11 +44,11 @@ class _Work:
 class Preparing:
     """Runs what is wanted.
 
-    touched: called with the keys of what is to be looked at again, as an outcome has changed.
+    look: called with the keys of what may be otherwise, as a program has ended; returns when that was looked at.
     """
 
-    def __init__(self, touched: Callable[[frozenset[str]], None]) -> None:
-        self._touched = touched
+    def __init__(self, look: Callable[[frozenset[str]], Awaitable[None]]) -> None:
+        self._look = look
         self._works: dict[Command, _Work] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -106,10 +106,11 @@ class Preparing:
             if not work.entries:  # its clause has ended meanwhile
                 work.tried = work.tried if outcome else 0
                 return
-            if outcome != work.outcome:
+            changed, work.outcome = outcome != work.outcome, outcome
+            if changed:
                 self._say(work, outcome)
-                work.outcome = outcome
-                self._touched(frozenset(map(gate_key, work.entries)))
+            if changed or not outcome:  # only a look says whether its clause has ended: until then nothing is run again
+                await self._look(frozenset(map(gate_key, work.entries)))
 
     async def _outcome(self, command: Command) -> str:
         try:

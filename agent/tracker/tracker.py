@@ -212,9 +212,9 @@ class Tracker:
         self._wanted = tuple(specs)
         self.nudge(EVERYTHING)
 
-    async def looked(self) -> None:
-        """Return when a look that began after this call is assembled and published."""
-        self.nudge(Touched())
+    async def looked(self, touched: Touched = Touched()) -> None:  # noqa: B008  frozen
+        """Return when a look that began after this call, at what may have changed too, is assembled and published."""
+        self.nudge(touched)
         await self._looked.wait()
 
     async def run(self) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from agent import preparing
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import AllocationError
+from agent.tracker import looking
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
 from tests.sockets import until
@@ -115,6 +117,36 @@ async def test_a_clause_that_holds_again_has_it_run_again(rig, tmp_path, at_once
             await rig.allocatable(FOO, 1)
             assert (tmp_path / "runs").read_text() == "x\n" * runs
     os.close(gate)
+
+
+async def test_only_what_a_look_has_not_found_to_be_of_use_is_run_again(rig, tmp_path, at_once, monkeypatch):
+    """However long the look takes that says whether its clause has ended."""
+    take_look = looking.take_look
+
+    def slow(*args, **how):
+        time.sleep(0.2)  # as a host does that answers slowly: longer than until the next run
+        return take_look(*args, **how)
+
+    monkeypatch.setattr(looking, "take_look", slow)
+    rig.plug("foo0")
+    rig.tree.file("/proc/acme", "off")
+    rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo on > {rig.tree.at('/proc/acme')}", ABSENT))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 1)
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+async def test_one_that_is_of_use_at_last_is_seen_to_be(rig, tmp_path, at_once):
+    """Though it ends as it ended before, and nothing else happens."""
+    acme, runs = rig.tree.at("/proc/acme"), tmp_path / "runs"
+    rig.plug("foo0")
+    rig.tree.file("/proc/acme", "off")
+    rig.serve(prepared(f"echo x >> {runs}; test $(wc -l < {runs}) -lt 3 || echo on > {acme}", ABSENT))
+    await rig.kubelet.start()
+    async with rig.agent():
+        await rig.allocatable(FOO, 1)
+    assert runs.read_text() == "x\n" * 3
 
 
 async def test_a_program_that_need_not_be_there_leaves_it_to_the_gate(rig):
