@@ -4,7 +4,7 @@ import asyncio
 
 
 async def until(holds):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  a file says nothing when it comes
             await asyncio.sleep(0.01)
 
@@ -16,7 +16,7 @@ async def asked(path, data, *, close=False):
     if close:
         writer.write_eof()
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             return await reader.read()
     except ConnectionError:
         return b""

@@ -10,6 +10,9 @@ import uvloop
 from agent.allocation import allocation, held
 from agent.core.backoff import Backoff
 from agent.registration import registration, watched
+from agent.specs import own_specs
+from agent.state import state
+from agent.tracker import lists
 from tests.agent.rig import Rig
 
 
@@ -26,9 +29,14 @@ def both_loops():
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """No host that runs the tests is so slow that a grant is refused or an error comes before its list for that."""
+    """No host that runs the tests is so slow that a grant is refused, an error comes before its list for that, or
+    lists go out before what they rest on.
+    """
     for deadline in ("DEADLINE_SECONDS", "WRITE_SECONDS", "DELIVERY_SECONDS"):
         monkeypatch.setattr(allocation, deadline, 60.0)
+    monkeypatch.setattr(own_specs, "ANSWER_SECONDS", 60.0)
+    monkeypatch.setattr(lists, "DELIVERY_SECONDS", 60.0)
+    monkeypatch.setattr(state, "LAST_WRITE_SECONDS", 60.0)
 
 
 @pytest.fixture
@@ -66,7 +74,7 @@ async def nothing_stays(baseline):
     """At the end everything that the test began is gone."""
     yield
     more = baseline()
-    for _ in range(200):
+    for _ in range(3000):
         more = baseline()
         if max(more) <= 0:
             break

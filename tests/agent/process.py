@@ -28,7 +28,7 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         self.child.send_signal(number)
 
-    async def ended(self, seconds: float = 5.0) -> int:
+    async def ended(self, seconds: float = 30.0) -> int:
         async with asyncio.timeout(seconds):
             return await self.child.wait()
 

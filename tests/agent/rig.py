@@ -89,9 +89,10 @@ class Rig:
         )
 
     def serve(self, *entries: str, file: str = "10.toml") -> None:
-        """A resources file with these entries; a mere name is an entry for its nodes."""
+        """A resources file with these entries, whole at once; a mere name is an entry for its nodes."""
         texts = [text if text.startswith("[") else entry(text) for text in entries]
-        (self.etc / "resources.d" / file).write_text("\n".join(texts))
+        (self.top / "new.toml").write_text("\n".join(texts))
+        (self.top / "new.toml").rename(self.etc / "resources.d" / file)
 
     def plug(self, *names: str, major: int = 240) -> None:
         for name in names:
@@ -130,7 +131,7 @@ class Rig:
             raise
         if not task.done():
             agent.stop()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):  # on a host that does much else
             await task
 
     async def reload(self, agent: Agent):
@@ -145,7 +146,7 @@ class Rig:
             for event in self.kubelet.events[::-1]
             if event.kind == "registered" and event.resource == resource
         )
-        client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=5, backoff=0.1), reading)
+        client = Client(await Peer.dial(path, authority="localhost", user_agent="test", limit=30, backoff=0.1), reading)
         self._clients.append(client)
         return client
 
@@ -156,7 +157,7 @@ class Rig:
 
     # ------------------------------------------------------------ what there is
 
-    async def until(self, condition, seconds: float = 30.0):
+    async def until(self, condition, seconds: float = 120.0):
         return await self.kubelet.until(condition, seconds)
 
     async def streaming(self, *resources: str, streams: int = 1) -> None:

@@ -81,7 +81,7 @@ async def test_several_looks_are_several_answers(node):
 
 @pytest.mark.parametrize(("policy", "ids"), [("unhealthy", {ONE}), ("healthy", set()), ("keep", set())])
 async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids):
-    node.serve(run(node, f'timeout = "100ms"\non_unknown = "{policy}"'))
+    node.serve(run(node, f'timeout = "500ms"\non_unknown = "{policy}"'))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         say(node, "", end="hang")
@@ -89,8 +89,8 @@ async def test_a_program_that_hangs_is_killed_and_says_nothing(node, policy, ids
         await node.until(lambda: asked(node).count(ONE) > hung + 2)
         if ids:
             await ill(node, *ids)
-            assert reasons(agent)[ONE] == "state: self-test: no end within 0.1 s"
-        assert node.kubelet.unhealthy(NPU) == ids
+            assert reasons(agent)[ONE] == "state: self-test: no end within 0.5 s"
+        await ill(node, *ids)
         await node.until(lambda: agent.tracker.tally.checks.get(("state", "timeout"), 0) > 0)
         os.unlink(node.top / f"{ONE}.hang")
         await ill(node)

@@ -30,7 +30,8 @@ async def node(rig):
 
 
 def say(rig, state, address=ONE):
-    rig.tree.file(f"{CARDS[address]}/state", state)
+    (rig.top / "new").write_text(state)
+    (rig.top / "new").rename(rig.tree.at(f"{CARDS[address]}/state"))  # whole at once: the agent may look at any time
 
 
 def reasons(agent):

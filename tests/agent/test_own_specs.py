@@ -41,8 +41,10 @@ async def node(rig):
 
 def said(rig, path=FILE):
     """What a spec says, without the line that makes it ours; nothing if it is not there."""
-    at = rig.tree.at(path)
-    return json.loads(at.read_text().partition("\n")[2]) if at.exists() else None
+    try:
+        return json.loads(rig.tree.at(path).read_text().partition("\n")[2])
+    except FileNotFoundError:
+        return None
 
 
 def names(rig):

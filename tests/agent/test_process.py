@@ -150,7 +150,7 @@ async def test_second_process_refuses(node):  # 86
 async def once(node, *more):
     """A run that ends by itself: exit code and log."""
     async with running(node, *more) as process:
-        code = await process.ended(10.0)
+        code = await process.ended()
     return code, process.log
 
 
@@ -228,9 +228,11 @@ async def test_reload_asked_for_at_any_moment_of_the_start(node):
     """It does not kill, and systemd is told of it only after READY."""
     await node.kubelet.start()
     async with running(node) as process:
-        while not process.said("READY"):
+        asked = 0
+        while not (process.said("READY") and asked):  # a busy host may have passed over the start
             if caught(process):  # what is before that, when Python itself begins, no program can help
                 process.send(signal.SIGHUP)
+                asked += 1
             await asyncio.sleep(0.01)
         await node.streaming(FOO, BAR)
         await node.until(lambda: len(process.said("READY")) >= 2)

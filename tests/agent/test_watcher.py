@@ -1,6 +1,5 @@
 """Registration by a socket in the plugin watcher's directory. Numbers are those of the kubelet contract."""
 
-import asyncio
 import os
 import shutil
 
@@ -10,6 +9,7 @@ from agent.core.backoff import Backoff
 from agent.core.phase import Phase
 from agent.registration import watched as watching
 from tests.agent.rig import BAR, FOO, entry, phases, reason
+from tests.agent.test_registration import Steep, made_seldom
 
 WATCHER = 'registration = "watcher"'
 
@@ -162,14 +162,7 @@ async def test_dropped_stream(watched, at_once, monkeypatch):
 
 
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(watched, monkeypatch):
-    monkeypatch.setattr(watching, "AGAIN", Backoff(first=0.2, ceiling=60.0))
+    monkeypatch.setattr(watching, "AGAIN", Steep(first=0.02, ceiling=60.0))
     await watched.kubelet.start()
-    made = set()
     async with watched.agent():
-        for _ in range(100):
-            if watched.kubelet.streams(FOO):
-                for name in watched.sockets(watched.watched):
-                    made.add(name)
-                    (watched.watched / name).unlink(missing_ok=True)
-            await asyncio.sleep(0.01)
-    assert 2 <= len(made) <= 5
+        await made_seldom(watched, watched.watched, then=lambda: watched.kubelet.streams(FOO))

@@ -57,7 +57,7 @@ class World:
         return answers
 
     async def until(self, holds):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not holds():  # noqa: ASYNC110  what it waits for is inside of the task that asks
                 await asyncio.sleep(0.001)
 

@@ -23,7 +23,7 @@ sys.exit(agent.cli.main.main(sys.argv[1:]))
 """
 
 
-def device_agent(*arguments, given="", nobody=False, timeout=60, **environ):
+def device_agent(*arguments, given="", nobody=False, timeout=240, **environ):
     """The program as a process, without a terminal."""
     start = ["-c", AS_NOBODY] if nobody else ["-m", "agent.cli.main"]
     clean = {key: value for key, value in os.environ.items() if key not in {"XDG_RUNTIME_DIR", "NO_COLOR"}}
@@ -51,7 +51,8 @@ def config(tmp_path):
     (directory / "resources.d").mkdir(parents=True)
 
     def write(text="", name="a.toml"):
-        (directory / "resources.d" / name).write_text(text)
+        (tmp_path / "new.toml").write_text(text)
+        (tmp_path / "new.toml").rename(directory / "resources.d" / name)  # whole at once, for who is watching
         return directory
 
     return write

@@ -40,7 +40,7 @@ def left_behind():
 def nothing_stays():
     before = left_behind()
     yield
-    assert left_behind() == before
+    assert set(left_behind()) <= set(before)
 
 
 # ------------------------------------------------------------ demo
@@ -80,7 +80,7 @@ def unshared(setup):
         ["unshare", "--mount", "sh", "-ec", f"{setup}; exec {sys.executable} -m agent.cli.main lab --demo"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         cwd=TOP,
         check=False,
     )
@@ -188,7 +188,7 @@ def test_one_s_own_configuration_and_a_reload(config):
         assert "resources streaming" in lab.stdout.readline()
         config('[[resource]]\nname = "example.com/f"\nsource = { node = "/dev/full" }\n', "b.toml")
         out, _ = lab.communicate(
-            "reload\nkubelet restart\nallocate example.com/f\nallocate example.com/z\n", timeout=30
+            "reload\nkubelet restart\nallocate example.com/f\nallocate example.com/z\n", timeout=240
         )
     assert "1 added (example.com/f)" in out
     assert lab.returncode == 0, out
@@ -210,7 +210,7 @@ def test_a_terminated_lab_leaves_nothing():
     ) as lab:
         lab.stdout.readline()
         lab.send_signal(signal.SIGTERM)
-        lab.wait(10)
+        lab.wait(60)
         assert "Traceback" not in lab.stderr.read()
 
 
@@ -228,7 +228,7 @@ class Screen:
             os.execv(sys.executable, [sys.executable, "-m", "agent.cli.main", *arguments])
         self.seen = ""
 
-    def until(self, text, seconds=20):
+    def until(self, text, seconds=120):
         """Read until the text is seen; what came before it is done with."""
         end = time.monotonic() + seconds
         while text not in self.seen:

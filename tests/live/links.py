@@ -62,7 +62,7 @@ class Heard:
         self._came.set()
 
     async def until(self, condition):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition(self.touched):
                 self._came.clear()
                 await self._came.wait()
@@ -86,7 +86,7 @@ async def seen():
         return [device.id for device in devices if device.health.value == "Healthy"]
 
     async def until(ids):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while healthy() != ids:
                 published.clear()
                 await published.wait()
@@ -118,7 +118,7 @@ async def healthy():
     )  # fmt: skip
 
     async def until(faults):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while {
                 device.id: device.reason.partition(":")[0]
                 for device in tracker.assembly.snapshots["example.com/net"].devices
@@ -157,7 +157,7 @@ async def moved():
     )  # fmt: skip
 
     async def until(condition):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():
                 published.clear()
                 await published.wait()

@@ -19,6 +19,6 @@ def test_links(loop, what):
     need_namespaces("--net", "--mount", tools=["ip", "nsenter"])
     done = subprocess.run(
         ["unshare", "--net", "--mount", "sh", "-c", MAKE, sys.executable, loop, what],
-        cwd=HERE, capture_output=True, text=True, check=False, timeout=120,
+        cwd=HERE, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

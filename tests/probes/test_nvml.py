@@ -128,7 +128,7 @@ def test_an_application_s_xid_is_no_fault_and_heals_none(probe):
 
 
 def test_an_xid_is_over_after_its_time(probe):
-    run = probe("--every", "0.05", "--hold", "0.5")
+    run = probe("--every", "0.05", "--hold", "2")
     run.round()
     run.says("event", f"0 79 {2**32 - 1} {2**32 - 1}")
     run.until(lambda line: line == Verdict(ONE, Reply.ILL, "Xid 79"))

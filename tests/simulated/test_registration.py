@@ -1,6 +1,7 @@
 """Register: what the kubelet checks, and in which order it does what."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from grpclib import GRPCError
@@ -8,9 +9,11 @@ from grpclib.const import Status
 from grpclib.exceptions import StreamTerminatedError
 
 from agent.kubelet.simulated.resource_name import accepted
+from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import TinyPlugin, device
 
 FOO = "example.com/foo"
+SOON = replace(SHORT, dial=0.5)  # where nobody answers
 
 
 async def test_the_kubelet_dials_back_inside_register(started, plugin):
@@ -89,7 +92,7 @@ def test_names_that_are_refused(name):
 
 
 async def test_a_socket_that_never_listens_fails_after_the_dial_limit(started):
-    kubelet = await started()
+    kubelet = await started(limits=SOON)
     with pytest.raises(GRPCError) as error:
         await TinyPlugin(kubelet).register()
     assert error.value.message == "failed to dial device plugin: context deadline exceeded"
@@ -97,7 +100,7 @@ async def test_a_socket_that_never_listens_fails_after_the_dial_limit(started):
 
 
 async def test_a_listener_that_does_not_speak_is_no_connection(started, tmp_path):
-    kubelet = await started()
+    kubelet = await started(limits=SOON)
     writers = []
     silent = await asyncio.start_unix_server(lambda _r, w: writers.append(w), kubelet.directory + "/p.sock")
     try:
@@ -140,7 +143,7 @@ async def test_an_endpoint_is_plainly_joined(started, plugin, endpoint, name):
 
 
 async def test_an_absolute_endpoint_is_joined_below(started, plugin):
-    kubelet = await started()
+    kubelet = await started(limits=SOON)
     foo = await plugin(kubelet)
     with pytest.raises(GRPCError, match="failed to dial"):
         await foo.register(endpoint=foo.path)
