@@ -31,7 +31,7 @@ from agent.core.grants.grant import Grant, Refused
 from agent.core.inventory.device import split_share
 from agent.core.language.printable import printable
 from agent.host.root import Root
-from agent.kubelet.wire import answer_json
+from agent.kubelet.granted import answer_json
 
 OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")

@@ -16,6 +16,7 @@ from agent.core.grants.grant import Grant, Refused
 from agent.core.kind import Kind, fields
 from agent.core.pace import Pace
 from agent.kubelet.call import Unexpected
+from agent.kubelet.granted import ReadyAnswer
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     AllocateResponse,
@@ -31,7 +32,7 @@ from agent.kubelet.messages.v1beta1 import (
     PreStartContainerResponse,
 )
 from agent.kubelet.streams import Streams
-from agent.kubelet.wire import ListEncoder, Options, ReadyList, container_response, one_line, refusal
+from agent.kubelet.wire import ListEncoder, Options, ReadyList, one_line, refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -122,9 +123,9 @@ class Plugin(DevicePluginBase):
         if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
             raise GRPCError(Status.INVALID_ARGUMENT, one_line(f"{self._resource}: no device is asked for"))
         try:
-            return AllocateResponse(
-                container_responses=[
-                    container_response(await self._granting.allocate(self._resource, asked.devices_ids))
+            return ReadyAnswer(
+                [
+                    await self._granting.allocate(self._resource, asked.devices_ids)
                     for asked in message.container_requests
                 ]
             )

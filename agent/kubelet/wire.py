@@ -1,4 +1,4 @@
-"""Between the model and protobuf: the list as ready bytes, a grant, a refusal.
+"""Between the model and protobuf: the list as ready bytes, options, a refusal.
 
 The list is encoded by hand, for the generated code takes 12-19 us a device and would hold up the event loop for
 10,000 of them; it is held equal to the generated code by a test.
@@ -6,32 +6,25 @@ The list is encoded by hand, for the generated code takes 12-19 us a device and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress, count
 from operator import is_not
 
-from betterproto2 import Casing
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.grants.grant import Cause, Grant, Refused
+from agent.core.grants.grant import Cause, Refused
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.printable import cut, escape
+from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
-    AllocateResponse,
-    CdiDevice,
-    ContainerAllocateResponse,
     DevicePluginOptions,
-    DeviceSpec,
     ListAndWatchResponse,
-    Mount,
     NumaNode,
     TopologyInfo,
 )
-from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 
 VERSION = "v1beta1"
 TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
@@ -133,38 +126,6 @@ class ListEncoder:
         return b"".join([_field(share, rest) for share in device.ids()])
 
 
-def container_response(grant: Grant) -> ContainerAllocateResponse:
-    """A grant as the kubelet reads it.
-
-    Raises:
-        Refused: a text of it is not Unicode, which protobuf cannot carry.
-    """
-    texts = [text for node in grant.nodes for text in (node.host, node.container)]
-    texts += [text for mount in grant.mounts for text in (mount.host, mount.container)]
-    texts += [text for said in (grant.env, grant.annotations) for pair in said.items() for text in pair]
-    for text in (*texts, *grant.cdi):
-        if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise Refused(Cause.CONFLICT, f"{grant.resource}: {text} is not UTF-8 and cannot be given to a container")
-    return ContainerAllocateResponse(
-        envs=dict(grant.env),
-        devices=[
-            DeviceSpec(container_path=node.container, host_path=node.host, permissions=node.permissions)
-            for node in grant.nodes
-        ],
-        mounts=[
-            Mount(container_path=mount.container, host_path=mount.host, read_only=mount.read_only)
-            for mount in grant.mounts
-        ],
-        annotations=dict(grant.annotations),
-        cdi_devices=[CdiDevice(name=name) for name in grant.cdi],
-    )
-
-
-def answer_json(grant: Grant) -> str:
-    """The answer to an Allocate of one container as JSON, by the names of the API's fields."""
-    return json.dumps(AllocateResponse(container_responses=[container_response(grant)]).to_dict(casing=Casing.SNAKE))
-
-
 def refusal(refused: Refused) -> GRPCError:
     """A refusal as the kubelet reads it; its text comes out in the status of the pod."""
     return GRPCError(_STATUS[refused.cause], one_line(refused.text))
@@ -189,8 +150,8 @@ def _same(one: Device, other: Device) -> bool:
 def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
     """One entry of the `devices` field."""
     raw = id.encode()
-    length = _varint(len(raw))
-    return b"".join((b"\x0a", _varint(1 + len(length) + len(raw) + len(state)), b"\x0a", length, raw, state))
+    length = varint(len(raw))
+    return b"".join((b"\x0a", varint(1 + len(length) + len(raw) + len(state)), b"\x0a", length, raw, state))
 
 
 @lru_cache(maxsize=64)
@@ -202,8 +163,8 @@ def _state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a ke
 
 
 @lru_cache(maxsize=1024)
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """A length as protobuf writes it."""
     if number < 0x80:
         return bytes((number,))
-    return bytes((number & 0x7F | 0x80,)) + _varint(number >> 7)
+    return bytes((number & 0x7F | 0x80,)) + varint(number >> 7)

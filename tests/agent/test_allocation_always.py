@@ -17,7 +17,7 @@ from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import assemble
 from agent.host.cdi import SpecDirectories
-from agent.kubelet.wire import container_response
+from agent.kubelet.granted import ReadyAnswer
 from agent.registry import Registry
 from agent.tracker.looking import take_look
 from tests.tree import Tree
@@ -181,7 +181,7 @@ async def play(machine, steps):
     for resource in (FOO, BAR):
         for id in machine.healthy(resource):  # noqa: A001  the API's own word
             one, other = [await machine.allocation.allocate(resource, [id]) for _ in range(2)]
-            assert bytes(container_response(one)) == bytes(container_response(other))
+            assert bytes(ReadyAnswer([one])) == bytes(ReadyAnswer([other]))
             judge(machine, resource, [id], one)
 
 

@@ -1,4 +1,4 @@
-"""The model on the wire: lists, grants, refusals."""
+"""The model on the wire: lists, refusals. Grants are in test_granted.py."""
 
 from dataclasses import replace
 
@@ -7,10 +7,10 @@ from grpclib.const import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.grants.grant import Cause, Grant, GrantedMount, GrantedNode, Refused
-from agent.core.inventory.device import Device, Health, Node, Snapshot
+from agent.core.grants.grant import Cause, Refused
+from agent.core.inventory.device import Device, Health, Snapshot
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.wire import ListEncoder, Options, container_response, one_line, refusal
+from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
 
 devices = st.builds(
     Device,
@@ -91,46 +91,6 @@ def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
     ready = ListEncoder().encode(Snapshot("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
     assert isinstance(ready, v1beta1.ListAndWatchResponse)
     assert bytes(ready) == ready.SerializeToString() == ready.wire
-
-
-def test_a_grant():
-    node = GrantedNode("/dev/ttyUSB0", "/dev/modem", "rw", Node("/dev/ttyUSB0", "c", 188, 0))
-    answer = container_response(Grant("example.com/a", ("a",), (node,), {"A": "1", "B": "ü"}))
-    assert answer == v1beta1.ContainerAllocateResponse(
-        envs={"A": "1", "B": "ü"},
-        devices=[v1beta1.DeviceSpec(container_path="/dev/modem", host_path="/dev/ttyUSB0", permissions="rw")],
-    )
-
-
-def test_a_grant_of_mounts_annotations_and_cdi_devices():
-    grant = Grant(
-        "example.com/a",
-        mounts=(GrantedMount("/opt/real", "/opt/x", read_only=True), GrantedMount("/run/s", "/run/s", read_only=False)),
-        annotations={"example.com/ids": "a"},
-        cdi=("example.com/a=0", "example.com/a=1"),
-    )
-    assert container_response(grant) == v1beta1.ContainerAllocateResponse(
-        mounts=[
-            v1beta1.Mount(container_path="/opt/x", host_path="/opt/real", read_only=True),
-            v1beta1.Mount(container_path="/run/s", host_path="/run/s"),
-        ],
-        annotations={"example.com/ids": "a"},
-        cdi_devices=[v1beta1.CdiDevice(name="example.com/a=0"), v1beta1.CdiDevice(name="example.com/a=1")],
-    )
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"env": {"SERIAL": "\udcff"}},
-        {"annotations": {"a": "\udcff"}},
-        {"mounts": (GrantedMount("/\udcff", "/x", read_only=True),)},
-        {"cdi": ("\udcff",)},
-    ],
-)
-def test_bytes_that_are_no_text_are_refused_not_sent(given):
-    with pytest.raises(Refused, match="UTF-8"):
-        container_response(Grant("example.com/a", **given))
 
 
 @pytest.mark.parametrize(
