@@ -5,7 +5,8 @@ allocated: that is the kubelet's to do. What pods hold the agent is asked, if on
 --as says in which form: grant (for people), grpc (the answer to the kubelet), cdi (a CDI spec), or as arguments of
 docker run, podman run, ctr run, quoted for a shell:
   eval "docker run --rm -it $(device-agent allocate example.com/serial --dry-run --as docker) debian"
-Exit code 0: that is what it gets. 1: nothing, for the reason said, or the form cannot say it. 4: no such resource.
+Exit code 0: that is what it gets. 1: nothing, for the reason said, or the form cannot say it. 4: no such resource, or
+no such device.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agent.cli.granted.dry import OwnSpec, Sight, sight
@@ -27,7 +29,7 @@ from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import nearest
 from agent.core.entry.prefer import PCIE, Near, Rule
-from agent.core.grants.grant import Grant, Refused
+from agent.core.grants.grant import Cause, Grant, Refused
 from agent.core.inventory.device import split_share
 from agent.core.language.printable import printable
 from agent.host.root import Root
@@ -73,6 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
         spec = seen.own_spec(name, ids) if arguments.form == "grant" else None
         said = _said(grant, arguments.form, spec, as_json=as_json)
     except (Refused, NotSaid) as refused:
+        if isinstance(refused, Refused) and refused.cause is Cause.UNKNOWN_ID:
+            return refuse(arguments, f"{refused}{_nearest(arguments.ids, seen, name)}", NO_SUCH_NAME)
         if as_json:
             cause = refused.cause.value if isinstance(refused, Refused) else "form"
             print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
@@ -88,6 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes(grant, arguments.form):
         print(f"device-agent allocate: {note}", file=sys.stderr)
     return 0
+
+
+def _nearest(ids: Sequence[str], seen: Sight, resource: str) -> str:
+    """Which id may have been meant; empty if none is like it."""
+    there = [id for device in seen.resources[resource].devices for id in device.ids()]  # noqa: A001
+    unknown = next((id for id in ids if id not in there), "")  # noqa: A001
+    near = nearest(unknown, there)
+    return f"; nearest: {near}" if near else ""
 
 
 def _wrong(arguments: argparse.Namespace) -> str:

@@ -7,14 +7,13 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agent.cli.saying import refuse
+from agent.cli.saying import NO_PERMISSION, refuse
 from agent.config.directory import settings_in
 from agent.config.toml.files import Files
 from agent.control.control import MOST, Answer, ask
 
 BUSY = 1
 NOT_RUNNING = 3
-NO_PERMISSION = 5
 
 
 class Unreachable(NamedTuple):

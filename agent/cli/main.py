@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
-from agent.cli.saying import refuse
+from agent.cli.saying import cannot, refuse
 from agent.config.language.durations import seconds
 from agent.config.toml.finding import nearest
 from agent.core.language.printable import escape
@@ -61,7 +61,6 @@ OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 CONFIG = "/etc/device-agent"
 CANNOT = 1
 WRONG_COMMAND_LINE = 2
-NO_PERMISSION = 5
 DEFECT = 70
 INTERRUPTED = 130
 
@@ -180,8 +179,7 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
             except NoRecording as error:
                 return refuse(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
             except OSError as error:
-                code = NO_PERMISSION if isinstance(error, PermissionError) else WRONG_COMMAND_LINE
-                return refuse(chosen, f"--root {root}: {error.strerror or error}", code)
+                return cannot(chosen, f"--root {root}", error, WRONG_COMMAND_LINE)
         first = next(iter(roots.values()))
         code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
         sys.stdout.flush()

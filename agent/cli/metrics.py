@@ -11,7 +11,7 @@ import os
 import tempfile
 
 from agent.cli.asking import asked
-from agent.cli.saying import refuse
+from agent.cli.saying import cannot
 
 CANNOT = 1
 
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _put(arguments.textfile, answer["text"])
     except OSError as error:
-        return refuse(arguments, f"{arguments.textfile}: {error.strerror or error}", CANNOT)
+        return cannot(arguments, arguments.textfile, error, CANNOT)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 Nothing but names below /sys, /proc, /dev and /run, and the files that are looked at, is in it; no device is opened.
 With --pseudonymise serial numbers, UUIDs, MAC addresses and the host's name are replaced, equal ones by equal ones.
+Exit code 0: it is written. 1: it cannot be, or is there already. 5: no permission.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.record import record
 from agent.cli.inventory.take import take
-from agent.cli.saying import refuse
+from agent.cli.saying import cannot, refuse
 from agent.config.load import load
 from agent.core.language.printable import counted, escape
 from agent.host.disguise import disguised
@@ -51,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         write(made, arguments.file)
     except OSError as error:
-        return refuse(arguments, f"{arguments.file}: {error.strerror or error}", CANNOT)
+        return cannot(arguments, arguments.file, error, CANNOT)
     _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
     shown = escape(arguments.file)
     size = os.path.getsize(arguments.file) / 1024

@@ -8,6 +8,8 @@ import sys
 
 from agent.core.language.printable import escape
 
+NO_PERMISSION = 5
+
 
 def is_json(arguments: argparse.Namespace) -> bool:
     """Whether the answer is for a program."""
@@ -22,6 +24,12 @@ def say_json(answer: object, arguments: argparse.Namespace) -> None:
         sys.stdout.flush()
     else:
         print(json.dumps(answer, indent=1))
+
+
+def cannot(arguments: argparse.Namespace, file: str, error: OSError, code: int) -> int:
+    """Say why a file cannot be had; the exit code, which for want of permission is another."""
+    reason = f"{file}: {error.strerror or error}"
+    return refuse(arguments, reason, NO_PERMISSION if isinstance(error, PermissionError) else code)
 
 
 def refuse(arguments: argparse.Namespace, reason: str, code: int) -> int:

@@ -84,6 +84,33 @@ async def test_a_quiet_day_is_short(node):
     assert "systemctl status device-agent" in err
 
 
+ENDS = [
+    (0, ("metrics",)),
+    (0, ("rescan",)),
+    (0, ("reload",)),
+    (0, ("drain", "foo1")),
+    (0, ("undrain", "foo1")),
+    (0, ("clear", "foo1")),
+    (1, ("metrics", "--textfile", "/no/such/directory/a.prom")),
+    (4, ("status", "a.example/none")),
+    (4, ("rescan", "nothing")),
+    (4, ("drain", "nothing")),
+    (4, ("undrain", "nothing")),
+    (4, ("clear", "nothing")),
+]
+
+
+async def test_what_a_running_agent_is_asked_ends_with(node):
+    """The other exit codes are in tests/cli/test_exit_codes.py."""
+    async with running(node) as process:
+        await ready(node, process)
+        await node.streaming(FOO, NPU)
+        for code, words in ENDS:
+            ended, out, err = await ask(node, *words)
+            assert ended == code, (words, out, err)
+            assert code == 0 or (out, bool(err)) == ("", True), words
+
+
 async def test_problems_come_first_with_the_next_step(node):
     say(node, "broken")
     async with running(node) as process:

@@ -1,5 +1,6 @@
 """The exit codes, each by a command that ends with it; 70 and 130 are in test_main."""
 
+import os
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from agent.cli import main
 from tests.cli.conftest import device_agent
 
 GOOD = '[[resource]]\nname = "a.example/null"\nsource = { node = "/dev/null" }\n'
+WARNED = GOOD.replace('node = "/dev/null"', 'subsystem = "mem"') + 'id = "{name}"\n'
 BAD = GOOD.replace("a.example/null", "A.example/null")
 
 
@@ -17,14 +19,31 @@ BAD = GOOD.replace("a.example/null", "A.example/null")
         (0, ("check",), GOOD),
         (0, ("scan",), GOOD),
         (0, ("explain", "a.example/null"), GOOD),
+        (0, ("check",), WARNED),
+        (0, ("explain",), GOOD),
+        (0, ("allocate", "a.example/null", "--dry-run"), GOOD),
+        (0, ("class", "list"), ""),
+        (0, ("schema",), ""),
+        (0, ("completion", "bash"), ""),
+        (0, ("help", "scan"), ""),
         (0, ("version",), ""),
         (1, ("check",), BAD),
+        (1, ("check", "--strict"), WARNED),
         (1, ("doctor",), GOOD),  # a tree without udev
+        (1, ("allocate", "a.example/null", "--count", "2", "--dry-run"), GOOD),
+        (1, ("import", "squat", os.devnull), ""),
+        (1, ("record", os.devnull), ""),
         (2, ("scan", "--bogus"), ""),
         (2, ("stats",), ""),
         (2, ("scan", "-o", "yaml"), ""),
         (2, ("metrics", "-o", "json"), ""),
         (2, ("top",), ""),  # no terminal
+        (2, ("allocate", "a.example/null"), GOOD),  # without --dry-run
+        (2, ("completion", "tcsh"), ""),
+        (2, ("class",), ""),
+        (2, ("help", "stats"), ""),
+        (2, ("scan", "--root", "/no/such/tree"), ""),
+        (2, ("import", "helm", "x"), ""),
         (3, ("status",), ""),
         (3, ("metrics",), ""),
         (3, ("rescan",), ""),
@@ -36,6 +55,10 @@ BAD = GOOD.replace("a.example/null", "A.example/null")
         (4, ("explain", "nothing"), GOOD),
         (4, ("class", "show", "nothing"), ""),
         (4, ("allocate", "a.example/none", "--dry-run"), GOOD),
+        (4, ("allocate", "a.example/null", "--id", "/dev/nul", "--dry-run"), GOOD),
+        (4, ("check", "--aloud", "nothing"), GOOD),
+        (4, ("schema", "/no/such/file"), ""),
+        (4, ("import", "squat", "/no/such/file"), ""),
         (78, ("run",), None),
     ],
 )

@@ -95,7 +95,11 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path):
     assert "No such file" in missing.stderr
     (tmp_path / "junk").write_bytes(b"\xff\xfe\x00")
     junk = device_agent("import", "squat", str(tmp_path / "junk"))
-    assert (junk.returncode, junk.stderr) == (4, f"device-agent import: {tmp_path}/junk: it is not UTF-8\n")
+    assert (junk.returncode, junk.stderr) == (1, f"device-agent import: {tmp_path}/junk: it is not UTF-8\n")
+    (tmp_path / "junk").chmod(0)
+    closed = device_agent("import", "squat", str(tmp_path / "junk"), nobody=True)
+    assert (closed.returncode, closed.stdout) == (5, "")
+    assert "ermission denied" in closed.stderr
 
 
 def test_hostile_text_stays_text():

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent.cli.asking import NO_PERMISSION, Unreachable, reached
+from agent.cli.asking import Unreachable, reached
 from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
 from agent.cli.inventory.take import Inventory, take
+from agent.cli.saying import NO_PERMISSION
 from agent.config.load import load
 from agent.config.settings import Settings
 from agent.config.toml.finding import Severity

@@ -4,7 +4,7 @@ PROGRAM is squat (generic-device-plugin), smarter (smarter-device-manager), srio
 kubevirt (permittedHostDevices of a KubeVirt resource). FILE is its configuration, or the Kubernetes manifest that
 carries it; - is standard input. The TOML goes to standard output, what changed to standard error.
 
-Exit code 0: all of it was taken over. 1: not all; the rest is in comments.
+Exit code 0: all of it was taken over. 1: not all; the rest is in comments. 4: no such file. 5: it may not be read.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections.abc import Sequence
 
 from agent.cli.importing.entry import Entry
 from agent.cli.importing.their import NotTheirs
-from agent.cli.saying import refuse
+from agent.cli.saying import cannot, refuse
 from agent.core.language.printable import columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
+NOT_TAKEN = 1
 NO_SUCH = 4
 
 
@@ -33,19 +34,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the entries, and say what changed."""
     try:
         text = _read(arguments.file)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        return refuse(arguments, f"{arguments.file}: {reason}", NO_SUCH)
+    except OSError as error:
+        return cannot(arguments, arguments.file, error, NO_SUCH)
+    except UnicodeDecodeError:
+        return refuse(arguments, f"{arguments.file}: it is not UTF-8", NOT_TAKEN)
     try:
         module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
         entries: list[Entry] = module.entries(text)
     except NotTheirs as error:
-        return refuse(arguments, f"{arguments.file}: {error}", 1)
+        return refuse(arguments, f"{arguments.file}: {error}", NOT_TAKEN)
     print("\n\n".join(entry.toml() for entry in entries))
     sys.stdout.flush()
     for line in _summary(entries):
         print(line, file=sys.stderr)
-    return 0 if all(entry.tables for entry in entries) else 1
+    return 0 if all(entry.tables for entry in entries) else NOT_TAKEN
 
 
 def _read(file: str) -> str:
