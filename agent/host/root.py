@@ -14,7 +14,8 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
@@ -75,6 +76,7 @@ class Root:
         self._declared: dict[str, tuple[str, int, int]] = {}
         self._declared_stamp: tuple[int, int, int] | None = None
         self._unread = _unread(self.prefix)
+        self._known_names: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
 
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
@@ -204,14 +206,32 @@ class Root:
 
     def names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
         """What is in a directory, in natural order (or in any, which is faster)."""
+        listed = self._known_names.get(threading.get_ident()) if self._known_names else None
+        if listed is not None and directory in listed:
+            names = listed[directory]
+        else:
+            names = self._names(directory)
+            if listed is not None:
+                listed[directory] = names
+        return tuple(sorted(names, key=order)) if ordered and not isinstance(names, Absent) else names
+
+    def _names(self, directory: str) -> tuple[str, ...] | Absent:
         host = self._host(directory)
         if isinstance(host, Absent):
             return host
         try:
-            names = os.listdir(host)
-            return tuple(sorted(names, key=order) if ordered else names)
+            return tuple(os.listdir(host))
         except (OSError, ValueError) as error:
             return _absent(error)
+
+    @contextmanager
+    def once(self) -> Iterator[None]:
+        """While it lasts this thread lists each directory once: what is said of one look is said of one moment."""
+        self._known_names[threading.get_ident()] = {}
+        try:
+            yield
+        finally:
+            del self._known_names[threading.get_ident()]
 
     def directories(self, directory: str) -> tuple[str, ...]:
         """The directories in a directory, links not among them, in natural order; none if it cannot be listed."""

@@ -69,7 +69,15 @@ def default_ids(kind: str) -> tuple[str, ...]:
 
 
 def listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: Touched) -> Listing:
-    """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone."""
+    """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone.
+
+    However many of them look into one directory, it is listed once.
+    """
+    with root.once():
+        return _listing(root, sources, previous, touched)
+
+
+def _listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: Touched) -> Listing:
     devices: dict[Source, tuple[HostDevice, ...]] = {}
     oddities: dict[Source, tuple[Oddity, ...]] = {}
     for source in dict.fromkeys(sources):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,30 @@ def test_globs_go_through_one_directory_and_hidden_files_are_not_meant(tree):
     assert names(sweep(tree, nodes("/dev/.tty*"))) == ["/dev/.ttyUSB1"]
     assert names(sweep(tree, nodes("/dev/*"))) == ["/dev/ttyACM0", "/dev/ttyUSB9", "/dev/ttyUSB10"]
     assert names(sweep(tree, nodes("/dev/*/tty*"))) == ["/dev/x/ttyUSB1"]
+
+
+def test_a_directory_is_listed_once_however_many_sources_look_into_it(tree, monkeypatch):
+    """And anew at each look; who reads meanwhile in another thread has no part in it."""
+    listed = []
+    listdir = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: listed.append(str(path)) or listdir(path))
+    sources = [nodes(f"/dev/npu{number}_*", f"/dev/card{number}_*") for number in range(64)]
+    tree.node("/dev/npu1_0", "c 1:1")
+    first = catalog.listing(tree.root, sources, None, EVERYTHING)
+    assert listed == [str(tree.at("/dev"))]
+    assert [device.name for device in first.found[sources[1]]] == ["/dev/npu1_0"]
+    tree.node("/dev/card63_1", "c 1:2")
+    again = catalog.listing(tree.root, sources, first, EVERYTHING)
+    assert len(listed) == 2
+    assert [device.name for device in again.found[sources[63]]] == ["/dev/card63_1"]
+    root = tree.root
+    with root.once():
+        before = root.names("/dev")
+        tree.node("/dev/zero", "c 1:5")
+        assert root.names("/dev") == before
+        with ThreadPoolExecutor(1) as other:
+            assert other.submit(root.names, "/dev").result() == (*before, "zero")
+    assert root.names("/dev") == (*before, "zero")
 
 
 def test_one_node_is_one_device_however_many_names_it_has(tree):
