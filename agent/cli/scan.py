@@ -2,7 +2,8 @@
 
 Without DEVICE an overview; with one, all that match can say of it and why each entry takes it or not. DEVICE is any
 name at hand: /dev/kvm, a link below /dev, 3b:00.0, eth0, a path below /sys, a device id, or how one of these begins.
--o name prints names to paste, -o jsonl an object a line; --watch says it again at each change.
+-o wide says more of each: what it hangs on, IOMMU group, nodes, serial number, id. -o name prints names to paste, -o
+jsonl an object a line; --watch says it again at each change.
 Exit code 0: answered. 4: no such device, or several.
 """
 
@@ -32,7 +33,7 @@ from agent.host.root import Root
 from agent.scanners import catalog
 
 WRONG_COMMAND_LINE = 2
-OUTPUTS = ("json", "jsonl", "name")
+OUTPUTS = ("wide", "json", "jsonl", "name")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +59,8 @@ def _wrong(arguments: argparse.Namespace) -> str:
         return "DEVICE or --words SOURCE: one device, or what may be said of many"
     if arguments.all and (arguments.device is not None or arguments.words is not None):
         return "--all is of the overview: without DEVICE and --words"
+    if arguments.output == "wide" and (arguments.device is not None or arguments.words is not None):
+        return "-o wide is of the overview: of one DEVICE, and of words, all is said without it"
     return "" if arguments.device != "" else "DEVICE is empty"
 
 
@@ -76,7 +79,7 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
         names = (item.host.name for item in shown_of(inventory, everything=arguments.all))
         print("\n".join(printable(name, None) for name in names))
         return 0
-    lines = overview(inventory, terminal, everything=arguments.all)
+    lines = overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
     last = summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
     missing = [f"missing: {name}: {said} here" for name, said in inventory.missing.items()]
     print("\n".join((*lines, *_oddities(inventory), *missing)))

@@ -35,18 +35,35 @@ class Row:
 
 def render(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[str]:
     """The table's lines, its titles first. What must be pasted is never cut, even if the line grows too long."""
-    texts = [tuple(column.title for column in titles), *(row.cells for row in rows)]
-    texts = [tuple(terminal.text(cell) for cell in cells) for cells in texts]
-    widths = [max(columns(cells[index]) for cells in texts) for index in range(len(titles))]
-    kept = list(range(len(titles)))
-    if terminal.width is not None:
-        kept = _fit(titles, widths, terminal.width)
+    texts = _texts(titles, rows, terminal)
+    widths, kept = _measured(titles, texts, terminal)
     end = terminal.text("…")
     styles = ["bold", *(row.style for row in rows)]
     return [
         terminal.style(_line(titles, cells, widths, kept, end), style)
         for cells, style in zip(texts, styles, strict=True)
     ]
+
+
+def left_out(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> tuple[str, ...]:
+    """The titles of the columns for which there is no room."""
+    _, kept = _measured(titles, _texts(titles, rows, terminal), terminal)
+    return tuple(column.title for index, column in enumerate(titles) if index not in kept)
+
+
+def _texts(titles: Sequence[Column], rows: Sequence[Row], terminal: Terminal) -> list[tuple[str, ...]]:
+    texts = [tuple(column.title for column in titles), *(row.cells for row in rows)]
+    return [tuple(terminal.text(cell) for cell in cells) for cells in texts]
+
+
+def _measured(
+    titles: Sequence[Column], texts: Sequence[tuple[str, ...]], terminal: Terminal
+) -> tuple[list[int], list[int]]:
+    """How wide each column is, and which of them stay."""
+    widths = [max(columns(cells[index]) for cells in texts) for index in range(len(titles))]
+    if terminal.width is None:
+        return widths, list(range(len(titles)))
+    return widths, _fit(titles, widths, terminal.width)
 
 
 def _fit(titles: Sequence[Column], widths: list[int], width: int) -> list[int]:

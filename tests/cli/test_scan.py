@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import take
 from agent.cli.terminal import Terminal
 from agent.config.load import load
+from agent.core.language.printable import columns
 from agent.core.language.value import natural
 from agent.host.root import Root
 from tests.cli.conftest import device_agent
@@ -90,6 +92,70 @@ def test_alike_ones_fold_on_a_screen(look):
     shown = lines(look, 100)
     assert shown[1] == "pci 0000:3b:00.0 +1  network [15b3:101b]   0 1  vfio-pci   example.com/nic"
     assert len(shown) == 4
+
+
+WIDE = """
+[[resource]]
+name = "example.com/vf"
+source = "pci"
+match.is_vf = true
+
+[[resource]]
+name = "example.com/stick"
+source = { subsystem = "usbmisc" }
+id = "{usb.serial}"
+"""
+
+
+@pytest.fixture
+def wide(tree, config):
+    """A VF with its IOMMU group, its PF below a bridge, a stick with two nodes below a hub."""
+    bridge = tree.pci("0000:00:01.0", driver="pcieport", **{"class": "0x060400\n"})
+    pf = tree.pci("0000:01:00.0", below=bridge, driver="ice")
+    vf = tree.pci("0000:01:00.1", below=bridge, driver="vfio-pci")
+    tree.link(f"{vf}/physfn", pf)
+    tree.link(f"{pf}/virtfn0", vf)
+    tree.file("/sys/kernel/iommu_groups/42/type", "DMA")
+    tree.link(f"{vf}/iommu_group", "/sys/kernel/iommu_groups/42")
+    stick = tree.usb("/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4", "f1a7", "0001", serial="S1")
+    tree.class_device(f"{stick}/1-1.4:1.0/usbmisc/spectro0", "usbmisc", "spectro0", 180, 160)
+
+    def shown(width=None):
+        inventory = take(tree.root, load(str(config(WIDE))).resources)
+        return overview(inventory, Terminal(width), everything=True, wide=True)
+
+    return shown
+
+
+def test_wide_says_more_of_each(wide):
+    titles, *rows = wide()
+    words = titles.replace("HOST DEVICE", "DEVICE").replace("HANGS ON", "ON").replace("TAKEN BY", "BY").split()
+    assert words == ["DEVICE", "WHAT", "NUMA", "DRIVER", "ON", "IOMMU", "NODES", "SERIAL", "ID", "BY"]
+    said = {row.split()[1]: re.split(r"  +", row)[-7:] for row in rows}
+    assert said["0000:01:00.1"] == ["vfio-pci", "0000:01:00.0", "42", "–", "–", "0000:01:00.1", "example.com/vf"]
+    assert said["0000:01:00.0"][1:] == ["0000:00:01.0", "–", "–", "–", "–", "–"]
+    assert said["1-1.4"][1:] == ["1-1", "–", "/dev/bus/usb/001/002, /dev/spectro0", "S1", "–", "–"]
+    assert said["spectro0"][1:] == ["1-1.4", "–", "/dev/spectro0", "S1", "S1", "example.com/stick"]
+
+
+def test_wide_fits_the_screen_and_says_what_it_left_out(wide):
+    full = wide(400)
+    assert "+1" in next(row for row in full if row.startswith("usb 1-1.4"))  # its nodes
+    assert not full[-1].startswith("No room")
+    for width in range(80, 200, 7):
+        *table, last = wide(width)
+        lost = last.removeprefix("No room for ").partition(":")[0].split(", ") if last.startswith("No room") else []
+        assert lost == [title for title in ("HANGS ON", "IOMMU", "NODES", "SERIAL", "ID") if title not in table[0]]
+        assert all(columns(line) <= width for line in table)
+    assert lost == []
+    assert "SERIAL" in last or "SERIAL" in table[0]
+
+
+@pytest.mark.parametrize("words", [("fuse",), ("--words", "pci")])
+def test_wide_is_of_the_overview(cli, host, config, words):
+    code, out, err = cli("scan", *words, "-o", "wide", "--root", host.top, "--config", config())
+    assert (code, out) == (2, "")
+    assert "-o wide is of the overview" in err
 
 
 def test_all_shows_what_nobody_takes(look):

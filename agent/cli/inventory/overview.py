@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from agent.cli.inventory.pci_names import PciNames
 from agent.cli.inventory.take import Inventory, Item
 from agent.cli.inventory.what import shown, what
-from agent.cli.table import Column, Row, render
+from agent.cli.table import Column, Row, left_out, render
 from agent.cli.terminal import Terminal
 from agent.core.language.printable import counted, printable
+from agent.core.language.value import Absent, text_of
 
 COLUMNS = (
     Column("HOST DEVICE"),
@@ -18,6 +19,13 @@ COLUMNS = (
     Column("NUMA", right=True, leaves=2),
     Column("DRIVER", leaves=3),
     Column("TAKEN BY"),
+)
+_WIDE = (
+    Column("HANGS ON", leaves=5),
+    Column("IOMMU", right=True, leaves=6),
+    Column("NODES", leaves=7),
+    Column("SERIAL", leaves=8),
+    Column("ID", leaves=4),
 )
 _BRIDGE = "06"  # base class of bridges: of no use to a pod
 
@@ -34,13 +42,22 @@ class _Line:
     style: str
     numa: list[str] = field(default_factory=list)
     count: int = 0
+    more: tuple[str, ...] = ()
 
 
-def overview(inventory: Inventory, terminal: Terminal, *, everything: bool) -> list[str]:
-    """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function."""
-    lines = _lines(inventory, shown_of(inventory, everything=everything))
-    if terminal.width is not None:
+def overview(inventory: Inventory, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
+    """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function.
+
+    wide: more is said of each, which has a line of its own then; and what there was no room for.
+    """
+    items = shown_of(inventory, everything=everything)
+    lines = _lines(inventory, items)
+    if wide:
+        for line, item in zip(lines, items, strict=True):
+            line.more = _more(inventory, item, whole=terminal.width is None)
+    elif terminal.width is not None:
         lines = _folded(lines)
+    columns = (*COLUMNS[:-1], *(_WIDE if wide else ()), COLUMNS[-1])
     rows = [
         Row(
             (
@@ -48,13 +65,38 @@ def overview(inventory: Inventory, terminal: Terminal, *, everything: bool) -> l
                 line.alike if line.count > 1 else line.one,
                 " ".join(sorted({numa for numa in line.numa if numa})) or "–",
                 line.driver or "–",
+                *(said or "–" for said in line.more),
                 line.taken,
             ),
             line.style,
         )
         for line in lines
     ]
-    return render(COLUMNS, rows, terminal)
+    table = render(columns, rows, terminal)
+    lost = left_out(columns, rows, terminal) if wide else ()
+    return [*table, f"No room for {', '.join(lost)}: through a pipe the table has all."] if lost else table
+
+
+def _more(inventory: Inventory, item: Item, *, whole: bool) -> tuple[str, ...]:
+    """What else is said of a device, as `_WIDE` has it. `whole`: all its nodes."""
+
+    def said(word: str) -> str:
+        return shown(inventory.fact(item, word))
+
+    usb, pci = said("usb.port"), said("pci.address")
+    if item.label == "pci":
+        on = said("pf.address") or said("parent.name")
+    elif item.label == "usb":
+        on = said("usb.hub") or pci
+    else:
+        on = usb or pci
+    found = inventory.fact(item, "nodes")
+    nodes = found if isinstance(found, tuple) else () if isinstance(found, Absent) else (found,)
+    names = [printable(text_of(node), None) for node in nodes if node != item.host.name]
+    if not whole and len(names) > 1:
+        names = [f"{names[0]} +{len(names) - 1}"]
+    id_ = printable(item.device.id, None) if item.device else ""
+    return on, said("pci.iommu.group"), ", ".join(names), said("usb.serial"), id_
 
 
 def shown_of(inventory: Inventory, *, everything: bool) -> list[Item]:
