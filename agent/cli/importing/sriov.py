@@ -6,6 +6,7 @@ objects of one resource are alternatives.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -111,7 +112,9 @@ def _tables(entry: Entry, selector: Item, kind: _Words) -> Iterator[dict[str, Va
     vdpa = selector.true("isVdpa") or bool(selector.said("vdpaType"))
     if vdpa and kind is NETDEVICE:
         kind = VDPA
-    for key in selector.others(*_SELECTORS):
+    if profiles := selector.texts("ddpProfiles"):
+        entry.checks += _of_ddp(profiles)
+    for key in selector.others(*_SELECTORS, "ddpProfiles"):
         entry.checks.append(f"selector {key} is not taken over, so more devices fit")
     if set(types := selector.texts("auxTypes")) - {"sf"}:
         entry.checks.append(f"auxTypes {', '.join(types)}: of the auxiliary bus only subfunctions (sf) have a class")
@@ -190,6 +193,16 @@ def _functions(entry: Entry, selector: Item, key: str, word: str, index: str) ->
             whole.append(found["of"])
     if whole:
         yield {word: _one(whole)}
+
+
+def _of_ddp(profiles: Sequence[str]) -> tuple[str, str]:
+    """What to do of a selector that no file of the kernel decides."""
+    why = "so more devices fit: no file says what a card runs (devlink dev info does: fw.app.name)"
+    probed = f'let.ddp = {{ probe = "ddp", field = "profile" }}, match.ddp = {json.dumps(_one(profiles))}'
+    return (
+        f"ddpProfiles {', '.join(profiles)} is not taken over, {why}",
+        f'where not all cards run that: match.pf.address = "…" names those that do; or a probe says it: {probed}',
+    )
 
 
 def _hex(entry: Entry, key: str, text: str) -> str:
