@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
 from agent.config.aloud.manual import manual
-from agent.config.language.table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
+from agent.config.language.table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, study
 from agent.config.toml.finding import UNREADABLE
 from agent.scanners import catalog
@@ -212,3 +213,21 @@ def test_every_code_of_a_finding_has_its_row():
                 codes = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
                 said |= {code.value for code in codes if isinstance(code, ast.Constant)}
     assert set(rows) == said
+
+
+def keys_of(value):
+    """All keys of a document, at every depth."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield key
+        yield from keys_of(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from keys_of(inner)
+
+
+def test_every_key_stands_in_an_example():
+    """In TOML of a page, which is loaded, or in a shipped class."""
+    texts = [text for name in PAGES for kind, text in blocks(name) if kind == "toml"]
+    texts += [file.read_text("utf-8") for file in Path(SHIPPED).glob("*.toml")]
+    written = {key for text in texts for key in keys_of(tomllib.loads(text))}
+    keys = {key for _, here in PLACES.values() for key, state in here.items() if state == NOW}
+    assert keys - written == set()
