@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Awaitable
 from contextlib import asynccontextmanager
 
 from tests.agent.rig import Rig
@@ -31,6 +32,29 @@ class Process:
     async def ended(self, seconds: float = 30.0) -> int:
         async with asyncio.timeout(seconds):
             return await self.child.wait()
+
+    async def ended_soon(self) -> int:
+        """Its exit code, within the 2 s that are promised: on a host that starts a Python in no time."""
+        took, code = await _timed(self.ended())
+        if took > PROMISED:
+            idle, _ = await _timed(_idle())
+            assert took < PROMISED * idle / AT_ONCE, f"it took {took:.1f} s, where a Python took {idle:.1f} s"
+        return code
+
+
+PROMISED, AT_ONCE = 2.0, 0.05
+
+
+async def _timed(work: Awaitable[int]) -> tuple[float, int]:
+    began = asyncio.get_running_loop().time()
+    result = await work
+    return asyncio.get_running_loop().time() - began, result
+
+
+async def _idle() -> int:
+    """A Python that does nothing, as a measure of what else the host does."""
+    child = await asyncio.create_subprocess_exec(sys.executable, "-I", "-c", "")
+    return await child.wait()
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ FOREIGN = "foreign.sock"
 
 # Nothing here waits for these times to pass, but for what happens after them.
 SHORT = Limits(
-    dial=5.0, dial_backoff=0.02, pre_start=0.3, get_info=5.0, notify=5.0, watcher_poll=0.01, watcher_backoff=0.02
+    dial=5.0, dial_backoff=0.02, pre_start=30.0, get_info=5.0, notify=5.0, watcher_poll=0.01, watcher_backoff=0.02
 )
 
 

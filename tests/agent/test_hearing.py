@@ -103,7 +103,7 @@ async def test_all_shares_in_one_message(node):
 
 
 async def test_it_heals_though_nothing_happens(node):
-    node.serve(gpu('recover = "200ms"'))
+    node.serve(gpu('recover = "1s"'))
     async with node.agent() as agent:
         await node.allocatable(GPU, 2)
         xid(node, 8)

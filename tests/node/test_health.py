@@ -52,7 +52,7 @@ def test_an_unplugged_device_that_is_held_outlasts_restarts_of_both(node):
 def test_a_refused_allocate_says_why_in_the_pods_status(node):
     """The node goes between the list and the grant: the agent has just looked, and looks again only after a while."""
     node.plug("lab/gone", "c", 240, 113)
-    node.serve(entry("refused", "/dev/lab/gone*"), settle="3s")
+    node.serve(entry("refused", "/dev/lab/gone*"), settle="8s")
     node.start_agent()
     node.offers("refused", "lab_gone")
     node.plug("lab/gone2", "c", 240, 114)

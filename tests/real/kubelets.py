@@ -29,7 +29,7 @@ KINDS = ("simulated-1.34", "real-1.34", "simulated-1.37", "real-1.37")
 REAL = tuple(kind for kind in KINDS if kind.startswith("real"))
 HEAVY = (*REAL, "simulated-1.37")  # where one minor of the simulated one is enough
 HEALTH_IN_STATUS = tuple(kind for kind in KINDS if kind.endswith("1.37"))  # it came with 1.36
-SECONDS = 30.0  # until something that does not come is taken for missing
+SECONDS = 120.0  # until something that does not come is taken for missing
 
 
 @dataclass(frozen=True)

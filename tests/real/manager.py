@@ -89,7 +89,7 @@ class Manager:
         """The program ends with its input."""
         self._process.stdin.close()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await asyncio.shield(self._reading)
         except TimeoutError:
             await self.kill()
