@@ -14,7 +14,7 @@ from bench.size import TINY
 from bench.subjects import build_go
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", command.ORDER)
 async def test_runs(name):
     (result,) = await command.measure([name], TINY, go=False)

@@ -15,6 +15,7 @@ from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
     baseline,
     both_loops,
     nothing_stays,
+    patient,
     pytest_asyncio_loop_factories,
 )
 from tests.real.kubelets import KINDS, minor
