@@ -80,22 +80,25 @@ def listing(root: Root, sources: Iterable[Source], previous: Listing | None, tou
 def _listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: Touched) -> Listing:
     devices: dict[Source, tuple[HostDevice, ...]] = {}
     oddities: dict[Source, tuple[Oddity, ...]] = {}
+    directories: dict[Source, frozenset[str]] = {}
     for source in dict.fromkeys(sources):
         known = previous is not None and source in previous.found
         before = _found(previous, source)
         scanner = KINDS[source.kind]
         whole = not known or source in touched.sources
-        if not whole and not scanner.concerns(source, before, touched):
-            now = before
-        else:
-            try:
-                now = scanner.scan(root, source, before, EVERYTHING if whole else touched)
-            except OSError as error:
-                now = Found(
-                    before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}", failed=True),)
-                )
-        devices[source], oddities[source] = now.devices, now.oddities
-    return Listing(devices, oddities)
+        if previous is not None and not whole and not scanner.concerns(source, before, touched):
+            devices[source], oddities[source] = before
+            directories[source] = previous.directories[source]
+            continue
+        try:
+            now = scanner.scan(root, source, before, EVERYTHING if whole else touched)
+        except OSError as error:
+            now = Found(
+                before.devices, (Oddity(error.filename or str(source), f"cannot be read: {error}", failed=True),)
+            )
+        devices[source], oddities[source] = now
+        directories[source] = scanner.directories(root, source, now)
+    return Listing(devices, oddities, directories)
 
 
 def same(root: Root, device: HostDevice) -> bool:
@@ -103,11 +106,9 @@ def same(root: Root, device: HostDevice) -> bool:
     return KINDS[device.source].same(root, device)
 
 
-def watched(root: Root, listing: Listing) -> frozenset[str]:
-    """The directories to watch by inotify for all sources of a listing."""
-    return frozenset().union(
-        *(KINDS[source.kind].directories(root, source, _found(listing, source)) for source in listing.found)
-    )
+def watched(root: Root, sources: Iterable[Source]) -> frozenset[str]:
+    """The directories to watch by inotify for sources of which nothing is known yet."""
+    return frozenset().union(*(KINDS[source.kind].directories(root, source, Found()) for source in sources))
 
 
 def _found(listing: Listing | None, source: Source) -> Found:

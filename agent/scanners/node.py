@@ -42,13 +42,16 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     if doubtful is None:
         paths, oddities, blind = _fitting(root, source)
         kept = [device for device in previous.devices if device.name.startswith(blind)] if blind else []
+        before = list(previous.devices)
     else:
         paths = [path for path in doubtful if any(fits_path(glob, path) for glob in source.arguments)]
         if not paths:
             return previous  # what was found before fits: nothing of it is in doubt
         oddities = [oddity for oddity in previous.oddities if oddity.path not in doubtful]
-        kept = [device for device in previous.devices if device.name not in doubtful]
-    seen, odd = _look(root, source, paths, previous)
+        kept, before = [], []
+        for device in previous.devices:
+            (before if device.name in doubtful else kept).append(device)
+    seen, odd = _look(root, source, paths, before)
     devices, aliases = _one_each(kept, seen)
     found = Found(told_apart(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices))
     return previous if found == previous else found
@@ -57,12 +60,13 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
 def concerns(source: Source, previous: Found, touched: Touched) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
     paths = tuple(path for path in touched.paths if path.startswith("/dev"))
+    if touched.everything or not paths:
+        return touched.everything
     literals = tuple(map(literal, source.arguments))
     return (
-        touched.everything
-        or any(path.startswith(literals) for path in paths)
+        any(path.startswith(literals) for path in paths)
         or any(begins.startswith(paths) for begins in literals)
-        or (bool(paths) and any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities))
+        or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities)
         or not {f"{KIND}:{path}" for path in paths}.isdisjoint([device.key for device in previous.devices])
     )
 
@@ -134,9 +138,11 @@ def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple
     return list(paths), oddities, tuple(blind)
 
 
-def _look(root: Root, source: Source, paths: Iterable[str], previous: Found) -> tuple[list[HostDevice], list[Oddity]]:
-    """What stands at these paths now."""
-    before = {device.name: device for device in previous.devices}
+def _look(
+    root: Root, source: Source, paths: Iterable[str], former: Iterable[HostDevice]
+) -> tuple[list[HostDevice], list[Oddity]]:
+    """What stands at these paths now; `former` stood there before."""
+    before = {device.name: device for device in former}
     sight = Sight(root)
     canonical: dict[str, bool] = {}
     devices: list[HostDevice] = []
@@ -175,7 +181,8 @@ def _directory(root: Root, node: Node) -> str:
 
 def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[Oddity]]:
     """One device for each real node, the first name in natural order; the other names as oddities. `kept` is sorted."""
-    by_key = {device.key: device for device in kept}
+    again = {device.key for device in seen}
+    by_key = {device.key: device for device in kept if device.key in again}
     fresh: list[HostDevice] = []
     aliases: list[Oddity] = []
     for device in sorted(seen, key=lambda device: order(device.name)):

@@ -11,7 +11,6 @@ from functools import partial
 from agent.core.entry.program import Command
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.away import Mover
-from agent.core.inventory.listing import Listing
 from agent.core.inventory.look import NOTHING_MOVES, Look, look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
@@ -82,7 +81,7 @@ class Looking:
 
 def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
     """The directories below /dev where devices come and go, as far as that is known before the first look."""
-    return catalog.watched(root, Listing({source: () for spec in specs for source in spec.sources}))
+    return catalog.watched(root, {source for spec in specs for source in spec.sources})
 
 
 def take_look(
@@ -107,4 +106,4 @@ def take_look(
     now = look(specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers)
     if swept is not None or now is not previous:
         now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept is not None))
-    return now, catalog.watched(root, listing) | now.places.directories
+    return now, frozenset(now.places.directories).union(*listing.directories.values())

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 from agent.cli.inventory.take import below_dev
 from agent.config.load import Configuration
-from agent.core.inventory.listing import Listing
 from agent.core.inventory.touched import Touched
 from agent.host.inotify import PathWatch
 from agent.host.links import link_events
@@ -82,8 +81,8 @@ async def _follow(
             stirred.clear()
             configuration = configured()
             look, paths = configuration.settings.look, configuration.settings.paths
-            sources = {source: () for spec in configuration.resources for source in spec.sources}
-            host.watch(catalog.watched(root, Listing(sources)) | below_dev(root))
+            sources = {source for spec in configuration.resources for source in spec.sources}
+            host.watch(catalog.watched(root, sources) | below_dev(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
             following.say(await asyncio.to_thread(_told, answer))
             with suppress(TimeoutError):

@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
+from agent.core.inventory.identity import apart
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is on the host, per source; and what looked like a device but is none, or could not be read."""
+    """What is on the host, per source; and what looked like a device but is none, or could not be read.
+
+    directories: where it may change without an event of the kernel's.
+    """
 
     found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
     oddities: Mapping[Source, tuple[Oddity, ...]] = field(default_factory=dict)
+    directories: Mapping[Source, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +39,6 @@ def different(before: Listing, now: Listing) -> Iterator[HostDevice]:
     for source in {**before.found, **now.found}:
         old, new = before.found.get(source, ()), now.found.get(source, ())
         if old is not new:
-            others = set(map(id, old)) ^ set(map(id, new))
-            yield from (device for device in (*old, *new) if id(device) in others)
+            left, joined = apart(old, new)
+            others = set(map(id, left)) ^ set(map(id, joined))
+            yield from (device for device in (*left, *joined) if id(device) in others)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Snapshot
+from agent.core.inventory.identity import apart
 from agent.core.lists.draft import Draft, Present, draft
 
 
@@ -49,8 +50,9 @@ class Settled:
             )
         before = self.candidates
         absent = {device.id for device in self.gone}
-        changed = {key for key, found in candidates.items() if before.get(key) is not found}
-        changed.update(key for key in before if key not in candidates)
+        others = apart(tuple(before.values()), tuple(candidates.values()))
+        keys = {found.device.key for some in others for found in some}
+        changed = {key for key in keys if before.get(key) is not candidates.get(key)}
         return draft(
             self.snapshot.resource,
             [
