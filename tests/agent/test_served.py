@@ -1,7 +1,11 @@
 """Services that say how devices are, in a running agent."""
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
+from agent.config.load import SHIPPED
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
 from tests.kubelet.test_exporter import exporter, left_behind, listed
 from tests.kubelet.test_health import NOT_SERVING, SERVING, Health
@@ -51,9 +55,9 @@ async def test_one_that_is_not_there_is_asked_again(node, policy, ids):
 async def test_an_exporter_comes_ends_and_is_taken_away(node):
     """As the class amd-gpu asks it: without one nothing fails, and one that ends heals nothing."""
     path = node.top / "exporter.sock"
-    node.serve(
-        card(f'socket = "{path}"\nspeaks = "amd-metrics"\nof = "{{address}}"\nevery = "100ms"\non_unknown = "keep"')
-    )
+    asks = tomllib.loads((Path(SHIPPED) / "amd-gpu.toml").read_text())["health"]["exporter"]
+    asks |= {"socket": str(path), "of": "{address}", "every": "100ms"}
+    node.serve(card("\n".join(f'{key} = "{said}"' for key, said in asks.items())))
     async with node.agent() as agent:
         await node.allocatable(NPU, 2)
         async with exporter(str(path), listed((ONE, "unhealthy"), (TWO, "healthy"))):
