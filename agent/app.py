@@ -25,12 +25,14 @@ from agent.config.load import Configuration
 from agent.config.toml.finding import Finding, Severity
 from agent.consequences import Consequences
 from agent.core.entry.inquiry import Answer, Command, Question
+from agent.core.health.conditions import Spot
 from agent.core.health.drained import Drained
 from agent.core.inventory.device import Snapshot
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import counted
 from agent.core.lists.assemble import Assembly
+from agent.core.lists.transition import Transition
 from agent.counts import Counts
 from agent.events import Events
 from agent.host import systemd
@@ -82,7 +84,7 @@ class Agent:
         self.started = self.configured_at = time.monotonic()
         self.counts = Counts()
         self.registry = Registry(self.counts)
-        self.status = Status(self.counts, lambda: self.held.holders, self._checks_of)
+        self.status = Status(self.counts, lambda: self.held.holders, self._checks_of, self._evidence_of)
         settings = configuration.settings
         said = root.read("/proc/sys/kernel/random/boot_id")
         boot = said if isinstance(said, str) else ""
@@ -304,6 +306,12 @@ class Agent:
     def _checks_of(self, resource: str) -> frozenset[str]:
         entry = self.tracker.entry_of(resource)
         return frozenset(check.name for check in entry.checks) if entry else frozenset()
+
+    def _evidence_of(self, change: Transition, check: str) -> str:
+        entry = self.tracker.assembly.written.get(change.resource) or change.resource
+        ward = self.tracker.conditions.there.get(Spot(entry, change.key))
+        condition = ward.conditions.get(check) if ward else None
+        return condition.evidence if condition else ""
 
     def _unexpected(self, error: BaseException) -> None:
         """A defect met while answering the kubelet: the process ends with it, and systemd starts it again."""

@@ -21,6 +21,9 @@ from tests.core.building import listed, lists, snapshot
 A = "example.com/a"
 
 
+EVIDENCE = "{0.key}, {1}: Xid \x1b".format
+
+
 def ill(name, reason, **more):
     return listed(name, health=Health.UNHEALTHY, reason=reason, **more)
 
@@ -123,7 +126,7 @@ def test_files_that_are_left_out_are_in_the_line(status):
 def test_a_transition_has_what_programs_look_for(caplog):
     caplog.set_level(logging.INFO)
     holders = {(A, "x"): (Holder("ml", "train", "c"),)}
-    status = Status(holders=lambda: holders, checks=lambda _: frozenset({"kernel_log"}))
+    status = Status(holders=lambda: holders, checks=lambda _: frozenset({"kernel_log"}), evidence=EVIDENCE)
     status.add(A)
     status.phase(A, Phase.STREAMING, "")
     told(status, listed("x"), first=True)
@@ -141,6 +144,7 @@ def test_a_transition_has_what_programs_look_for(caplog):
         "DEVICE_AGENT_TO": "Unhealthy",
         "DEVICE_AGENT_CHECK": "kernel_log",
         "DEVICE_AGENT_REASON": "kernel_log: Xid 79\\x1b",
+        "DEVICE_AGENT_EVIDENCE": "key x, kernel_log: Xid \\x1b",
         "DEVICE_AGENT_POD": "ml/train",
     }
     assert back["MESSAGE_ID"] == Kind.HEALTHY.value

@@ -53,11 +53,15 @@ class Status:
         counts: Counts | None = None,
         holders: Callable[[], Holders] = dict,
         checks: Callable[[str], frozenset[str]] = lambda _: frozenset(),
+        evidence: Callable[[Transition, str], str] = lambda _change, _check: "",
     ) -> None:
-        """`holders` says which containers hold what, as far as that is known; `checks` which ones a resource has."""
+        """`holders` says which containers hold what, as far as that is known; `checks` which ones a resource has;
+        `evidence` on which line of the kernel log one rests that made a device what it is.
+        """
         self._counts = counts or Counts()
         self._holders = holders
         self._checks = checks
+        self._evidence = evidence
         self.resources: dict[str, ResourceState] = {}
         self._arriving: set[str] = set()  # those on their first way to the kubelet
         self.lists: Mapping[str, Snapshot] = {}
@@ -136,7 +140,9 @@ class Status:
         told = []
         for one in changes:
             check, since = one.reason.partition(": ")[0], self.history.since(one.resource, one.id)
-            told.append(Told(one, "" if since is None else _wall(since), check if check in checks else ""))
+            check = check if check in checks else ""
+            why = self._evidence(one, check) if check else ""
+            told.append(Told(one, "" if since is None else _wall(since), check, why))
         return told
 
     def expected(self, missing: Mapping[str, str]) -> None:

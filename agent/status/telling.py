@@ -16,11 +16,14 @@ log = logging.getLogger("agent")
 
 
 class Told(NamedTuple):
-    """A transition with what is known beside it: since when it was as it was (RFC 3339), which check says so."""
+    """A transition with what is known beside it: since when it was as it was (RFC 3339), which check says so, and by
+    which line of the kernel log.
+    """
 
     change: Transition
     since: str = ""
     check: str = ""
+    evidence: str = ""
 
 
 def tell(told: Sequence[Told], holders: Callable[[], Holders]) -> None:
@@ -49,6 +52,7 @@ def tell(told: Sequence[Told], holders: Callable[[], Holders]) -> None:
                 pod=escape(" ".join(pods)),
                 since=one.since,
                 check=one.check,
+                evidence=escape(one.evidence),
             ),
         )
 

@@ -59,7 +59,7 @@ async def test_what_was_said_since_boot_is_in_the_first_list(node):
         assert reasons(agent) == {ONE: f"xid: Xid 79 of {ONE}"}
 
 
-async def test_a_line_that_comes_is_told_at_once_and_of_its_device_alone(node):
+async def test_a_line_that_comes_is_told_at_once_and_of_its_device_alone(node, caplog):
     say(node, "something")
     node.serve(gpu())
     async with node.agent() as agent:
@@ -69,6 +69,8 @@ async def test_a_line_that_comes_is_told_at_once_and_of_its_device_alone(node):
         agent.tracker.nudge(Touched())  # what the log does by itself, and a plain file in its place does not
         await ill(node, TWO)
         assert agent.tracker.look is looks  # nobody was looked at for it
+        (line,) = (record.fields for record in caplog.records if "→ Unhealthy" in record.getMessage())
+        assert line["DEVICE_AGENT_EVIDENCE"] == f"NVRM: Xid (PCI:{TWO[:-2]}): 8, pid=1"
         xid(node, 79)
         agent.tracker.nudge(Touched())
         await ill(node, ONE, TWO)

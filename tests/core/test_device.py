@@ -135,9 +135,9 @@ def test_transitions_are_told_once_each():
     before = snapshot(listed("a"), listed("b"), SHARED)
     after = snapshot(sick, SHARED, listed("c", reason=""))
     assert list(transitions(before, after)) == [
-        Transition("example.com/a", "a", Health.HEALTHY, Health.UNHEALTHY, "absent", "a"),
-        Transition("example.com/a", "c", None, Health.HEALTHY, "", "c"),
-        Transition("example.com/a", "b", Health.HEALTHY, None, "no pod can hold it", "b"),
+        Transition("example.com/a", "a", Health.HEALTHY, Health.UNHEALTHY, "absent", "a", "key a"),
+        Transition("example.com/a", "c", None, Health.HEALTHY, "", "c", "key c"),
+        Transition("example.com/a", "b", Health.HEALTHY, None, "no pod can hold it", "b", "key b"),
     ]
     assert list(transitions(after, after)) == []
     assert [str(one) for one in transitions(snapshot(sick), snapshot(listed("a")))] == [

@@ -27,6 +27,7 @@ class Transition:
     new: Health | None
     reason: str
     place: str = ""
+    key: str = ""
 
     @property
     def blip(self) -> bool:
@@ -57,19 +58,21 @@ def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
     for device in later:
         if id(device) in same:
             continue
+        at = device.place, device.key
         known = old.pop(_key(device), None)
         if known is None:
-            yield Transition(after.resource, device.id, None, device.health, device.reason, device.place)
+            yield Transition(after.resource, device.id, None, device.health, device.reason, *at)
         elif known.health is not device.health:
             reason = device.reason or f"back, was: {known.reason}"
-            yield Transition(after.resource, device.id, known.health, device.health, reason, device.place)
+            yield Transition(after.resource, device.id, known.health, device.health, reason, *at)
         elif device.health is Health.HEALTHY:
             if _replaced(known, device):
-                yield Transition(after.resource, device.id, known.health, device.health, BLIP, device.place)
+                yield Transition(after.resource, device.id, known.health, device.health, BLIP, *at)
         elif known.reason != device.reason:
-            yield Transition(after.resource, device.id, known.health, device.health, device.reason, device.place)
+            yield Transition(after.resource, device.id, known.health, device.health, device.reason, *at)
     for device in old.values():
-        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", device.place)
+        at = device.place, device.key
+        yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", *at)
 
 
 def _replaced(before: Device, after: Device) -> bool:
