@@ -20,7 +20,9 @@ from agent.config.load import SHIPPED, load, study
 from agent.config.toml.finding import UNREADABLE
 from agent.scanners import catalog
 from tests.cli.conftest import TOP, device_agent
+from tests.scenarios.dump import plug
 from tests.scenarios.scenario import read
+from tests.tree import Tree
 
 PAGES = [
     "README.md",
@@ -31,6 +33,7 @@ PAGES = [
     "docs/probes.md",
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)  # and what is shown of its output
 
 
 def blocks(name):
@@ -44,7 +47,7 @@ def text_of(name):
 @pytest.mark.timeout(300)  # a page has a dozen commands, each a process
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_true(name, tmp_path):
-    """Its TOML is written where it says, and then its commands are run."""
+    """Its TOML is written where it says, and then its commands are run; what it shows of their output is there."""
     (tmp_path / "resources.d").mkdir()
     found = blocks(name)
     assert all(kind in {"toml", "console", "sh", "yaml", "ini", "python"} for kind, _ in found)
@@ -57,21 +60,25 @@ def test_a_page_is_true(name, tmp_path):
     # The entries of one page are examples, not one node: what two of them have in common is nothing to warn of.
     between = {"collides", "nothing-left", "same-id"}
     assert [finding for finding in load(str(tmp_path)).findings if finding.code not in between] == []
+    plug(Tree(tmp_path / "machine"), text_of("tests/cli/readme.dump"))
     for kind, text in found:
-        for line in text.splitlines() if kind == "console" else ():
-            run(line.removeprefix("$ "), str(tmp_path))
+        for line, shown in COMMAND.findall(text) if kind == "console" else ():
+            said = run(line, str(tmp_path), *(("--root", str(tmp_path / "machine")) if shown else ()))
+            assert shown in said, line
 
 
-def run(line, directory):
+def run(line, directory, *more):
+    """What a command says, of this host or as more words have it."""
     before, _, command = line.rpartition("| ")
     given = before.strip().removeprefix("echo ")
     program, *words = shlex.split(command)
     assert program == "device-agent"
-    words = [directory if word == "/etc/device-agent" else word for word in words]
+    words = [directory if word == "/etc/device-agent" else word for word in (*words, *more)]
     if words[0] != "lab" and "--config" not in words:
         words += ["--config", directory]
     done = device_agent(*words, given=given)
     assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def test_links_lead_somewhere():

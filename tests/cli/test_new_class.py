@@ -11,7 +11,7 @@ import pytest
 from agent.config.load import study
 from agent.config.sources import named_kind
 from tests.cli.conftest import TOP
-from tests.cli.test_docs import blocks
+from tests.cli.test_docs import COMMAND, blocks
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
     environ.pop("PYTEST_ADDOPTS", None)
     for kind, text in blocks("docs/new-class.md"):
         if kind == "console":
-            for command, shown in re.findall(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
+            for command, shown in COMMAND.findall(text):
                 done = subprocess.run(
                     ["bash", "-euo", "pipefail", "-c", command],
                     cwd=clone, env=environ, capture_output=True, text=True, timeout=300, check=False,
