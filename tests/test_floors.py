@@ -1,13 +1,16 @@
 """What the import linter cannot say about the floors."""
 
 import ast
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-AGENT = Path(__file__).parents[1] / "agent"
+TOP = Path(__file__).parents[1]
+AGENT = TOP / "agent"
 
 # Part of the standard library, but I/O, a clock, a log or chance.
 IMPURE = {
@@ -62,3 +65,19 @@ def test_core_knows_the_standard_library_alone(path):
 def test_the_check_sees_what_it_should():
     source = "import json\nfrom agent.core.language.text import x\ndef f():\n    import yaml\nfrom . import y\n"
     assert sorted(strange(source + "import time\n")) == ["line 4: yaml", "line 5: .", "line 6: time"]
+
+
+def test_the_page_has_the_floors_that_are_checked():
+    """Each row of a table is a floor, in their order, with its parts."""
+    contracts = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = {one["id"]: one["layers"] for one in contracts if one["type"] == "layers"}
+    _, *tables = (TOP / "docs/architecture.md").read_text().split("\n| floor")
+    for (name, layers), table in zip(floors.items(), tables, strict=True):
+        rows = [re.findall(r"`(\w+)`", row) for row in re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table, re.MULTILINE)]
+        assert rows == [re.findall(r"\w+", layer) for layer in layers if "__main__" not in layer], name
+
+
+def test_the_page_names_files_that_there_are():
+    named = re.findall(r"`(\w+(?:/\w+)+\.py)`", (TOP / "docs/architecture.md").read_text())
+    assert len(named) > 10
+    assert [name for name in named if not (AGENT / name).exists()] == []

@@ -37,7 +37,7 @@ from agent.scanners.answers import UNASKED, Answers
 from agent.scanners.reading import at_hand
 from agent.specs.own_specs import OwnSpecs
 
-DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits (kubelet-contract §3)
+DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
 WRITE_SECONDS = 1.0  # so long may device-information files take
 DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond

@@ -22,7 +22,7 @@ from agent.core.inventory.device import Snapshot
 from agent.host.presence import Presence
 from agent.kubelet.pod_resources import Unavailable, holders
 
-POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients (kubelet-contract §6)
+POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients
 DEADLINE_SECONDS = 5.0
 SOON = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
 

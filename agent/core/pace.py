@@ -14,7 +14,7 @@ class Pace:
     """What one stream has sent so far, as far as it matters.
 
     At most 5 messages in any second, and none waits longer than 334 ms: each costs the kubelet a rewrite of its
-    checkpoint with an fsync (kubelet-contract fact 16, #32).
+    checkpoint with an fsync.
 
     full_at: when the bucket is full again.
     """

@@ -1,6 +1,6 @@
 """A socket in the file system, such as the kubelet's: which one is there now, and waiting until there is another.
 
-The file proves nothing by itself (a stopped kubelet leaves it behind, kubelet-contract §2.5); its *identity* (device,
+The file proves nothing by itself (a stopped kubelet leaves it behind); its *identity* (device,
 inode, change time) tells one kubelet's life from the next.
 """
 

@@ -18,7 +18,7 @@ SETTINGS = b"\x04"  # the kind of frame that a server begins with (RFC 9113 §3.
 
 @asynccontextmanager
 async def dial(path: str) -> AsyncIterator[Channel]:
-    """A connected channel, closed at the end whatever happens. It sends no keepalive pings (kubelet-contract #28).
+    """A connected channel, closed at the end whatever happens. It sends no keepalive pings.
 
     Connects first, apart from any call: what fails here never reached the other side, and a call that fails to
     connect would leave the timer of its deadline behind.

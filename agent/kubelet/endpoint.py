@@ -104,7 +104,7 @@ class Endpoint:
         await self._plugin.streams.open()
 
     async def streams_ended(self, grace: float = 1.0) -> None:
-        """Return when a stream was open and none has been for `grace` seconds (kubelet-contract #14)."""
+        """Return when a stream was open and none has been for `grace` seconds."""
         await self._plugin.streams.ended(grace)
 
     async def notified(self) -> tuple[bool, str]:
@@ -133,7 +133,7 @@ class Endpoint:
         """End in good order, in that many seconds at most; a second time there is nothing left to do.
 
         The streams' handlers return, so that the kubelet sees END_STREAM; the kubelet closes its connection when it
-        has taken that in, which it must have before the resource is registered again (kubelet-contract §2.4); what
+        has taken that in, which it must have before the resource is registered again; what
         is left is closed, and what does not close is torn down.
         """
         loop = asyncio.get_running_loop()

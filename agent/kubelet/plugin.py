@@ -86,7 +86,7 @@ class Plugin(DevicePluginBase):
         self.streams = Streams()
 
     async def get_device_plugin_options(self, message: Empty) -> DevicePluginOptions:
-        """Never fails: the kubelet asks once (kubelet-contract #20)."""
+        """Never fails: the kubelet asks once."""
         del message
         return self._options.message()
 
@@ -112,14 +112,14 @@ class Plugin(DevicePluginBase):
                 follower.sent(snapshot, size)
 
     async def get_preferred_allocation(self, message: PreferredAllocationRequest) -> PreferredAllocationResponse:
-        """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet (§3.2)."""
+        """Never fails: an error would fail the pod, an empty answer leaves the choice to the kubelet."""
         return PreferredAllocationResponse(
             container_responses=[self._preferred(request) for request in message.container_requests]
         )
 
     async def allocate(self, message: AllocateRequest) -> AllocateResponse:
         """One answer for each container asked for, in that order, or an error for all."""
-        # An empty answer would cost the kubelet the devices until some pod goes (kubelet-contract fact 12).
+        # An empty answer would cost the kubelet the devices until some pod goes.
         if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
             raise GRPCError(Status.INVALID_ARGUMENT, one_line(f"{self._resource}: no device is asked for"))
         try:
@@ -135,7 +135,7 @@ class Plugin(DevicePluginBase):
             raise error from None
 
     async def pre_start_container(self, message: PreStartContainerRequest) -> PreStartContainerResponse:
-        """An error keeps the container from starting; the kubelet tries again, ever more rarely (§3.5)."""
+        """An error keeps the container from starting; the kubelet tries again, ever more rarely."""
         try:
             await self._granting.start(self._resource, message.devices_ids)
         except Refused as refused:

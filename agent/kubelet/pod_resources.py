@@ -1,4 +1,4 @@
-"""Which pods hold which devices, as the kubelet's PodResources API tells (kubelet-contract §6)."""
+"""Which pods hold which devices, as the kubelet's PodResources API tells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Unavailable(Exception):  # noqa: N818  the field's word for it
 async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
     """The containers that hold each device, by resource and id; only devices that some container holds.
 
-    Call it seldom: every client of the socket shares one limit of calls (kubelet-contract #95).
+    Call it seldom: every client of the socket shares one limit of calls.
 
     Raises:
         Unavailable: whatever the cause; never fatal.
@@ -59,7 +59,7 @@ async def holders(socket: str, deadline: float) -> Mapping[tuple[str, str], tupl
 
 
 def held(answer: ListPodResourcesResponse) -> Mapping[tuple[str, str], tuple[Holder, ...]]:
-    """The answer by device. The kubelet repeats a device for each NUMA node it is on (kubelet-contract #97)."""
+    """The answer by device. The kubelet repeats a device for each NUMA node it is on."""
     found: dict[tuple[str, str], dict[Holder, None]] = {}
     for pod in answer.pod_resources:
         for container in pod.containers:

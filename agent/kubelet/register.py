@@ -1,4 +1,4 @@
-"""Registering an endpoint by a call to the kubelet (kubelet-contract §2.1)."""
+"""Registering an endpoint by a call to the kubelet."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def register(
     Raises:
         Unreachable: nobody listens there, or the connection was lost, or what came is no answer.
         RefusedByKubelet: it answered with an error.
-        TimeoutError: it did not answer in time; a stream may open all the same (kubelet-contract #4).
+        TimeoutError: it did not answer in time; a stream may open all the same.
     """
     request = RegisterRequest(version=VERSION, endpoint=endpoint, resource_name=resource, options=options.message())
     deadline = DEADLINE_SECONDS if deadline is None else deadline

@@ -22,7 +22,7 @@ _last = 0
 
 
 def new_generation() -> str:
-    """A short token never given before, in this life or an earlier one (kubelet-contract #16)."""
+    """A short token never given before, in this life or an earlier one."""
     global _last  # noqa: PLW0603  the whole process shares one count
     _last = max(_last + 1, time.time_ns() // 1000)
     digits = []
@@ -68,7 +68,7 @@ class SocketFile:
             raise
 
     def show(self) -> None:
-        """Give it its name, now that it listens: the rename is what the watcher sees (kubelet-contract #91)."""
+        """Give it its name, now that it listens: the rename is what the watcher sees."""
         if self._at != self.path:
             os.rename(self._at, self.path)
             self._at = self.path

@@ -26,7 +26,7 @@ class Streams:
         """The stream that the present task serves, for as long as it does.
 
         When it was `end` that cancelled the task, the cancellation stops here, and the caller's return ends the
-        stream in good order: the kubelet sees END_STREAM (kubelet-contract fact 20). When the peer cancelled it,
+        stream in good order: the kubelet sees END_STREAM. When the peer cancelled it,
         or is gone, the cancellation goes on, as grpclib expects.
         """
         task = asyncio.current_task()
@@ -54,7 +54,7 @@ class Streams:
     async def ended(self, grace: float) -> None:
         """Return when at least one stream was open and none has been for `grace` seconds.
 
-        A second one may live on or follow at once: then it is not the end (kubelet-contract #14).
+        A second one may live on or follow at once: then it is not the end.
         """
         await self._ever.wait()
         while True:

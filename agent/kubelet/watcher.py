@@ -1,4 +1,4 @@
-"""The service by which the kubelet's plugin watcher gets to know an endpoint (kubelet-contract §2.2)."""
+"""The service by which the kubelet's plugin watcher gets to know an endpoint."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Watched(RegistrationBase):
         return self.verdict
 
     async def get_info(self, message: InfoRequest) -> PluginInfo:
-        """Who we are. The endpoint stays empty: a relative one would fail, and it is this socket (§2.2)."""
+        """Who we are. The endpoint stays empty: a relative one would fail, and it is this socket."""
         del message
         return PluginInfo(type="DevicePlugin", name=self._resource, endpoint="", supported_versions=[VERSION])
 
     async def notify_registration_status(self, message: RegistrationStatus) -> RegistrationStatusResponse:
-        """The kubelet's verdict; never an error, which would undo a registration from 1.36 on (§2.2)."""
+        """The kubelet's verdict; never an error, which would undo a registration from 1.36 on."""
         self.verdict = (message.plugin_registered, one_line(message.error))
         self._unread.set()
         return RegistrationStatusResponse()

@@ -45,7 +45,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a plugin asks of the kubelet. Never changes while a stream lives (kubelet-contract #76)."""
+    """What a plugin asks of the kubelet. Never changes while a stream lives."""
 
     pre_start: bool = False
     preferred: bool = False
@@ -156,7 +156,7 @@ def _field(id: str, state: bytes) -> bytes:  # noqa: A002  the API's own word
 
 @lru_cache(maxsize=64)
 def _state(healthy: bool, numa: tuple[int, ...]) -> bytes:  # noqa: FBT001  a key of the cache
-    """The `health` and `topology` fields; no node, no topology: "none" is not a node (kubelet-contract fact 18)."""
+    """The `health` and `topology` fields; no node, no topology: "none" is not a node."""
     topology = TopologyInfo(nodes=[NumaNode(id=node) for node in numa]) if numa else None
     health = Health.HEALTHY if healthy else Health.UNHEALTHY
     return bytes(DeviceMessage(health=health.value, topology=topology))

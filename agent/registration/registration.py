@@ -71,8 +71,7 @@ async def _one_registration(
     """Register one endpoint and stay with it to its end; how many seconds its stream lived.
 
     It is done with when its stream ended, another kubelet is there, its socket was removed before a stream came, or
-    no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says
-    (kubelet-contract #4).
+    no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says.
     """
     loop = asyncio.get_running_loop()
     await endpoint.answers()

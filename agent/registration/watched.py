@@ -16,14 +16,14 @@ from agent.kubelet.endpoint import Endpoint, Serve
 from agent.registration.first import first
 
 STREAM_SECONDS = 30.0  # without a stream for so long, the plugin watcher is offered a new socket
-AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off (kubelet-contract #92)
+AGAIN = Backoff(first=6.25, ceiling=60.0)  # 5 s at least, its jitter taken off
 
 
 async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, None]], report: Report) -> None:
     """Keep a resource's socket in the plugin watcher's directory, until cancelled.
 
     The kubelet registers what it finds there, again after its own restart; only when that does not happen, or the
-    socket is gone, is a new socket put there (kubelet-contract §2.2).
+    socket is gone, is a new socket put there.
 
     Args:
         serve: makes a fresh endpoint in the watcher's directory.

@@ -14,7 +14,7 @@ _MANY = 4096  # directories looked through for one device: bounds what broken ha
 
 
 def parent_directory(sight: Sight, directory: str) -> str | Absent:
-    """The canonical directory of the next device above: the next one that has a `subsystem` (rulings 38)."""
+    """The canonical directory of the next device above: the next one that has a `subsystem`."""
     above = directory.rpartition("/")[0]
     while above.startswith("/sys/devices/"):
         if not isinstance(sight.link(f"{above}/subsystem"), Absent):

@@ -13,7 +13,7 @@ _REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "u
 
 
 def _carrier(sight: Sight, thing: Thing) -> Value | Absent:
-    """An interface that is down answers EINVAL, and has no link (rulings 37)."""
+    """An interface that is down answers EINVAL, and has no link."""
     value = sight.value(Kind.BOOL, f"{thing.directory}/carrier")
     return False if isinstance(value, Absent) and value.unread else value
 
@@ -55,7 +55,7 @@ def _link(sight: Sight, thing: Thing) -> Value | Absent:
 
 
 def _speed(sight: Sight, thing: Thing) -> Value | Absent:
-    """Down or virtual interfaces answer -1 or EINVAL: no speed (rulings 37)."""
+    """Down or virtual interfaces answer -1 or EINVAL: no speed."""
     value = sight.value(Kind.INT, f"{thing.directory}/speed")
     if isinstance(value, Absent):
         return Absent(value.reason)

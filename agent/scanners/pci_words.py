@@ -43,7 +43,7 @@ def _is_vf(sight: Sight, thing: Thing) -> Value | Absent:
 
 def _is_pf(sight: Sight, thing: Thing) -> Value | Absent:
     total = sight.value(Kind.INT, f"{thing.directory}/sriov_totalvfs")
-    return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady (rulings 38)
+    return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady
 
 
 def _virtual_functions(sight: Sight, physical: str) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """CDI specs of our own, kept true: written before the list that offers their devices, gone when nobody can want them.
 
 A device is in its spec as long as it is listed, with what it had last where it cannot be looked at: the kubelet repeats
-the name at each start of a container, for as long as the pod lives (kubelet-contract §3.6).
+the name at each start of a container, for as long as the pod lives.
 """
 
 from __future__ import annotations

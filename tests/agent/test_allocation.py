@@ -1,4 +1,4 @@
-"""Allocate, through the kubelet. Numbers are those of the kubelet contract's checklist."""
+"""Allocate, through the kubelet. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import shutil
@@ -195,7 +195,7 @@ async def test_known_to_be_unhealthy_is_refused(node):  # 59
     assert raised.value.status.name == "FAILED_PRECONDITION"
 
 
-async def test_other_hardware_under_the_same_name_is_refused(node):  # 64, rulings 11
+async def test_other_hardware_under_the_same_name_is_refused(node):  # 64
     node.running._nodes.watch(())
     declared = node.tree.at("/.device-nodes")
     declared.write_text(declared.read_text().replace("/dev/foo0\n", "/dev/gone\n") + "c 99:1 /dev/foo0\n")
@@ -222,7 +222,7 @@ def stick(tree, port, serial, tty, minor=0):
 
 
 @pytest.mark.parametrize("port", ["1-2", "1-1"])
-async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, port):  # 64, rulings 11
+async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, port):  # 64
     """Nothing can be read of the one that was listed any more; or, of the same port, of the other one."""
     usb = stick(rig.tree, "1-1", "AAA", "ttyUSB0")
     rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
@@ -242,7 +242,7 @@ async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, po
         assert all("AAA" not in each for each in healthy)
 
 
-async def test_a_link_that_leads_to_another_stick_is_refused(rig):  # 64, rulings 11
+async def test_a_link_that_leads_to_another_stick_is_refused(rig):  # 64
     for number, serial in enumerate(("AAA", "BBB")):
         stick(rig.tree, f"1-{number + 1}", serial, f"ttyUSB{number}", number)
     rig.tree.link("/dev/lab/a", "/dev/ttyUSB0")
@@ -293,7 +293,7 @@ async def test_a_node_can_come_out_under_its_number(rig):
         ]  # fmt: skip
 
 
-async def test_own_words_are_read_anew(rig):  # rulings 11
+async def test_own_words_are_read_anew(rig):
     rig.plug("foo7", "foo8")
     for minor in (7, 8):
         rig.tree.file(f"/proc/acme/{minor}/firmware", "version: 1\n")

@@ -1,4 +1,4 @@
-"""Reload, retiring, what pods hold, hostile peers. Numbers are those of the kubelet contract's checklist."""
+"""Reload, retiring, what pods hold, hostile peers. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ async def test_reload_takes_out_what_nobody_holds(rig):  # 46
         await rig.allocatable(FOO, 1)
 
 
-async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, released):  # 41, 46, rulings 8
+async def test_reload_keeps_what_a_pod_holds_until_it_is_released(rig, released):  # 41, 46
     rig.plug("foo0", "foo1", "bar0")
     rig.serve(FOO, BAR)
     rig.new_kubelet(limits=Limits(watcher_poll=0.01, pod_resources_rate=1e6))

@@ -1,4 +1,4 @@
-"""The process: signals, exit codes, systemd. Numbers are those of the kubelet contract's checklist."""
+"""The process: signals, exit codes, systemd. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import os

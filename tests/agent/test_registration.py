@@ -1,4 +1,4 @@
-"""Registration by Register on kubelet.sock. Numbers are those of the kubelet contract's checklist."""
+"""Registration by Register on kubelet.sock. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import errno
@@ -550,7 +550,7 @@ async def test_resource_name_that_kubelets_refuse_is_never_registered(rig):  # 6
         assert {event.resource for event in rig.kubelet.events.of("register")} == {FOO}
 
 
-async def test_name_without_devices_is_registered_and_empty(rig):  # 29, rulings 2
+async def test_name_without_devices_is_registered_and_empty(rig):  # 29
     rig.serve(FOO)
     await rig.kubelet.start()
     async with rig.agent():

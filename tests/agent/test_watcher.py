@@ -65,7 +65,7 @@ async def test_socket_appears_by_rename_and_listens(watched, monkeypatch):  # 91
     assert watched.kubelet.events.count("plugin_refused") == 0
 
 
-async def test_kubelet_restart_needs_nothing_of_the_agent(watched):  # §2.2
+async def test_kubelet_restart_needs_nothing_of_the_agent(watched):
     await watched.kubelet.start()
     async with watched.agent():
         await watched.allocatable(FOO, 1)

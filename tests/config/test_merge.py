@@ -1,4 +1,4 @@
-"""Merging: language.md §3, rules 1 to 7, each value with the place it came from."""
+"""Merging: classes used, values overridden, each value with the place it came from."""
 
 from __future__ import annotations
 

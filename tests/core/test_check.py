@@ -49,7 +49,7 @@ def bad(reason):
             {},
             bad("it says ? (no such file)"),
         ),
-        # What an absent word could not change is known (rulings 16).
+        # What an absent word could not change is known.
         (
             Check("link", clause(line("state", "ready"), line("heat", 1, Kind.INT), name="health.link.holds")),
             {"heat": 2},

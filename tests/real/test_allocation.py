@@ -1,4 +1,4 @@
-"""Allocate, as the device manager asks for it. Numbers are those of the kubelet contract's checklist (§9.3)."""
+"""Allocate, as the device manager asks for it. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import json
@@ -91,7 +91,7 @@ async def test_55_init_and_app_containers_take_the_same_devices(served):
     assert len(asked) == 3
 
 
-async def test_containers_start_again_without_us(served):  # 67, §3.6
+async def test_containers_start_again_without_us(served):  # 67
     await served.kubelet.admit("p", {FOO: 2})
     first = await served.kubelet.begin("p")
     served.unplug("foo0", "foo1", "foo2", "foo3", "foo4", "foo5")

@@ -1,4 +1,4 @@
-"""Registration and streams. Numbers are those of the kubelet contract's checklist (§9.1, §9.2)."""
+"""Registration and streams. Numbers: see CONTRIBUTING.md."""
 
 import asyncio
 import os

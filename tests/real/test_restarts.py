@@ -180,7 +180,7 @@ async def test_44_agent_restart_lists_what_is_held_and_missing(eight):
 
 
 async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
-    """§3.6: five minutes without the agent, and the kubelet forgets the resource until it comes back."""
+    """Five minutes without the agent, and the kubelet forgets the resource until it comes back."""
     from agent.kubelet.simulated.errors import AllocationError
 
     async with eight.agent():

@@ -125,7 +125,7 @@ def _about(sentence: Sentence) -> str:
 
 
 def _earlier(tree: Branch, before: Sequence[Entry]) -> str:
-    """The entries before it that may take the same devices, as people know them. Slots take nothing (rulings 1)."""
+    """The entries before it that may take the same devices, as people know them. Slots take nothing."""
     said: list[str] = []
     for entry in before:
         other = entry.sentence.tree

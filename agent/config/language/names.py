@@ -1,4 +1,4 @@
-"""The kubelet's rule for the names of extended resources (kubelet-contract §2.3), said piece by piece."""
+"""The kubelet's rule for the names of extended resources, said piece by piece."""
 
 from __future__ import annotations
 

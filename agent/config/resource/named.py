@@ -71,7 +71,7 @@ def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> Named | N
 
 
 def warn_of_unsettled(named: Named | None, tree: Branch, own: Mapping[str, Own], scope: Scope) -> None:
-    """Warn of a name that says something else while a word of it is not there yet (rulings 6): at boot its devices are
+    """Warn of a name that says something else while a word of it is not there yet: at boot its devices are
     under one name, then under another, and what a pod holds by then is Unhealthy.
 
     `else` beside `by` is for what was read and the map has not.

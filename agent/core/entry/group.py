@@ -1,7 +1,7 @@
-"""Groups: how an entry says that host devices go together, and what each of them says to that (language §7).
+"""Groups: how an entry says that host devices go together, and what each of them says to that.
 
-Two are in one group if they are equal in one of the words, or are both so with a third, however far that goes on
-(rulings 20). A device that has none of the words is alone.
+Two are in one group if they are equal in one of the words, or are both so with a third, however far that goes on. A
+device that has none of the words is alone.
 """
 
 from __future__ import annotations

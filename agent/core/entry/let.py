@@ -75,7 +75,7 @@ class FirstOf:
 
 @dataclass(frozen=True, slots=True)
 class OrElse:
-    """`else`: what stands where there is nothing; not where something is that could not be read (rulings 36)."""
+    """`else`: what stands where there is nothing; not where something is that could not be read."""
 
     own: Own
     value: Value

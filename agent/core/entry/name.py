@@ -1,4 +1,4 @@
-"""Names of resources that are written from words of a device (rulings 10)."""
+"""Names of resources that are written from words of a device."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Program:
 def arguments(texts: Sequence[Text], fact: Fact) -> tuple[str, ...] | Absent:
     """A program and its arguments; a list word is so many of them.
 
-    No word of a device can be taken for a switch of the program, or end an argument early (rulings 28).
+    No word of a device can be taken for a switch of the program, or end an argument early.
     """
     argv: list[str] = []
     for text in texts:

@@ -15,7 +15,7 @@ from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel, 
 class Path:
     """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
 
-    A word is one name or a part of one, never a pattern and never a way elsewhere (rulings 28).
+    A word is one name or a part of one, never a pattern and never a way elsewhere.
     """
 
     whole: str

@@ -1,4 +1,4 @@
-"""Shadows: entries that take all that a later one could take (rulings 1)."""
+"""Shadows: entries that take all that a later one could take."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-RESERVED = "io.kubernetes."  # the kubelet's own, which go over a plugin's (kubelet-contract §3.3)
+RESERVED = "io.kubernetes."  # the kubelet's own, which go over a plugin's
 
 _KEY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 

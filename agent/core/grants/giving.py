@@ -16,7 +16,7 @@ _EACH = "each "  # how elements are counted under that are of every host device 
 class GivingWords:
     """The words of a text under `give`: those of the giving itself, then the device's own.
 
-    `{n}` is the same in all items of a device (rulings 26): the device's number in the container, or, in a text with
+    `{n}` is the same in all items of a device: the device's number in the container, or, in a text with
     a list word, the number of the element, counted on over the devices. counted: how many elements each list word had
     in the devices before this.
     """

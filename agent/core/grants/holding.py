@@ -1,6 +1,6 @@
 """Holding: which ids a pod may have, judged from what was granted and what the kubelet's PodResources says.
 
-There is no word from the kubelet when a pod ends (kubelet-contract §3), and taking a held id out of a list makes
+There is no word from the kubelet when a pod ends, and taking a held id out of a list makes
 current kubelets crash, so doubt counts as held: an id is free only when two answers of PodResources at least
 `SURE_SECONDS` apart, both later than its last grant by as much, do not name it. One answer is not enough, since a
 kubelet that has just started may not know all its pods yet.

@@ -1,7 +1,7 @@
 """The conditions of all checks of all devices, and what of them outlasts the agent; `conclude` steps them.
 
 A condition belongs to a place of an entry: when a device comes back it is as ill as it was, and a latch holds for
-whatever stands there until a person clears it (rulings 8). While the device is there it is found by its key, for two
+whatever stands there until a person clears it. While the device is there it is found by its key, for two
 devices can be in one place (the nodes of a camera).
 """
 

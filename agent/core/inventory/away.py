@@ -1,4 +1,4 @@
-"""Away: devices that pods hold and that have left the host's view for it (`moves_into_pod`, rulings 19).
+"""Away: devices that pods hold and that have left the host's view for it (`moves_into_pod`).
 
 A network interface, or an RDMA device in exclusive mode, is in the network namespace of its pod and nowhere else. What
 was known of it when it was last seen holds until it is back or let go; only what its PCI function says goes on.

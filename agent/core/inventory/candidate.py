@@ -121,7 +121,7 @@ class Candidate:
         return tuple(host.key for host in self.hosts)
 
     def is_known(self, device: Device) -> bool:
-        """Whether a listed device is this one by its id: nothing that is there contradicts it (rulings 5, 20).
+        """Whether a listed device is this one by its id: nothing that is there contradicts it.
 
         That is the id by the words of the member that gave it, if that is there.
         """

@@ -52,7 +52,7 @@ class HostDevice:
 
     key: equal for the same thing whoever looks, so that one entry alone can take it.
     name: what people call it (`0000:3b:00.0`, `ttyUSB0`, `/dev/kvm`).
-    place: where it sits, the same after a replug or a reboot (rulings 5).
+    place: where it sits, the same after a replug or a reboot.
     directory: its canonical directory below /sys; empty where it has none.
     node: its own device node as matched; empty where it has none.
     stamp: differs when another thing now has this key (inode of the directory, number of the node).

@@ -1,7 +1,7 @@
 """Gathering: which host devices make a group, after each was judged by itself. Entry by entry, in file order.
 
 An entry that claims all of a group has its members before later entries have them, whatever these match; what an
-earlier entry has stays there (rulings 21).
+earlier entry has stays there.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from agent.core.language.value import Absent, Value
 class Refusal:
     """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
 
-    undecided: it rests on what is still to come; until then no later entry has the device either (rulings 7).
+    undecided: it rests on what is still to come; until then no later entry has the device either.
     """
 
     resource: str

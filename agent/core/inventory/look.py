@@ -1,6 +1,6 @@
 """Looking: which entry takes which host device, and what it offers of it. Pure over a `Reader`.
 
-The order is fixed (rulings 1, 12): per host device, entries in file order; of an entry first `exclude`, then `match`.
+The order is fixed: per host device, entries in file order; of an entry first `exclude`, then `match`.
 The first entry whose clauses hold takes the device, whatever its id, nodes or health say, and keeps it.
 """
 

@@ -1,4 +1,4 @@
-"""Finding partners: one index for each pool in a look, renewed by what an event touches (rulings 7, 13)."""
+"""Finding partners: one index for each pool in a look, renewed by what an event touches."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Text:
         """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
 
         Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
-        of itself can so choose a name within a directory, and no more (rulings 28). An option is what a person wrote;
+        of itself can so choose a name within a directory, and no more. An option is what a person wrote;
         what a resource is called has one slash, and of each side the kubelet's rules make a name.
         `glob`: it is a pattern, in which a word fits only what it says.
         """
@@ -144,7 +144,7 @@ def parse(source: str) -> Text:
 def clean_id(text: str, suffix_length: int = 0) -> str:
     """Text made fit for a device id: other characters become `_`, too long a one ends in its digest.
 
-    `::` belongs to shares, so device text cannot write it (rulings 24). `suffix_length` characters stay free.
+    `::` belongs to shares, so device text cannot write it. `suffix_length` characters stay free.
     """
     cleaned = _NOT_ID.sub("_", text).replace("::", ":_")
     limit = ID_LIMIT - suffix_length

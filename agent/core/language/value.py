@@ -18,7 +18,7 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
 class Kind(Enum):
-    """What a word's value means; language.md §5 has the table."""
+    """What a word's value means; docs/words.md has the words of each."""
 
     TEXT = "text"
     INT = "int"
@@ -62,7 +62,7 @@ _BOOLS = dict.fromkeys(("1", "y", "yes", "on", "true"), True) | dict.fromkeys(("
 def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
     """The value that a file's trimmed text says, or `Absent` with the reason; no kind turns into another.
 
-    Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full (rulings 36).
+    Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full.
     """
     value = saying(kind)(text)
     return Absent(f"reads {text[:64]!r}, which is no {kind.value}") if value is None else value
@@ -146,7 +146,7 @@ def _from_text(kind: Kind, written: str) -> Scalar:
 
 
 def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
-    """Whether a fact equals an operand of the same kind, by the kind's rule (language.md §5)."""
+    """Whether a fact equals an operand of the same kind, by the kind's rule."""
     match kind:
         case Kind.HEX:
             return str(value).lstrip("0") == str(operand).lstrip("0")  # both are lower case, without prefix

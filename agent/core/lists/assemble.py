@@ -1,6 +1,6 @@
 """Assembling: from a look, what pods may hold and what was listed before, the lists to tell the kubelet now.
 
-Rules that meet here (design §5, rulings 1-10): a device keeps its id while it is in its place; what vanishes turns
+Rules that meet here: a device keeps its id while it is in its place; what vanishes turns
 Unhealthy under the same id and leaves only when no pod can hold it; what an entry no longer takes leaves at once
 unless it is held; an id stands in one list at a time, and leaves the old list before it joins the new one.
 """

@@ -1,4 +1,4 @@
-"""One IOMMU group is one pod's: while a pod holds a function of it, whatever else is of it is Unhealthy (rulings 22).
+"""One IOMMU group is one pod's: while a pod holds a function of it, whatever else is of it is Unhealthy.
 
 VFIO opens a group for one user at a time, so a second pod would start and its program fail. What a pod holds stays as
 it is: several functions of a group can be granted together.

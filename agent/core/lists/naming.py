@@ -1,6 +1,6 @@
 """Naming: the resource names that come out of a text, and which entry's each of them is.
 
-An entry whose name has words is of several resources, which come and go with what its devices say (rulings 6, 10).
+An entry whose name has words is of several resources, which come and go with what its devices say.
 The name is then the device's word only behind the `/`; who owns a name keeps it until it has been empty for a while,
 and a later entry in whose text it comes out too has to wait.
 """

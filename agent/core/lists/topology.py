@@ -13,7 +13,7 @@ _NAMED = 3  # devices that are named
 class Silence(NamedTuple):
     """A resource of which no NUMA node is told: how many devices have one, and the ids of those that have none.
 
-    The kubelet does not see devices without a node beside those with one (kubelet-contract fact 18), so it is told of
+    The kubelet does not see devices without a node beside those with one, so it is told of
     all or of none.
     """
 
