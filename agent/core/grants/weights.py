@@ -122,12 +122,22 @@ class _Apart(_Level):
         self._numa = [seat.numa for seat in seats]
         self._complexes = _Keys([seat.path[:1] for seat in seats])
 
+    @cached_property
+    def _near(self) -> Mapping[tuple[int, ...], set[tuple[int, ...]]]:
+        """Which sets of nodes have one in common with which."""
+        having: dict[int, set[tuple[int, ...]]] = {}
+        for numa in set(self._numa):
+            for node in numa:
+                having.setdefault(node, set()).add(numa)
+        return {numa: set().union(*map(having.__getitem__, numa)) for numa in set(self._numa)}
+
     def add_beside(self, taken: Mapping[int, int], scale: int, row: list[int]) -> None:
         nodes: dict[tuple[int, ...], int] = {}
         for kind, count in taken.items():
             nodes[self._numa[kind]] = nodes.get(self._numa[kind], 0) + scale * count
+        far, nearer = FAR * sum(nodes.values()), FAR - SAME_NODE
         by_node = {
-            numa: sum(count * _of_nodes(numa, other) for other, count in nodes.items()) for numa in set(self._numa)
+            numa: far - nearer * sum(map(nodes.__getitem__, near & nodes.keys())) for numa, near in self._near.items()
         }
         row[:] = map(add, row, map(by_node.__getitem__, self._numa))
         for kind, count in taken.items():
@@ -227,7 +237,8 @@ def _levels(rules: Sequence[Rule], kinds: Sequence[Kind]) -> Iterator[_Level]:
         free: dict[object, int] = {}
         for key, kind in zip(keys, kinds, strict=True):
             free[key] = free.get(key, 0) + kind.offered
-        most, index, far = max(free.values(), default=0), _Keys(keys), len(free) > 1
+        most, index = max(free.values(), default=0), _Keys(keys)
+        far = len(free) > 1 and most > 1  # keys that nobody shares say nothing of two
         if rule.verb == "same":
             yield _Alike(nothing, index, -1, far=far)
             last.append(_Level([0 if trait is None else -free[trait] for trait in traits]))
