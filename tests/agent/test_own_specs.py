@@ -187,7 +187,7 @@ async def test_an_entry_that_goes_takes_its_spec_along(node):
     node.serve(BAR)
     async with node.agent():
         await node.allocatable(BAR, 1)
-        assert said(node) is None
+        await node.until(lambda: said(node) is None)  # as soon as it is known that no pod has any
     assert foreign is None or node.tree.at(f"{RUN}/device-agent_other.yaml").exists()
 
 
