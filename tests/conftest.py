@@ -5,8 +5,12 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-# However slow a host is, that fails nothing: no test measures time, nor how long it takes to make an example.
-settings.register_profile("any host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# However slow a host is, that fails nothing: no test measures time, nor how long it takes to make an example. And what
+# has passed passes again: others than the same examples each time are for who looks for them,
+# `make test ARGS=--hypothesis-profile=chance`.
+ANY_HOST = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("chance", ANY_HOST)
+settings.register_profile("any host", ANY_HOST, derandomize=True)
 settings.load_profile("any host")
 
 # Where the tests run in the background of a shell Ctrl-C is ignored, and what they start would inherit that.
