@@ -4,7 +4,7 @@ import threading
 from types import SimpleNamespace
 
 from agent.core.entry.own_cdi import file_name, mark
-from agent.core.lists.draft import Held
+from agent.core.lists.present import Held
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.specs import own_specs

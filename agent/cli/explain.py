@@ -19,11 +19,12 @@ from agent.cli.inventory.answered import answered
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import around, title, verdict
 from agent.cli.inventory.fall import explanation, steps
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
 from agent.cli.inventory.running import View, view_of
 from agent.cli.inventory.search import NotFound, find
-from agent.cli.inventory.take import Inventory, Item, take
+from agent.cli.inventory.take import take
 from agent.cli.saying import is_json, refuse, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration

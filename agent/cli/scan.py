@@ -16,10 +16,11 @@ import time
 from agent.cli.inventory.answered import answered
 from agent.cli.inventory.classes import shipped
 from agent.cli.inventory.detail import detail
+from agent.cli.inventory.inventory import Inventory
 from agent.cli.inventory.one import NO_SUCH_DEVICE, one
 from agent.cli.inventory.overview import overview, shown_of, summary
 from agent.cli.inventory.record import record
-from agent.cli.inventory.take import Inventory, take
+from agent.cli.inventory.take import take
 from agent.cli.inventory.vocabulary import TOLD_WHERE, page, source_of, vocabulary
 from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
 from agent.cli.saying import is_json, refuse, say_json

@@ -17,8 +17,9 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.lists.assemble import Assembly
-from agent.core.lists.draft import Held, offered
+from agent.core.lists.draft import offered
 from agent.core.lists.naming import Offers
+from agent.core.lists.present import Held
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root

@@ -12,9 +12,9 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.look import Look
 from agent.core.lists.assemble import Assembly, assemble
-from agent.core.lists.draft import Held
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
+from agent.core.lists.present import Held
 from agent.registry import Registry
 from agent.specs.own_specs import OwnSpecs, with_faults
 

@@ -22,8 +22,8 @@ from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import escape
 from agent.core.lists.assemble import Assembly
-from agent.core.lists.draft import Held
 from agent.core.lists.naming import Offers
+from agent.core.lists.present import Held
 from agent.core.report.metrics import KERNEL_LOG
 from agent.core.report.tally import Tally
 from agent.counts import Counts

@@ -7,7 +7,8 @@ import pytest
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.pattern import parse
 from agent.core.lists.assemble import LIST_LIMIT, assemble
-from agent.core.lists.draft import FORGET_SECONDS, RETIRED
+from agent.core.lists.draft import RETIRED
+from agent.core.lists.present import FORGET_SECONDS
 from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"

@@ -15,8 +15,9 @@ from agent.core.inventory.look import Look, look
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
 from agent.core.lists.assemble import Assembly, assemble
-from agent.core.lists.draft import FORGET_SECONDS, SLOT_KEY
+from agent.core.lists.draft import SLOT_KEY
 from agent.core.lists.naming import EMPTY_SECONDS, Fanned
+from agent.core.lists.present import FORGET_SECONDS
 from tests.core.building import PCI, clause, line, spec
 
 RESOURCES = ("example.com/a", "example.com/b", "example.com/c")

@@ -15,7 +15,8 @@ from typing import Any
 
 from agent.cli.asking import Unreachable, reached
 from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
-from agent.cli.inventory.take import Inventory, take
+from agent.cli.inventory.inventory import Inventory
+from agent.cli.inventory.take import take
 from agent.cli.saying import NO_PERMISSION
 from agent.config.load import load
 from agent.config.settings import Settings

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from string import digits
 
+from agent.cli.inventory.inventory import Inventory, Item, TurnedDown
 from agent.cli.inventory.overview import taken_by
 from agent.cli.inventory.pci_names import PciNames
-from agent.cli.inventory.take import Inventory, Item, TurnedDown
 from agent.cli.inventory.vocabulary import paths
 from agent.cli.inventory.what import numbered, shown, what
 from agent.cli.inventory.words import facts

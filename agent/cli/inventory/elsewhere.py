@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.cli.inventory.take import Inventory
+from agent.cli.inventory.inventory import Inventory
 from agent.core.language.printable import counted, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.cli.inventory.take import Inventory, Item, TurnedDown
+from agent.cli.inventory.inventory import Inventory, Item, TurnedDown
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.core.entry.resource import ResourceSpec

@@ -6,8 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.search import NotFound, find, unlisted_source
-from agent.cli.inventory.take import Inventory, Item, take
+from agent.cli.inventory.take import take
 from agent.cli.saying import is_json, refuse, say_json
 from agent.config.load import Configuration
 from agent.config.toml.finding import nearest

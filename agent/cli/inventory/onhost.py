@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.cli.inventory.fall import QUIET, Step, last_to_fall, steps
-from agent.cli.inventory.take import Inventory, Item
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.config.load import Entry
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.toml.finding import Finding

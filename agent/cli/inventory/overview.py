@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.pci_names import PciNames
-from agent.cli.inventory.take import Inventory, Item
 from agent.cli.inventory.what import shown, what
 from agent.cli.table import Column, Row, left_out, render
 from agent.cli.terminal import Terminal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.inventory.take import Inventory, Item
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.words import facts
 from agent.core.language.value import Absent
 

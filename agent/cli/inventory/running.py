@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.cli.asking import Unreachable, reached
 from agent.cli.clock import Times
-from agent.cli.inventory.take import Item
+from agent.cli.inventory.inventory import Item
 from agent.cli.status import attention_lines, device_table, held_by
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.cli.inventory.elsewhere import Elsewhere, elsewhere
-from agent.cli.inventory.take import Inventory, Item
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.config.toml.finding import nearest
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import split_share

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.pci_names import PciNames
-from agent.cli.inventory.take import Inventory, Item
 from agent.core.inventory.device import Node
 from agent.core.language.printable import printable
 from agent.core.language.value import Absent, Value, text_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.cli.inventory.take import Inventory, Item
+from agent.cli.inventory.inventory import Inventory, Item
 from agent.core.language.value import Absent, Value
 from agent.host import udev
 from agent.scanners import catalog

@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from agent.cli.inventory.take import Inventory, take
+from agent.cli.inventory.inventory import Inventory
+from agent.cli.inventory.take import take
 from agent.cli.lab import configuration as made
 from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab

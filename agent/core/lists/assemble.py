@@ -15,10 +15,11 @@ from agent.core.inventory.device import Device, Snapshot, amount, list_bytes, un
 from agent.core.inventory.look import Look
 from agent.core.language.value import natural
 from agent.core.lists.coupled import coupled
-from agent.core.lists.draft import FORGET_SECONDS, Draft, Held, Present, draft, in_order, retired
+from agent.core.lists.draft import Draft, draft, in_order, retired
 from agent.core.lists.exclusive import exclusive
 from agent.core.lists.join import Unlisted, join
 from agent.core.lists.naming import EMPTY_SECONDS, Fanned, Names, Offers, share_out
+from agent.core.lists.present import FORGET_SECONDS, Held, Present
 from agent.core.lists.settled import Settled, settle
 from agent.core.lists.slots import slotted
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.core.inventory.device import Health, unhealthy
-from agent.core.lists.draft import Draft, Present
+from agent.core.lists.draft import Draft
+from agent.core.lists.present import Present
 
 
 def held_as(holder: str) -> str:

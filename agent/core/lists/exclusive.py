@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.core.inventory.device import unhealthy
-from agent.core.lists.draft import Draft, Present
+from agent.core.lists.draft import Draft
+from agent.core.lists.present import Present
 
 
 def holders(drafts: Mapping[str, Draft], present: Present) -> dict[str, str]:

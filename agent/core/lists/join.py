@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Form
 from agent.core.language.value import natural
-from agent.core.lists.draft import Draft, Present, offered, still
+from agent.core.lists.draft import Draft, offered, still
 from agent.core.lists.exclusive import holders
+from agent.core.lists.present import Present
 
 
 @dataclass(frozen=True, slots=True)

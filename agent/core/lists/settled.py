@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.identity import apart
-from agent.core.lists.draft import Draft, Present, draft
+from agent.core.lists.draft import Draft, draft
+from agent.core.lists.present import Present
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.language.text import clean_id
 from agent.core.language.value import Absent, Value
-from agent.core.lists.draft import ABSENT, RETIRED, SLOT_KEY, Draft, Present, absent, still
+from agent.core.lists.draft import ABSENT, RETIRED, SLOT_KEY, Draft, absent, still
+from agent.core.lists.present import Present
 
 
 def slotted(
