@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from agent.config.clauses.clause import compile_clause, refuse_empty
+from agent.config.clauses.clause import compile_clause
 from agent.config.give.cdi import compile_cdi
 from agent.config.give.devinfo import compile_devinfo
 from agent.config.give.mounts import compile_mounts
@@ -21,10 +21,10 @@ from agent.config.leaves.probes import compile_probes
 from agent.config.merge.later import left_for_later
 from agent.config.merge.shelf import Sentence
 from agent.config.merge.tree import Branch, Leaf
+from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, leans_of
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
-from agent.config.resource.machine import only_of_machine
 from agent.config.resource.moves import compile_moves
 from agent.config.resource.named import compile_name, warn_of_unsettled
 from agent.config.resource.programs import compile_programs
@@ -37,7 +37,7 @@ from agent.config.toml.spot import Spot
 from agent.config.words.options import compile_options
 from agent.config.words.own import OwnWords
 from agent.config.words.prefer import compile_prefer
-from agent.core.entry.cared import Cared, Hinge
+from agent.core.entry.cared import Cared
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.let import Constant
 from agent.core.entry.resource import ResourceSpec
@@ -134,10 +134,10 @@ def _compile(
     via, (nodes, mounts, env) = compile_via(tree.branch("give"), Gives(nodes, mounts, env), scope)
     scope.judging = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
-    exclude = _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
+    exclude = compile_exclude(tree, scope)
     prefer = compile_prefer(tree, scope, constants)
     scope.judging = False
-    (wait, hinges), gate = _wait(tree, scope), _gate(tree, scope)
+    (wait, hinges), gate = compile_wait(tree, scope), compile_gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
@@ -187,7 +187,7 @@ def _compile(
         prestart=prestart,
         via=via,
     )
-    return replace(made, leans=leans) if (leans := _leans(made.whens, scope)) else made
+    return replace(made, leans=leans) if (leans := leans_of(made.whens, scope)) else made
 
 
 def _chosen(
@@ -202,44 +202,8 @@ def _chosen(
 
 def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> Cared:
     """What keeps well the devices of a class, or of an entry, that is joined."""
-    wait, hinges = _wait(tree, scope)
-    return Cared(name, compile_health(tree, scope, every), wait, _gate(tree, scope), hinges)
-
-
-def _wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[Hinge, ...]]:
-    """What a device waits for: what is known at a look, and what hangs on the health of partners."""
-    scope.leaning = True
-    clauses = _clauses("wait", tree, scope, "everything would wait for ever")
-    scope.leaning = False
-    hinges = tuple(Hinge(clause, names) for clause in clauses if (names := _leans((clause,), scope)))
-    resting = [hinge.clause for hinge in hinges]
-    return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
-
-
-def _leans(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
-    """The joins of whose partners' health clauses speak."""
-    return scope.own.leans(line.word for clause in clauses for line in clause.every_line()) if scope.own else ()
-
-
-def _clauses(
-    section: str, tree: Branch, scope: Scope, so: str, write: str = "take it out, or say when it holds"
-) -> tuple[Clause, ...]:
-    """The named clauses of a section. One without lines would hold of everything, and is reported."""
-    branch = tree.branch(section)
-    clauses: list[Clause] = []
-    for name, member in branch.branches() if branch else ():
-        refuse_empty(member, scope, f"{section}.{name} says nothing, so {so}", write)
-        clauses.append(compile_clause(f"{section}.{name}", member, scope))
-    return tuple(clause for clause in clauses if clause.lines)
-
-
-def _gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
-    """The gates: clauses about the machine, which say nothing of a device."""
-    gates = _clauses("gate", tree, scope, "it would always be open")
-    branch = tree.branch("gate")
-    for name, member in branch.branches() if branch else ():
-        only_of_machine(f"gate.{name}", member, scope, f"for a device write wait.{name}")
-    return gates
+    wait, hinges = compile_wait(tree, scope)
+    return Cared(name, compile_health(tree, scope, every), wait, compile_gate(tree, scope), hinges)
 
 
 def _not_its_own(tree: Branch, entry: Spot, findings: list[Finding]) -> None:

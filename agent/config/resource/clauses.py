@@ -1,0 +1,53 @@
+"""`exclude`, `wait`, `gate`: sections of named clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.config.clauses.clause import compile_clause, refuse_empty
+from agent.config.merge.tree import Branch
+from agent.config.resource.machine import only_of_machine
+from agent.config.scope import Scope
+from agent.core.entry.cared import Hinge
+from agent.core.language.clause import Clause
+
+
+def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
+    """What is left out of what `match` takes."""
+    return _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
+
+
+def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[Hinge, ...]]:
+    """What a device waits for: what is known at a look, and what hangs on the health of partners."""
+    scope.leaning = True
+    clauses = _clauses("wait", tree, scope, "everything would wait for ever")
+    scope.leaning = False
+    hinges = tuple(Hinge(clause, names) for clause in clauses if (names := leans_of((clause,), scope)))
+    resting = [hinge.clause for hinge in hinges]
+    return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
+
+
+def leans_of(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
+    """The joins of whose partners' health clauses speak."""
+    return scope.own.leans(line.word for clause in clauses for line in clause.every_line()) if scope.own else ()
+
+
+def _clauses(
+    section: str, tree: Branch, scope: Scope, so: str, write: str = "take it out, or say when it holds"
+) -> tuple[Clause, ...]:
+    """The named clauses of a section. One without lines would hold of everything, and is reported."""
+    branch = tree.branch(section)
+    clauses: list[Clause] = []
+    for name, member in branch.branches() if branch else ():
+        refuse_empty(member, scope, f"{section}.{name} says nothing, so {so}", write)
+        clauses.append(compile_clause(f"{section}.{name}", member, scope))
+    return tuple(clause for clause in clauses if clause.lines)
+
+
+def compile_gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
+    """The gates: clauses about the machine, which say nothing of a device."""
+    gates = _clauses("gate", tree, scope, "it would always be open")
+    branch = tree.branch("gate")
+    for name, member in branch.branches() if branch else ():
+        only_of_machine(f"gate.{name}", member, scope, f"for a device write wait.{name}")
+    return gates
