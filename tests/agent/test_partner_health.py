@@ -228,6 +228,21 @@ async def test_who_waits_for_the_parent_is_not_listed_and_who_is_listed_turns_wi
         assert set(reasons(agent).values()) == {"not yet: wait.gpu.gpu.healthy = false, here false (gpu: xid: Xid 8)"}
 
 
+async def test_a_name_with_words_is_there_though_all_of_it_wait_for_a_parent(node):
+    """A pod that asks for a name which the kubelet does not know runs without its device."""
+    (node.etc / "classes/gpu.toml").write_text(CLASS.replace('trip = "1ms"\n', ""))
+    named = "acme.com/mig-0000-02-00.0"
+    node.serve(mig(WAITING).replace(f'"{MIG}"', '"acme.com/mig-{pci.address}"'))
+    node.tree.file(f"{CARDS[TWO]}/state", "broken")
+    async with node.agent() as agent:
+        await node.allocatable("acme.com/mig-0000-01-00.0", 3)
+        await node.streaming(named)
+        assert not agent.registry.current(named).devices
+        node.tree.file(f"{CARDS[TWO]}/state", "ready")
+        agent.tracker.nudge(Touched(frozenset({CARDS[TWO]})))
+        await node.allocatable(named, 3)
+
+
 async def test_what_is_given_hangs_on_how_the_parent_is_when_the_container_gets_it(node):
     given = '[resource.give.also.ill]\nwhen = { gpu.healthy = false }\nenv.ILL = { value = "{name}", join = "," }\n'
     node.serve(mig(WAITING.partition("[resource.wait")[0] + given))
