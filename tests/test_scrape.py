@@ -57,6 +57,20 @@ async def test_an_answer(served, request_, status, body):
     assert "Connection: close" in head
 
 
+async def test_a_socket_of_somebody_else_is_left_where_it_is(tmp_path):
+    """Who is ended after another has taken its place takes nothing away."""
+    path = str(tmp_path / "metrics.sock")
+    first = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    await until(lambda: listens(path))
+    os.unlink(path)
+    second = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    await until(lambda: listens(path))
+    for task, left in ((first, True), (second, False)):
+        task.cancel()
+        await asyncio.wait([task])
+        assert os.path.exists(path) == left  # noqa: ASYNC240  a file system in memory
+
+
 async def test_who_says_too_much_or_goes_away_gets_nothing_and_costs_nothing(served):
     assert await asked(served, b"GET /" + b"x" * 100_000) == ""
     assert await asked(served, b"GET /metrics", close=True) == ""

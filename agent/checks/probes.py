@@ -12,6 +12,7 @@ import os
 import random
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -113,8 +114,10 @@ class Probes:
                 while self._new:
                     probe = self._new.popleft()
                     if probe not in self._lives:
-                        self._lives[probe] = _Life()
-                        self._tasks[probe] = tasks.create_task(self._watched(probe, looks))
+                        life = self._lives[probe] = _Life()
+                        task = self._tasks[probe] = tasks.create_task(self._watched(probe, life, looks))
+                        # Not in the task: one that is cancelled before its first step does nothing at all.
+                        task.add_done_callback(partial(self._ended, probe, life, looks))
 
     def _life(self, probe: Probe) -> _Life | None:
         life = self._lives.get(probe)
@@ -122,33 +125,33 @@ class Probes:
             self._new.append(probe)
         return life
 
-    async def _watched(self, probe: Probe, looks: Looks) -> None:
+    def _ended(self, probe: Probe, life: _Life, looks: Looks, _: asyncio.Task[None]) -> None:
+        """It is watched no more; who wants it by now asks again."""
+        if life.fall is not None:
+            life.fall.cancel()
+        del self._lives[probe], self._tasks[probe]
+        self._ending.discard(probe)
+        looks.told(probe.mark, changed=True)
+
+    async def _watched(self, probe: Probe, life: _Life, looks: Looks) -> None:
         """Have it run, again and again."""
         loop = asyncio.get_running_loop()
-        life = self._lives[probe]
         backoff = RESTART
-        try:
-            while True:
-                began = loop.time()
-                life.reports.begin()
-                life.note = ""
-                why = await self._one(probe, life, looks)
-                if loop.time() - began >= STEADY_SECONDS:
-                    backoff = backoff.reset()
-                backoff = backoff.failed()
-                wait = OFF_SECONDS if life.off else backoff.seconds(random.random())  # noqa: S311  jitter
-                life.why = why
-                if not life.off:
-                    self._say(probe, life, logging.WARNING, f"{why}; starting it again")
-                    if life.fall is None:
-                        self._fallen(probe, life, looks)
-                await asyncio.sleep(wait)
-        finally:
-            if life.fall is not None:
-                life.fall.cancel()
-            del self._lives[probe], self._tasks[probe]
-            self._ending.discard(probe)
-            looks.told(probe.mark, changed=True)  # who wants it by now asks again
+        while True:
+            began = loop.time()
+            life.reports.begin()
+            life.note = ""
+            why = await self._one(probe, life, looks)
+            if loop.time() - began >= STEADY_SECONDS:
+                backoff = backoff.reset()
+            backoff = backoff.failed()
+            wait = OFF_SECONDS if life.off else backoff.seconds(random.random())  # noqa: S311  jitter
+            life.why = why
+            if not life.off:
+                self._say(probe, life, logging.WARNING, f"{why}; starting it again")
+                if life.fall is None:
+                    self._fallen(probe, life, looks)
+            await asyncio.sleep(wait)
 
     async def _one(self, probe: Probe, life: _Life, looks: Looks) -> str:
         """Have it run once; why it runs no more."""

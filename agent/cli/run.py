@@ -26,6 +26,7 @@ from agent.control.capture import measured
 from agent.control.commands import commands
 from agent.control.configured import Configured, say
 from agent.core.kind import NOTICE
+from agent.host.aside import Aside
 from agent.host.journal import Journal, Marked, is_journal
 from agent.host.root import Root
 
@@ -75,9 +76,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(configuration: Configuration, directory: str, root: Root, state: str, early: list[int]) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(Aside())  # the process ends in its time, whatever a disk does
     agent = Agent(configuration, root, state)
     configured = Configured(agent, directory)
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
     loop.add_signal_handler(signal.SIGHUP, configured.ask)

@@ -36,7 +36,7 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
     except OSError as error:
         log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
         return
-    inode = _inode(path)
+    inode = inode_of(path)
     clients: list[_Client] = []
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -58,13 +58,13 @@ async def serve(path: str, commands: Mapping[str, Answering]) -> None:
                 for client in clients:
                     client.send_away()
     finally:
-        if inode is not None and _inode(path) == inode:
+        if inode is not None and inode_of(path) == inode:
             with suppress(OSError):
                 os.unlink(path)
 
 
-def _inode(path: str) -> int | None:
-    """Whose file is at a path now; none if it was taken away."""
+def inode_of(path: str) -> int | None:
+    """Which file is at a path now; none if it was taken away."""
     try:
         return os.stat(path).st_ino
     except OSError:

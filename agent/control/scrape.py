@@ -13,6 +13,7 @@ import stat
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from agent.control.control import inode_of
 from agent.core.report.exposition import CONTENT_TYPE
 
 REQUEST_SECONDS = 5.0  # how long a client may take to ask, and to take its answer
@@ -32,12 +33,14 @@ async def serve(listen: str, measured: Callable[[], Awaitable[str]]) -> None:
     except OSError as error:
         log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
         return
+    path = listen.removeprefix(_UNIX) if listen.startswith(_UNIX) else None
+    inode = inode_of(path) if path else None
     try:
         await _accept(listening, measured)
     finally:
-        if listen.startswith(_UNIX):
+        if path and inode is not None and inode_of(path) == inode:  # else somebody else listens there by now
             with suppress(OSError):
-                os.unlink(listen.removeprefix(_UNIX))
+                os.unlink(path)
 
 
 async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str]]) -> None:
@@ -52,6 +55,8 @@ async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str
             client = tasks.create_task(_answer(reader, writer, measured))
             clients.add(client)
             client.add_done_callback(clients.discard)
+            # What it has not taken by then it does not get: a close would wait for it. Of one that has not begun, too.
+            client.add_done_callback(lambda _: writer.transport.abort())
 
         start = asyncio.start_unix_server if listening.family is socket.AF_UNIX else asyncio.start_server
         server = await start(connected, sock=listening, limit=_LIMIT)
@@ -105,8 +110,6 @@ async def _answer(
             await writer.wait_closed()
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return  # a client that went away, says nothing, or too much, or does not take its answer
-    finally:
-        writer.transport.abort()  # what it has not taken by now it does not get: a close would wait for it
 
 
 async def _answered(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -46,3 +47,28 @@ def begin(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> as
 
     threading.Thread(target=work, name=getattr(function, "__name__", "aside"), daemon=True).start()
     return future
+
+
+class Aside(ThreadPoolExecutor):
+    """The same for a loop as its own executor: each call has a thread that nobody waits for at the end.
+
+    What `asyncio.to_thread` and aiofiles have begun would else hold up the end of the process for as long as a disk
+    does not answer: a loop joins the threads of its executor, and so does the interpreter.
+    """
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Begin a call."""
+        future: Future[T] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as raised:  # noqa: BLE001  it is raised where it is awaited
+                future.set_exception(raised)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=work, name=getattr(fn, "__name__", "aside"), daemon=True).start()
+        return future

@@ -50,6 +50,19 @@ async def test_stop_with_a_slow_reader(node):  # 50, 78
         assert node.sockets() == []
 
 
+async def test_stop_while_the_disk_does_not_answer(node):
+    """As a FIFO without a reader: its thread is in the kernel, where no signal reaches it."""
+    await node.kubelet.start()
+    node.state.mkdir(exist_ok=True)
+    os.mkfifo(node.state / "state.json.new")
+    async with running(node, "--state", str(node.state)) as process:
+        await node.streaming(FOO, BAR)
+        process.send(signal.SIGTERM)
+        assert await process.ended(20.0) == 0
+        assert node.sockets() == []
+    assert "the disk does not answer: what changed last is not remembered" in process.log
+
+
 async def test_no_register_after_stop(node):  # 78
     """The kubelet is restarted while the agent stops; it gets no Register from one that is going."""
     await node.kubelet.start()

@@ -283,6 +283,22 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     await world.hears(probe, Reply.WELL, "")
 
 
+async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_again(world):
+    """A reload and another, between two turns of the loop."""
+    probe = world.probe()
+    world.verdict(probe)
+    while not world.probes._tasks:  # noqa: ASYNC110  until it is there, which is a turn before it begins
+        await asyncio.sleep(0)
+    world.wanted = False
+    world.probes.looked(world)
+    await world.until(lambda: not world.probes._tasks)
+    assert not world.pids
+    world.wanted = True
+    assert world.verdict(probe) == AWAITED
+    world.say(verdict("true"))
+    await world.hears(probe, Reply.WELL, "")
+
+
 async def test_the_worst_of_several_names_counts(world):
     probe = world.probe()
     world.verdict(probe)

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from agent.host.aside import aside
+from agent.host.aside import Aside, aside
 
 
 async def test_result_and_error():
@@ -30,14 +30,32 @@ async def test_a_stuck_one_is_left_behind():
     await asyncio.sleep(0.05)  # what comes back late disturbs nobody
 
 
-def test_the_process_ends_all_the_same():
+@pytest.fixture
+async def to_thread():
+    """Calls in threads of the loop's executor."""
+    asyncio.get_running_loop().set_default_executor(Aside())
+    return asyncio.to_thread
+
+
+async def test_as_a_loop_s_executor_it_does_the_same(to_thread):
+    assert await to_thread(lambda left, right: left + right, 1, 2) == 3
+    with pytest.raises(ZeroDivisionError):
+        await to_thread(lambda: 1 / 0)
+    together = threading.Barrier(40)
+    await asyncio.gather(*(to_thread(together.wait, 10) for _ in range(40)))
+
+
+@pytest.mark.parametrize("how", ["aside(wait)", "asyncio.to_thread(wait)"])
+def test_the_process_ends_all_the_same(how):
     code = (
         "import asyncio, threading\n"
-        "from agent.host.aside import aside\n"
+        "from agent.host.aside import Aside, aside\n"
+        "wait = threading.Event().wait\n"
         "async def main():\n"
+        "    asyncio.get_running_loop().set_default_executor(Aside())\n"
         "    try:\n"
         "        async with asyncio.timeout(0.05):\n"
-        "            await aside(threading.Event().wait)\n"
+        f"            await {how}\n"
         "    except TimeoutError:\n"
         "        print('left', flush=True)\n"
         "asyncio.run(main())\n"
