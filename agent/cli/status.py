@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 from agent.cli.asking import asked
@@ -23,6 +24,7 @@ from agent.core.language.printable import counted, escape
 OUTPUTS = ("wide", "json", "jsonl", "name")
 VERBOSE = True
 NO_SUCH_RESOURCE = 4
+PAUSE_SECONDS = 0.25  # between two answers: a storm of changes is not followed one by one
 WATCH_SECONDS = 5.0  # so long the agent waits for a change before it answers all the same: pods come and go unheard
 STALE_SECONDS = 10.0  # what pods hold is as the kubelet said; if that is older, it is said when
 
@@ -53,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
             return 1 if answer["attention"] else 0
         shown = answer["revision"]
         while not isinstance(answer, int) and answer["revision"] == shown:
+            time.sleep(PAUSE_SECONDS)
             patient = {**request, "unlike": shown, "seconds": WATCH_SECONDS}
             answer = asked(arguments, patient, waiting=WATCH_SECONDS, refused=NO_SUCH_RESOURCE)
     return answer
@@ -119,7 +122,8 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     config, kubelet = answer["config"], answer["kubelet"]
     times = times_of(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
-    resources, files = counted(len(answer["resources"]), "resource"), counted(config["files"], "file")
+    shown, all_of_them = answer["resources"], config.get("resources", len(answer["resources"]))  # an older agent
+    resources, files = counted(all_of_them, "resource"), counted(config["files"], "file")
     yield terminal.text(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
         f"configuration {config['digest']} of {times.when(config['loaded'])} ({resources}, {files})"
@@ -128,9 +132,11 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     healthy = sum(one["healthy"] for one in answer["resources"])
     total = healthy + sum(one["unhealthy"] for one in answer["resources"])
     last = [f"last change {times.when(answer['changes'][-1]['time'])}"] if answer["changes"] else []
+    alone = shown[0] if len(shown) < all_of_them else None  # the one that was asked for
+    streaming = f"{alone['name']} {alone['state']}" if alone else f"{answer['streaming']} of {len(shown)} streaming"
     parts = (
         f"kubelet {up[kubelet['state']]}",
-        f"{answer['streaming']} of {len(answer['resources'])} streaming",
+        streaming,
         f"{healthy:,} of {counted(total, 'device')} Healthy",
         *last,
     )

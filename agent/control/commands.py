@@ -26,6 +26,7 @@ from agent.core.report.status import revision
 from agent.core.report.status import status as status_of
 
 MOST_SECONDS = 60.0  # that an answer may wait for a change
+PAUSE_SECONDS = 0.25  # between two reckonings for one who waits, and as long as the last took: storms are not followed
 
 
 def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
@@ -104,6 +105,7 @@ async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
     until = time.monotonic() + (min(max(0, seconds), MOST_SECONDS) if isinstance(seconds, (int, float)) else 0)
     resource, devices = _text(request.get("resource")), _text(request.get("devices"))
     while True:
+        began = time.monotonic()
         change = agent.status.change  # before it is looked at: what changes meanwhile is not missed
         moment = await capture(agent)
         said = await asyncio.to_thread(status_of, moment, resource, devices)
@@ -113,9 +115,11 @@ async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
         left = until - time.monotonic()
         if now != request.get("unlike") or left <= 0:
             return {**said, "revision": now}
+        pause = max(PAUSE_SECONDS, time.monotonic() - began)
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
                 await change.wait()
+                await asyncio.sleep(pause)
 
 
 def _text(said: object) -> str | None:

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from agent.control import commands as control_commands
+from agent.control.commands import commands
+from agent.control.configured import Configured
+from agent.core.report.status import status as status_of
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
@@ -55,6 +59,28 @@ async def status(node, *words):
     return code, json.loads(out)
 
 
+async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
+    """For one who waits for another status than he has, of changes that make none."""
+    monkeypatch.setattr(control_commands, "PAUSE_SECONDS", 3600.0)
+    reckoned = []
+
+    def counting(moment, *more):
+        reckoned.append(moment)
+        return status_of(moment, *more)
+
+    monkeypatch.setattr(control_commands, "status_of", counting)
+    monkeypatch.setattr(control_commands, "revision", lambda said: "the same")
+    async with node.agent() as agent:
+        await agent.tracker.looked()
+        status = commands(Configured(agent, str(node.etc)), agent)["status"]
+        waiting = asyncio.create_task(status({"unlike": "the same", "seconds": 1.0}))
+        while not waiting.done():
+            agent.status._stir()
+            await asyncio.sleep(0.001)
+        assert waiting.result()["revision"] == "the same"
+    assert len(reckoned) == 2  # what is when he asks, and when he has waited long enough
+
+
 async def test_a_quiet_day_is_short(node):
     async with running(node) as process:
         await ready(node, process)
@@ -73,7 +99,8 @@ async def test_a_quiet_day_is_short(node):
         code, out, _ = await ask(node, "status", FOO)
         assert code == 0
         assert NPU not in out
-        assert "1 of 1 streaming" in out
+        assert "(2 resources, " in out  # of the configuration, whatever was asked for
+        assert f" · {FOO} streaming · 2 of 2 devices Healthy" in out
         held = next(line for line in out.splitlines() if "default/pod" in line)
         assert held.startswith("foo")
         assert (await ask(node, "status", "a.example/none"))[0] == 4
@@ -368,7 +395,7 @@ KEYS = {
         "schema", "time", "node", "version", "up_seconds", "verdict", "attention", "config", "kubelet", "streaming",
         "drained", "resources", "changes", "revision",
     },
-    "config": {"digest", "loaded", "files", "errors", "refused"},
+    "config": {"digest", "loaded", "files", "resources", "errors", "refused"},
     "kubelet": {"state", "since", "reason", "restarts"},
     "attention": {"subject", "what", "devices", "places", "since", "reason", "means", "held_by", "next"},
     "changes": {"time", "resource", "id", "from", "to", "reason"},

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from agent.cli.inventory import following
 from agent.cli.inventory.following import Following
+from agent.config.load import load
 from tests.cli.conftest import TOP
 
 VIDEO = '[[resource]]\nname = "a.example/camera"\nsource = { node = "/dev/video*" }\n'
@@ -61,11 +63,29 @@ def test_explain_says_it_again_when_it_is_another(host, config):
         assert (again[0], again[-1]) == ("\n", "  devices      2 listed, 2 Healthy\n")
 
 
+async def test_in_a_storm_half_of_the_time_is_idle(host, config, monkeypatch):
+    """Whatever an answer costs here, and though something has happened while it was made."""
+    clock, slept = iter([0.0, 7.0]), []
+
+    async def asleep(seconds):
+        slept.append(seconds)
+        raise InterruptedError
+
+    def answer():
+        host.node("/dev/video1", "c 81:1")
+
+    monkeypatch.setattr(following.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(following.asyncio, "sleep", asleep)
+    with pytest.raises(InterruptedError):
+        await following._follow(host.root, lambda: load(config(VIDEO)), answer, Following(lines=False))
+    assert slept == [7.0]
+
+
 def test_that_time_went_by_is_nothing_new(capsys):
-    following = Following(lines=False)
+    said = Following(lines=False)
     for age in ("2 s", "5 min", "3 h 2 min"):
-        following.say(f"Healthy since 11:02:17 ({age})\n")
-    following.say("Unhealthy since 11:10:17 (1 s): gone\n")
+        said.say(f"Healthy since 11:02:17 ({age})\n")
+    said.say("Unhealthy since 11:10:17 (1 s): gone\n")
     assert capsys.readouterr().out == "Healthy since 11:02:17 (2 s)\n\nUnhealthy since 11:10:17 (1 s): gone\n"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from agent.cli.status import lines
 from agent.cli.terminal import Terminal
+from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.device import Health
 from agent.core.lists.transition import Change
 from agent.core.phase import Phase
@@ -95,6 +96,29 @@ def test_one_of_a_thing_is_one():
     head = lines(answer(made), PIPE)[:2]
     assert head[0].endswith("(1 resource, 1 file)")
     assert "1 of 1 device Healthy" in head[1]
+
+
+def test_of_one_resource_the_head_tells_of_it_and_of_the_configuration_all():
+    made = night()
+    drained = Drained({"x": Drain("RMA", 1.0)}, {"example.com/b": Drain("", 2.0)})
+    for name, state, drains in (
+        ("example.com/a", "waiting", 1),
+        ("example.com/b", "waiting", 1),
+        ("example.com/c", "", 0),
+    ):
+        said = status(replace(made, drained=drained), name)
+        head = lines(json.loads(json.dumps(said)), PIPE)[:2]
+        assert head[0].endswith("(4 resources, 3 files)")
+        assert f" · {name} {state}" in head[1]
+        assert " of 1 device Healthy" in head[1]
+        assert len(said["drained"]) == drains
+    assert len(status(replace(made, drained=drained))["drained"]) == 2
+
+
+def test_an_agent_that_does_not_say_how_many_there_are_is_asked_all_the_same():
+    said = answer(moment(good("x")))
+    del said["config"]["resources"]
+    assert "(1 resource, " in lines(said, PIPE)[0]
 
 
 def test_without_unicode_marks_are_ascii():

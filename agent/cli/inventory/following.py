@@ -11,6 +11,7 @@ import io
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -84,11 +85,14 @@ async def _follow(
             sources = {source for spec in configuration.resources for source in spec.sources}
             host.watch(catalog.watched(root, sources) | below_dev(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
+            began = time.perf_counter()
             following.say(await asyncio.to_thread(_told, answer))
+            took = time.perf_counter() - began
             with suppress(TimeoutError):
                 async with asyncio.timeout(look.every):
                     await stirred.wait()
-            await asyncio.sleep(look.settle)  # what comes together is one answer, and a file that is written is whole
+            # What comes together is one answer, and a file that is written is whole. Half of a storm is idle time.
+            await asyncio.sleep(max(look.settle, took))
 
 
 def _told(answer: Callable[[], object]) -> str:

@@ -40,6 +40,7 @@ def status(moment: Moment, only: str | None = None, devices: str | None = None) 
             "digest": moment.configuration.digest,
             "loaded": moment.at(moment.configuration.loaded),
             "files": moment.configuration.files,
+            "resources": len(lists),
             "errors": moment.configuration.errors,
             "refused": moment.configuration.refused or None,
         },
@@ -52,7 +53,7 @@ def status(moment: Moment, only: str | None = None, devices: str | None = None) 
         "streaming": sum(
             state.phase is Phase.STREAMING for name, state in moment.states.items() if only in (None, name)
         ),
-        "drained": _drained(moment),
+        "drained": _drained(moment, only),
         "resources": [
             resource_of(moment, one, devices=devices in (None, name))
             for name, one in lists.items()
@@ -109,20 +110,18 @@ def _problem(moment: Moment, one: Problem) -> Said:
     }
 
 
-def _drained(moment: Moment) -> list[Said]:
-    """All that a person has taken out of scheduling, also what is not there now."""
+def _drained(moment: Moment, only: str | None) -> list[Said]:
+    """All that a person has taken out of scheduling, also what is not there now; of one resource what it has."""
     lists = moment.assembly.snapshots
     drained = moment.drained
     whole: list[Said] = [
         {"resource": name, "place": None, "devices": [], "drained": drain_said(drain)}
         for name, drain in drained.resources.items()
+        if only in (None, name)
     ]
-    return whole + [
-        {
-            "resource": None,
-            "place": place,
-            "devices": [device.id for _, device in called(place, lists.values(), moment.offers)],
-            "drained": drain_said(drain),
-        }
-        for place, drain in drained.places.items()
-    ]
+    for place, drain in drained.places.items():
+        found = called(place, lists.values(), moment.offers)
+        if only is None or any(resource == only for resource, _ in found):
+            devices = [device.id for _, device in found]
+            whole.append({"resource": None, "place": place, "devices": devices, "drained": drain_said(drain)})
+    return whole
