@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given, settings
@@ -100,6 +101,19 @@ async def test_every_stream_is_told():
         registry.publish(ONE)
         assert await asyncio.gather(*tasks) == [ONE, ONE]
     assert registry.streams(R) == 0
+
+
+async def test_one_turn_of_the_event_loop_after_it_is_published_every_stream_has_it():
+    registry = Registry()
+    followers = [registry.follow(R) for _ in range(50)]
+    with ExitStack() as opened:
+        tasks = []
+        for follower in map(opened.enter_context, followers):
+            follower.sent(await follower.next())
+            tasks.append(await waiting(follower.next()))
+        registry.publish(ONE)
+        await asyncio.sleep(0)
+        assert all(task.done() and task.result() is ONE for task in tasks)
 
 
 async def test_what_is_sent_to_one_stream_is_not_sent_to_another():
