@@ -1,9 +1,29 @@
 """A machine on disk: sysfs, /dev, /proc and the udev database below a directory, made without root's rights."""
 
 import os
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.host.root import DECLARED, Root
+
+
+@contextmanager
+def silent(monkeypatch, ending: str):
+    """While the context lasts, who opens a file whose path ends so waits for its end."""
+    over = threading.Event()
+    opened = os.open
+
+    def opening(path, *arguments, **named):
+        if str(path).endswith(ending):
+            over.wait()
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", opening)
+    try:
+        yield
+    finally:
+        over.set()
 
 
 class Tree:

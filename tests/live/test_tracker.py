@@ -1,8 +1,6 @@
 """The tracker by itself, on a tree: the sweep, entries put in force, hardware that does not answer."""
 
 import asyncio
-import os
-import threading
 from contextlib import asynccontextmanager
 
 import pytest
@@ -18,7 +16,7 @@ from agent.tracker import looking as module
 from agent.tracker.lists import Lists
 from agent.tracker.tracker import Tracker
 from tests.core.building import clause, line, spec
-from tests.tree import Tree
+from tests.tree import Tree, silent
 
 NICS = spec(
     "example.com/nic", source=Source("pci"), id=(parse("{address}"),), match=clause(line("vendor", "15b3", Kind.HEX))
@@ -105,18 +103,9 @@ async def test_entries_and_what_they_see_change_together(tree):
 async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch, caplog):
     for address in ADDRESSES:
         tree.pci(address)
-    answers = threading.Event()
-    opened = os.open
-
-    def hanging(path, *arguments, **named):
-        if str(path).endswith(f"{ADDRESSES[0]}/vendor"):
-            answers.wait()
-        return opened(path, *arguments, **named)
-
     monkeypatch.setattr(module, "SILENT_SECONDS", 0.5)
-    monkeypatch.setattr("agent.host.root.os.open", hanging)
     async with tracking(tree) as tracker:
-        try:
+        with silent(monkeypatch, f"{ADDRESSES[0]}/vendor"):
             await tracker.looked()
             assert tracker.ids() == [ADDRESSES[1]]
             assert f"{ADDRESSES[0]}/vendor: does not answer" in caplog.text
@@ -124,8 +113,6 @@ async def test_a_file_that_never_answers_costs_its_own_device(tree, monkeypatch,
             tracker.nudge()
             await tracker.until(lambda: tracker.ids() == [ADDRESSES[1], "0000:af:00.0"])
             assert caplog.text.count("does not answer") == 1
-        finally:
-            answers.set()
 
         async def sees_all():
             while len(tracker.ids()) < 3:  # the thread that hung has first to come back

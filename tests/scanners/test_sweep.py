@@ -1,9 +1,7 @@
 """The sweep: whatever has changed without an event, afterwards everything is as who sees it first would see it."""
 
-import os
 import random
 import shutil
-import threading
 
 import pytest
 
@@ -11,7 +9,7 @@ from agent.config.load import load
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.tracker.looking import Looking, take_look
-from tests.tree import Tree
+from tests.tree import Tree, silent
 
 BUS = "/sys/devices/pci0000:00"
 PF, VF, OTHER = f"{BUS}/0000:3b:00.0", f"{BUS}/0000:3b:02.0", f"{BUS}/0000:3b:02.1"
@@ -241,21 +239,10 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
     tree.file(f"{ROLE}/device", "0x5002\n")
     looking = Looking(tree.root)
     first, _ = await looking.look(specs, Look(), EVERYTHING)
-    answers = threading.Event()
-    opened = os.open
-
-    def hanging(path, *arguments, **named):
-        if str(path).endswith(f"{GPU}/vendor"):
-            answers.wait()
-        return opened(path, *arguments, **named)
-
     monkeypatch.setattr("agent.tracker.looking.SILENT_SECONDS", 0.1)
-    monkeypatch.setattr("agent.host.root.os.open", hanging)
-    try:
+    with silent(monkeypatch, f"{GPU}/vendor"):
         tree.file(f"{ROLE}/device", "0x5001\n")
         look, _ = await looking.look(specs, first, Touched(frozenset({GPU, ROLE})))
-    finally:
-        answers.set()
     user = "pci:0000:18:00.0"
     assert first.sightings[user].candidate is None
     assert look.sightings[user].candidate is not None
