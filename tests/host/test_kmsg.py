@@ -23,6 +23,16 @@ def log(tree):
     made.close()
 
 
+@pytest.fixture
+def machine():
+    """The machine's own, open to read and write."""
+    try:
+        with open("/dev/kmsg", "r+b", buffering=0) as opened:
+            yield opened
+    except (PermissionError, FileNotFoundError) as error:
+        pytest.skip(f"/dev/kmsg: {error.strerror}")
+
+
 def all_of(log):
     lines = []
     while (taken := log.take(3)) is not None:
@@ -199,21 +209,20 @@ def test_why_it_cannot_be_read(monkeypatch, error, reason):
     assert log.take(1) is None
 
 
-def test_it_is_handed_over_to_whoever_may_not_open_it(monkeypatch):
+def test_it_is_handed_over_to_whoever_may_not_open_it(machine, monkeypatch):
     """As the unit does it: all that was said since boot is heard, at each beginning, and nothing is left open."""
-    with open("/dev/kmsg", "rb", buffering=0) as handed_over:
-        handed_over.seek(0, os.SEEK_END)
-        monkeypatch.setattr(kmsg, "STDIN", handed_over.fileno())
-        monkeypatch.setattr(kmsg.os, "open", None)
-        log = KernelLog(Root())
-        firsts = []
-        for _ in range(2):
-            assert log.begin() is None
-            firsts.append(next(log._records(1)))
-            assert log.handle not in {None, handed_over.fileno()}
-        assert firsts[0] == firsts[1] is not None
-        log.close()
-        assert os.fstat(handed_over.fileno())
+    machine.seek(0, os.SEEK_END)
+    monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
+    monkeypatch.setattr(kmsg.os, "open", None)
+    log = KernelLog(Root())
+    firsts = []
+    for _ in range(2):
+        assert log.begin() is None
+        firsts.append(next(log._records(1)))
+        assert log.handle not in {None, machine.fileno()}
+    assert firsts[0] == firsts[1] is not None
+    log.close()
+    assert os.fstat(machine.fileno())
 
 
 @pytest.mark.parametrize("other", ["/dev/null", "/dev/zero", __file__])
@@ -228,24 +237,22 @@ def test_another_standard_input_is_no_kernel_log(monkeypatch, other):
     assert opened == ["/dev/kmsg"]
 
 
-def test_of_a_tree_it_is_never_the_machines(tree, monkeypatch):
+def test_of_a_tree_it_is_never_the_machines(tree, machine, monkeypatch):
     tree.file("/dev/kmsg", said(1, "a"))
-    with open("/dev/kmsg", "rb", buffering=0) as machine:
-        monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
-        log = KernelLog(tree.root)
-        assert log.begin() is None
-        assert texts(log) == [(1, "a")]
-        log.close()
+    monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
+    log = KernelLog(tree.root)
+    assert log.begin() is None
+    assert texts(log) == [(1, "a")]
+    log.close()
 
 
-def test_the_real_one():
+def test_the_real_one(machine):
     """As any program may: a line that we write is there, and is none of the kernel's."""
     log = KernelLog(Root())
     assert log.begin() is None
     all_of(log)
     mine = f"device-agent test {os.getpid()}"
-    with open("/dev/kmsg", "w") as file:
-        file.write(f"<2>{mine}\n")
+    machine.write(f"<2>{mine}\n".encode())
     seen = []
     while (taken := log.take(1)) is not None:
         seen.append((log._last.text, log._last.kernel, taken))
