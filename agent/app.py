@@ -53,6 +53,7 @@ from agent.scanners.answers import UNRUN
 from agent.specs.own_specs import OwnSpecs
 from agent.state.state import StateFile
 from agent.state.state import load as load_state
+from agent.status.room import Room
 from agent.status.status import Status, heartbeat
 from agent.tracker.looking import where_to_look
 from agent.tracker.tracker import Tracker
@@ -76,7 +77,7 @@ class Agent:
         settings: those of the start, which stay in force.
         root: the host.
         started, configured_at: when it was made, and when the configuration in force was put there (monotonic).
-        registry, status, counts, held, tracker, allocation: the parts, for those who show them.
+        registry, status, counts, held, tracker, allocation, room: the parts, for those who show them.
     """
 
     def __init__(self, configuration: Configuration, root: Root, state: str, *, programs: bool = True) -> None:
@@ -84,6 +85,7 @@ class Agent:
         self.started = self.configured_at = time.monotonic()
         self.counts = Counts()
         self.registry = Registry(self.counts)
+        self.room = Room()
         self.status = Status(self.counts, lambda: self.held.holders, self._checks_of, self._evidence_of)
         settings = configuration.settings
         said = root.read("/proc/sys/kernel/random/boot_id")
@@ -238,6 +240,7 @@ class Agent:
                 self._file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
+                self.room.run(self.settings.look.every),
                 self._sockets.run(self.settings.look.every),
                 _raised(self._failure),
             )

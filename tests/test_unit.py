@@ -65,5 +65,6 @@ def test_what_the_contract_asks():  # 80, 83
     assert (service["Type"], service["Restart"], unit["Unit"]["StartLimitIntervalSec"]) == ("notify", "always", "0")
     assert service["RestartSec"] == "500ms"
     assert service["WatchdogSec"]
+    assert int(service["LimitNOFILE"]) >= 10_000  # a thousand resources have three each
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["CapabilityBoundingSet"] == ""

@@ -19,6 +19,7 @@ import uvloop
 
 from agent.alone import AlreadyRunning
 from agent.app import Agent
+from agent.cli.saying import refuse
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
 from agent.control import control, scrape
@@ -26,6 +27,7 @@ from agent.control.capture import measured
 from agent.control.commands import commands
 from agent.control.configured import Configured, say
 from agent.core.kind import NOTICE
+from agent.host import open_files
 from agent.host.aside import Aside
 from agent.host.journal import Journal, Marked, is_journal
 from agent.host.root import Root
@@ -34,6 +36,7 @@ QUIET = False
 FAILED = 1
 DEFECT = 70  # EX_SOFTWARE
 START_SECONDS = 10.0  # after which garbage is collected, ready or not
+_FEW = "{most} files may be open at once, and {fewest} are the least it needs: ulimit -n 1024, LimitNOFILE of the unit"
 UNUSABLE = 78  # EX_CONFIG; the unit does not start again for it
 
 log = logging.getLogger("agent")
@@ -55,6 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     early: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
+    if (most := open_files.most()) < open_files.FEWEST:
+        return refuse(arguments, _FEW.format(most=most, fewest=open_files.FEWEST), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == "agent.toml" for f in configuration.findings):

@@ -57,4 +57,5 @@ async def capture(agent: Agent) -> Moment:
         missing=status.missing,
         unwritten=agent.unwritten,
         deaf=tracker.deaf,
+        crowded=agent.room.look(),
     )

@@ -2,9 +2,13 @@
 
 import asyncio
 import os
+import re
+import resource
 import shutil
 import signal
+import socket
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -61,6 +65,37 @@ async def test_stop_while_the_disk_does_not_answer(node):
         assert await process.ended(20.0) == 0
         assert node.sockets() == []
     assert "the disk does not answer: what changed last is not remembered" in process.log
+
+
+async def test_without_files_to_open_it_goes_on_and_says_so(node):
+    """What it cannot read is unknown for as long, who knocks is not let in, and nothing of it lasts."""
+    await node.kubelet.start()
+    async with running(node) as process:
+        await node.streaming(FOO, BAR)
+        pid = process.child.pid
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        now = len(os.listdir(f"/proc/{pid}/fd"))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (now + 4, hard))
+        ended = await asyncio.to_thread(device_agent, "status", "--config", str(node.etc))
+        assert (ended.returncode, ended.stderr) == (1, "")
+        assert re.search(r"open files +short: .* files that may be open at once are", ended.stdout)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (1, hard))
+        node.plug("foo1")
+        node.unplug("bar0")
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(node.control))
+            client.settimeout(5.0)
+            with suppress(OSError):
+                client.recv(1)  # nobody is let in
+        await node.until(lambda: "open files: " in process.log or node.kubelet.allocatable(BAR) == 0)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+        process.send(signal.SIGHUP)  # which looks at everything
+        await node.allocatable(FOO, 2)
+        await node.allocatable(BAR, 0)
+        assert process.child.returncode is None
+        process.send(signal.SIGTERM)
+        assert await process.ended() == 0
+    assert "Traceback" not in process.log
 
 
 async def test_no_register_after_stop(node):  # 78

@@ -104,6 +104,13 @@ def test_a_state_that_cannot_be_written_is_a_problem():
     assert status(made)["verdict"] == "attention"
 
 
+def test_few_files_that_may_be_opened_are_a_problem_whoever_asks():
+    (problem,) = problems(moment(good("a"), crowded="9 of the 10 files that may be open at once are"))
+    assert (problem.subject, problem.what) == ("open files", "short")
+    assert problem.reason.startswith("9 of the 10")
+    assert problem.next == ("systemctl show device-agent -p LimitNOFILE",)
+
+
 def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     drained = Drained({"d0": Drain("RMA", 5.0)})
     assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()

@@ -74,6 +74,7 @@ class Moment:
     missing: what there is of entries that expect more, by name as written.
     unwritten: why the state file is not as it should be; empty if it is.
     deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
+    crowded: that the process may open few more files; empty if it may open enough.
     """
 
     node: str
@@ -99,6 +100,7 @@ class Moment:
     missing: Mapping[str, str] = field(default_factory=dict)
     unwritten: str = ""
     deaf: str = ""
+    crowded: str = ""
 
     def at(self, when: float | None) -> str | None:
         """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""

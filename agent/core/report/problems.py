@@ -18,6 +18,7 @@ _CHECK = "device-agent check"
 KUBELET = "kubelet"
 _NO_KUBELET = "Running pods keep their devices, no new pod starts. All is listed again as soon as it is back."
 _REFUSED = "What was in force is served as before; what was changed is not."
+_SHUT = "With none left no kubelet, pod or command that is new reaches the agent, and what it cannot read is unknown."
 _FORGOTTEN = "Nothing now. After a restart of the agent it is not known what pods hold, nor what was drained."
 
 
@@ -45,7 +46,7 @@ def problems(moment: Moment) -> tuple[Problem, ...]:
     """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
     a person wanted it so.
     """
-    return (*_kubelet(moment), *_configuration(moment), *_state(moment), *_resources(moment))
+    return (*_kubelet(moment), *_configuration(moment), *_process(moment), *_resources(moment))
 
 
 def _kubelet(moment: Moment) -> Iterator[Problem]:
@@ -65,7 +66,10 @@ def _configuration(moment: Moment) -> Iterator[Problem]:
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
 
 
-def _state(moment: Moment) -> Iterator[Problem]:
+def _process(moment: Moment) -> Iterator[Problem]:
+    if moment.crowded:
+        limit = ("systemctl show device-agent -p LimitNOFILE",)
+        yield Problem("open files", "short", moment.crowded, limit, means=_SHUT)
     if moment.unwritten:
         directory = moment.unwritten.partition(": ")[0].rpartition("/")[0]
         yield Problem("state", "not written", moment.unwritten, (f"df -h {shlex.quote(directory)}",), means=_FORGOTTEN)

@@ -1,0 +1,28 @@
+"""How many files this process has open, and may have (RLIMIT_NOFILE, getrlimit(2)). Sockets are files, too."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+FEWEST = 64  # with less an agent cannot even begin: libraries, sockets, a connection to each side
+NEAR = 0.8  # of what may be open, from where on it is said
+
+_OPEN = "/proc/self/fd"
+
+
+def most() -> int:
+    """How many may be open at once."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def crowded() -> str:
+    """That few more may be opened, in words; empty if there is room."""
+    limit = most()
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    try:
+        now = len(os.listdir(_OPEN))
+    except OSError:  # one more is needed to count them
+        return f"all of the {limit:,} files that may be open at once are"
+    return f"{now:,} of the {limit:,} files that may be open at once are" if now >= limit * NEAR else ""
