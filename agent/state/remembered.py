@@ -53,7 +53,7 @@ class Writer:
         memory = state.memory
         said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
         said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
-        said |= {"well": memory.well}
+        said |= {"well": {entry: sorted(places) for entry, places in memory.well.items()}}
         said |= {"drained": {"places": state.drained.places, "resources": state.drained.resources}}
         others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
         return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'

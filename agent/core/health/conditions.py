@@ -7,7 +7,7 @@ devices can be in one place (the nodes of a camera).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -90,44 +90,34 @@ class Conditions:
 
     def failing(self) -> Failing:
         """What fails, and why."""
-        return self._noted(lambda condition: condition.reason if condition.failing else None)
+        wards = [*self.left.items(), *((Spot(spot.entry, ward.place), ward) for spot, ward in self.there.items())]
+        return _noted(wards, lambda condition: condition.reason if condition.failing else None)
 
     def memory(self) -> Memory:
-        """What the next life of the agent is to know."""
-        return Memory(
-            self._noted(lambda condition: condition.reason if condition.failing and not condition.early else None),
-            self._noted(lambda condition: condition.latched or None),
-            self._noted(lambda condition: condition.count, alone=True),
-            self._noted(lambda condition: condition.cleared if condition.cleared >= 0 else None),
-            self._well(),
-        )
-
-    def _well(self) -> Mapping[str, Sequence[str]]:
-        """Where all is well of all that is there, by entry."""
-        places: dict[Spot, bool] = {}
+        """What the next life of the agent is to know. Of most devices that is that all is well, which costs little."""
+        of: dict[Spot, int] = {}
+        well: dict[Spot, bool] = {}
+        others: list[tuple[Spot, Ward]] = []
         for spot, ward in self.there.items():
             place = Spot(spot.entry, ward.place)
-            well = bool(ward.conditions) and not any(one.failing or one.early for one in ward.conditions.values())
-            places[place] = well and places.get(place, True)
-        found: dict[str, list[str]] = {}
-        for place in sorted(place for place, well in places.items() if well):
-            found.setdefault(place.entry, []).append(place.at)
-        return found
-
-    def _noted(self, pick: Callable[[Condition], T | None], *, alone: bool = False) -> By[T]:
-        """What is picked of conditions; `alone`: not of places where there are several devices."""
-        found: dict[str, dict[str, dict[str, T]]] = {}
-        here: dict[Spot, int] = {}
-        for wards, left in ((self.left, True), (self.there, False)):
-            for spot, ward in wards.items():
-                place = Spot(spot.entry, spot.at if left else ward.place)
-                here[place] = here.get(place, 0) + 1
-                for check, condition in ward.conditions.items():
-                    if (picked := pick(condition)) is not None:
-                        found.setdefault(place.entry, {}).setdefault(place.at, {})[check] = picked
-        for place in (place for place, number in here.items() if alone and number > 1):
-            found.get(place.entry, {}).pop(place.at, None)
-        return {entry: places for entry, places in found.items() if places}
+            of[place] = of.get(place, 0) + 1
+            plain = all(map(_plain, ward.conditions.values()))
+            fine = plain or not any(one.failing or one.early for one in ward.conditions.values())
+            well[place] = fine and bool(ward.conditions) and well.get(place, True)
+            others += [] if plain else [(place, ward)]
+        known = [*self.left.items(), *others]
+        counted = [(place, ward) for place, ward in known if of.get(place, 0) + (place in self.left) == 1]
+        healthy: dict[str, list[str]] = {}
+        for place, fine in well.items():
+            if fine:
+                healthy.setdefault(place.entry, []).append(place.at)
+        return Memory(
+            _noted(known, lambda one: one.reason if one.failing and not one.early else None),
+            _noted(known, lambda one: one.latched or None),
+            _noted(counted, lambda one: one.count),
+            _noted(known, lambda one: one.cleared if one.cleared >= 0 else None),
+            healthy,
+        )
 
     def cleared(
         self, concerns: Callable[[Spot, Ward], bool], check: str | None, upto: int = -1
@@ -151,6 +141,20 @@ class Conditions:
             return kept
 
         return replace(self, there=clear(self.there), left=clear(self.left)), frozenset(names)
+
+
+def _plain(condition: Condition) -> bool:
+    return condition is HEALTHY
+
+
+def _noted(wards: Iterable[tuple[Spot, Ward]], pick: Callable[[Condition], T | None]) -> By[T]:
+    """What is picked of conditions, by entry, place and check."""
+    found: dict[str, dict[str, dict[str, T]]] = {}
+    for place, ward in wards:
+        for check, condition in ward.conditions.items():
+            if (picked := pick(condition)) is not None:
+                found.setdefault(place.entry, {}).setdefault(place.at, {})[check] = picked
+    return found
 
 
 def remembered(memory: Memory) -> Conditions:
