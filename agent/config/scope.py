@@ -182,7 +182,14 @@ class Scope:
             if self.own.is_joined(word):
                 return self._each(self.own.joined(spot, word, mark))
         if "/" in word and "{" in word:
-            self.error(spot.error("path", "a path of one of several things has no words in it", mark=mark))
+            self.error(
+                spot.error(
+                    "path",
+                    "a path of one of several things has no words in it",
+                    "write it out, or read it by let of a join",
+                    mark=mark,
+                )
+            )
             return None
         return self._of_source(spot, word, mark)
 
@@ -240,7 +247,8 @@ class Scope:
         """What is known of a word of a part, or of all that are together."""
         if self.judging:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
-            self.error(spot.error("unknown-word", message, mark="key" if mark == "key" else "text"))
+            write = "ask it where something is given, or in health"
+            self.error(spot.error("unknown-word", message, write, mark="key" if mark == "key" else "text"))
             return None
         if isinstance(mark, Piece) and word:
             mark = Piece(mark.at + len(head) + 1, mark.length - len(head) - 1)
@@ -250,7 +258,7 @@ class Scope:
         if word:
             inside = split(word)[0]
             if inside in ALL_OF:
-                self.error(spot.error("unknown-word", f"{head} has no word {inside}", mark=mark))
+                self.error(spot.error("unknown-word", f"{head} has no word {inside}", f"write {inside}", mark=mark))
                 return None
             known = within.word(spot, word, mark)
             if known is None or known is ANYTHING:
@@ -305,7 +313,8 @@ class Scope:
         own = tuple(self.own.names()) if self.own else ()
         head, _, rest = word.partition(".")
         if rest and self.own and (known := self.own.known(head)) is not None:
-            return spot.error("unknown-word", f"{head} is {known.kind.value}, so no word stands behind it", mark=mark)
+            message = f"{head} is {known.kind.value}, so no word stands behind it"
+            return spot.error("unknown-word", message, f"write {head}", mark=mark)
         segment = unknown.segment
         if isinstance(mark, Piece) and segment and segment in word:
             mark = Piece(mark.at + word.rfind(segment), len(segment))

@@ -181,7 +181,7 @@ def _unknown_section(spot: Spot, name: str) -> Finding:
 
 def _path(spot: Spot, written: object) -> str | Finding:
     if not isinstance(written, str):
-        return spot.error("type", "a path is text in quotes")
+        return spot.error("type", "a path is text in quotes", 'write for example "/run/device-agent"')
     fault = path_fault(written)
     return spot.error("path", fault.message, fault.write, mark="text") if fault else written
 
@@ -204,7 +204,9 @@ def _socket(spot: Spot, written: object) -> str | Finding:
     path = _path(spot, written)
     if isinstance(path, Finding) or len(path.encode("utf-8", "surrogateescape")) <= SOCKET_PATH_LIMIT:
         return path
-    return spot.error("socket-path", f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most", mark="text")
+    return spot.error(
+        "socket-path", f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most", "take a shorter one", mark="text"
+    )
 
 
 def _paths(spot: Spot, written: object) -> tuple[str, ...] | Finding:
@@ -246,13 +248,17 @@ def _one_of(*choices: str) -> _Reader:
 
 
 def _switch(spot: Spot, written: object) -> bool | Finding:
-    return written if isinstance(written, bool) else spot.error("type", "true or false is wanted, without quotes")
+    return (
+        written
+        if isinstance(written, bool)
+        else spot.error("type", "true or false is wanted, without quotes", "write true or false")
+    )
 
 
 def _count(spot: Spot, written: object) -> int | Finding:
     if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1_000_000:
         return written
-    return spot.error("type", "a whole number from 0 is wanted")
+    return spot.error("type", "a whole number from 0 is wanted", "write for example 512")
 
 
 def _listen(spot: Spot, written: object) -> str | Finding:

@@ -69,6 +69,7 @@ def test_a_warning_at_a_line_of_a_class_names_the_entry(host, config):
     assert code == 0
     assert "classes/tty.toml:" in out
     assert "warning[never-matches]: a.example/serial: there is none of these on host: 0 devices" in out
+    assert "device-agent explain a.example/serial says what to do" in out
 
 
 def test_what_is_so_on_any_host_is_not_said_of_each_again(host, config):

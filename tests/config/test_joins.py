@@ -142,7 +142,7 @@ MISTAKES = [
     ('source = { kind = "pci", every = "5" }', 5, 34, '"5"', "type", 'write for example "5s"'),
     ('class = "kvmm"', 5, 10, "kvmm", "unknown-class", "nearest: kvm"),
     ('resource = "example.com/y"', 5, 13, "example.com/y", "unknown-resource", "nearest: example.com/x"),
-    ('resource = "example.com/x"', 5, 13, "example.com/x", "cycle", ""),
+    ('resource = "example.com/x"', 5, 13, "example.com/x", "cycle", "leave one of the joins out"),
     ('dir = "pff/x*"', 5, 8, "pff/x*", "unknown-word", "nearest: pf"),
     ('dir = ["./a", "/sys/b"]', 5, 7, '["./a", "/sys/b"]', "type", "make a join of each"),
     ('dir = "./**"', 5, 10, "**", "glob", None),

@@ -74,7 +74,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
     [
         ('prefer = [{ same = "nmua" }]', "nmua", "nearest: numa"),
         ('prefer = [{ packed = "nodes" }]', "nodes", "take another word"),
-        ('prefer = [{ same = "members" }]', "members", ""),
+        ('prefer = [{ same = "members" }]', "members", "ask it where something is given, or in health"),
         ('prefer = [{ near = "pci" }]', "pci", "nearest: pcie"),
         ('prefer = [{ near = "xgmi" }]', "xgmi", 'write "pcie", or say in [links.NAME] where the links are'),
         ('prefer = [{ near = "fats" }]\n' + LINKS, "fats", "nearest: fast"),
@@ -86,7 +86,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
         (LINKS.replace('to = "number"', 'to = "driver"'), "driver", "take words of one type"),
         (LINKS.replace('{ to = "number" }', '{ to = "number", type = "number" }'), None, "leave one pair"),
         (LINKS.replace('by = "type"', 'by = "tpye"'), "tpye", "nearest: type"),
-        (LINKS.replace('"11"', '"fast"'), "fast", ""),
+        (LINKS.replace('"11"', '"fast"'), "fast", 'write for example "1"'),
         (LINKS.replace("10", '"10"'), None, "write it without quotes"),
         (LINKS.replace(MAP, ""), "cost", 'write map = { "value" = 10 }, or else = 50'),
         (LINKS.replace("./links/*", "links/*"), None, 'write "./links/*"'),

@@ -116,7 +116,8 @@ def _never_matches(entry: Entry, fall: Sequence[Step], where: str) -> Finding:
                 if shown > 1
                 else f"the one of these on {where} is taken by an earlier entry: 0 devices"
             )
-        return _spot(entry, "source").warning("never-matches", message, mark="key")
+        write = f"device-agent explain {entry.spec.name if entry.spec else ''} says what to do"
+        return _spot(entry, "source").warning("never-matches", message, write, mark="key")
     item, turned = last
     section, _, address = turned.refusal.address.partition(".")
     message = f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.refusal.here)}"

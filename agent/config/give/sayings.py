@@ -102,7 +102,7 @@ def _saying(item: _Item, place: _Place, scope: Scope, judged: _Judge) -> EnvGive
         return None
     if name.many:
         message = f"{place.one}'s name is one text, and this has a list in it"
-        scope.error(spot.error("type", message, mark="text"))
+        scope.error(spot.error("type", message, "put the list into value", mark="text"))
         return None
     own = {slot.word for slot in name.text.slots}
     one = "n" not in own if value.many else value.varies and own.isdisjoint({"n", "id"})
@@ -147,7 +147,9 @@ def _member(member: Branch, place: _Place, scope: Scope) -> Text | None:
         scope.error(join.spot.error("type", message, "leave it out", mark="key"))
     made = phrase(leaf.spot, leaf.value, scope, "key", giving=True)
     if made is not None and made.many:
-        scope.error(leaf.spot.error("type", "key is one text, and this has a list in it", mark="text"))
+        scope.error(
+            leaf.spot.error("type", "key is one text, and this has a list in it", 'write key = "{id}"', mark="text")
+        )
         return None
     if made is not None and made.certain and not made.varies and not (scope.single or scope.lone):
         message = "all devices would be the same member of the object"

@@ -146,7 +146,9 @@ def verbs_of(place: str, keys: Iterable[str]) -> tuple[str, ...]:
 
 def not_yet(spot: Spot, what: str, *, mark: Mark = "value") -> Finding:
     """That something of the language is not in this version."""
-    return spot.error("not-supported-yet", f"{what} is in the language, but not in this version yet", mark=mark)
+    return spot.error(
+        "not-supported-yet", f"{what} is in the language, but not in this version yet", "leave it out", mark=mark
+    )
 
 
 def hint(word: str, choices: Iterable[str]) -> str:

@@ -86,7 +86,9 @@ def phrase(
     if len(known) < len(words):
         return None
     if not lists and sum(word.many for word in known) > 1:
-        scope.error(spot.error("type", f"{what} has two lists in it, and a text has one at most", mark="text"))
+        scope.error(
+            spot.error("type", f"{what} has two lists in it, and a text has one at most", "make two of it", mark="text")
+        )
         return None
     return Phrase(text, known, spot)
 

@@ -104,7 +104,7 @@ def _pair(
         elif not isinstance(value, str) or not value:
             findings.append(here.error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
         elif address in found:
-            findings.append(here.error("type", f"{address} is said twice here", mark="key"))
+            findings.append(here.error("type", f"{address} is said twice here", "leave one of them out", mark="key"))
         else:
             found[address] = value
 

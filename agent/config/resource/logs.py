@@ -65,7 +65,9 @@ def _clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
 
 def _pattern(spot: Spot, text: str, scope: Scope) -> Message | None:
     if has_control(text):
-        scope.error(spot.error("text", "a line of the kernel log has no control characters: those are written \\x0a"))
+        scope.error(
+            spot.error("text", "a line of the kernel log has no control characters", r"write \x0a, as the log does")
+        )
         return None
     try:
         parsed = parse(text)
@@ -117,7 +119,7 @@ def _brace(spot: Spot, written: tuple[str, str | None, int, int], before: list[B
     compared = Kind.TEXT if known is ANYTHING else known.kind
     if compared not in KINDS:
         message = f"{word} is {compared.value}, which cannot be found in a line; {', '.join(kinds)} can"
-        scope.error(spot.error("type", message, mark=mark))
+        scope.error(spot.error("type", message, "take a word that stands in lines", mark=mark))
         return None
     return Brace(word, compared, takes=False, at=at)
 

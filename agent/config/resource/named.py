@@ -54,7 +54,7 @@ def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> Named | N
         return None
     if made.many:
         message = "a device has one name, and this has a list in it"
-        scope.error(leaf.spot.error("resource-name", message, mark="text"))
+        scope.error(leaf.spot.error("resource-name", message, "take a word that says one thing", mark="text"))
         return None
     first = made.text.slots[0] if made.text.slots else None
     if first is not None and "/" not in name[: first.at]:
@@ -65,7 +65,8 @@ def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> Named | N
     literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.text.pieces)
     fault = names.judge(literal)
     if fault is not None:
-        scope.error(leaf.spot.error("resource-name", fault.message, mark="text"))
+        write = f'write for example "example.com/{{{first.word}}}"' if first else fault.write
+        scope.error(leaf.spot.error("resource-name", fault.message, write, mark="text"))
         return None
     return Named(name, made.text if first else None, adds)
 

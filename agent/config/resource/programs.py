@@ -61,7 +61,7 @@ def _knows(section: str, made: Phrase, scope: Scope) -> bool:
             return False
         if section == "prestart" and slot.word.startswith("given."):
             message = "where a node comes out is said when it is given, and that was before"
-            scope.error(made.spot.error("unknown-word", message, mark=mark))
+            scope.error(made.spot.error("unknown-word", message, "take a word of the device, as {node}", mark=mark))
             return False
     return True
 

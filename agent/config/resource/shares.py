@@ -85,14 +85,23 @@ def _by(branch: Branch, scope: Scope) -> SharesBy | None:
     if known is None:
         return None
     if known.many:
-        scope.error(leaf.spot.error("type", f"{leaf.value} is a list, and one value is wanted", mark="text"))
+        scope.error(
+            leaf.spot.error(
+                "type",
+                f"{leaf.value} is a list, and one value is wanted",
+                "take a word that says one thing",
+                mark="text",
+            )
+        )
         return None
     counts: dict[str, int] = {}
     patterns: list[tuple[str, Pattern, int]] = []
     for key in table.members:
         node = table.leaf(key)
         if node is None:
-            scope.error(leaf.spot.error("type", f"{key} is how many shares: a whole number from 1"))
+            scope.error(
+                leaf.spot.error("type", f"{key} is how many shares: a whole number from 1", "write for example 4")
+            )
             continue
         count = _number(node, scope, f"{key} is how many shares")
         if count is None:

@@ -86,11 +86,11 @@ class Spot:
         """The value as the person wrote it, on one line."""
         return " ".join(self.document.written(self.path).split())
 
-    def error(self, code: str, message: str, write: str = "", *, mark: Mark = "value") -> Finding:
+    def error(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
         """An error here."""
         return self._finding(Severity.ERROR, code, message, write, mark)
 
-    def warning(self, code: str, message: str, write: str = "", *, mark: Mark = "value") -> Finding:
+    def warning(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
         """A warning here."""
         return self._finding(Severity.WARNING, code, message, write, mark)
 

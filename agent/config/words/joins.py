@@ -157,7 +157,7 @@ def _sentence(spot: Spot, name: str, sentence: Sentence, own: Branch, scope: Sco
     """What a class, or an entry, says of its devices, with what the join says besides."""
     if name in scope.joining:
         way = " → ".join((*scope.joining[scope.joining.index(name) :], name))
-        scope.error(spot.error("cycle", f"{way}: each needs the other", mark="text"))
+        scope.error(spot.error("cycle", f"{way}: each needs the other", "leave one of the joins out", mark="text"))
         return None
     said = {key: node for key, node in sentence.tree.members.items() if key in _OF_WORDS}
     return over(Branch(said, sentence.tree.spot, sentence.tree.place), own, scope.findings)

@@ -29,7 +29,11 @@ def compile_by(name: str, source: Made, branch: Branch, kind: Kind, scope: Scope
     whole = True
     for key, node in keys.members.items():
         if not isinstance(node, Leaf):
-            scope.error(keys.spot.below(key).error("type", "a map has a value for each key", mark="key"))
+            scope.error(
+                keys.spot.below(key).error(
+                    "type", "a map has a value for each key", f'write "{key}" = "value"', mark="key"
+                )
+            )
             whole = False
             continue
         value = value_of(node.spot, node.value, kind, scope)
@@ -62,7 +66,9 @@ def _key(spot: Spot, key: str, kind: Kind, scope: Scope) -> str | pattern.Patter
         value = from_kernel(kind, key)
         if isinstance(value, (int, bool)):
             return canonical(kind, value)
-        scope.error(spot.error("type", f"the word is {kind.value}, and this key is none", mark="key"))
+        scope.error(
+            spot.error("type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key")
+        )
         return None
     try:
         operand = str(from_person(kind, key))

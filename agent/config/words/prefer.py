@@ -171,7 +171,11 @@ def _by(by: Leaf, scope: Scope, *, lines: bool) -> Known | None:
         return None
     known = Known(Kind.TEXT) if lines else scope.word(by.spot, word, "text")
     if known is not None and known is not ANYTHING and known.many:
-        scope.error(by.spot.error("type", f"{word} is a list, and one value is wanted", mark="text"))
+        scope.error(
+            by.spot.error(
+                "type", f"{word} is a list, and one value is wanted", "take a word that says one thing", mark="text"
+            )
+        )
         return None
     return known
 
@@ -182,7 +186,9 @@ def _key(spot: Spot, key: str, kind: Kind, scope: Scope) -> str | None:
         value = from_kernel(kind, key)
         if isinstance(value, (int, bool)):
             return canonical(kind, value)
-        scope.error(spot.error("type", f"the word is {kind.value}, and this key is none", mark="key"))
+        scope.error(
+            spot.error("type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key")
+        )
         return None
     try:
         return canonical(kind, from_person(kind, key))

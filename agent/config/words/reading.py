@@ -69,7 +69,7 @@ def compile_path(spot: Spot, written: str, scope: Scope, mark: Mark = "text") ->
         through = scope.own.through(start)
         if through is None:
             message = f"{head} is a partner's partner; a word of the join's let can read there"
-            scope.error(spot.error("path", message, mark=mark))
+            scope.error(spot.error("path", message, "read there by the join's let", mark=mark))
             return None
         join, start = through
     start = start.replace("{", "[{]")
@@ -117,7 +117,11 @@ def compile_operands(said: Leaf, kind: Kind | None, scope: Scope) -> Iterator[Ma
 def is_single(leaf: Leaf, made: Made, scope: Scope) -> bool:
     if not made.known.many:
         return True
-    scope.error(leaf.spot.error("type", "this is a list, and one value is wanted", mark="text"))
+    scope.error(
+        leaf.spot.error(
+            "type", "this is a list, and one value is wanted", "take a word that says one thing", mark="text"
+        )
+    )
     return False
 
 
@@ -126,7 +130,7 @@ def _fits(spot: Spot, slot: Slot, word: Known, scope: Scope, mark: Mark) -> bool
     if word is ANYTHING or not (word.many or word.kind is Kind.PATH):
         return True
     what = "a list, and this is one path" if word.many else "a whole path, and here is place for a name"
-    scope.error(spot.error("type", f"{slot.word} is {what}", mark=mark))
+    scope.error(spot.error("type", f"{slot.word} is {what}", "take a word that is a name", mark=mark))
     return False
 
 
