@@ -44,7 +44,7 @@ def text_of(name):
     return (TOP / name).read_text()
 
 
-@pytest.mark.timeout(300)  # a page has a dozen commands, each a process
+@pytest.mark.timeout(900)  # a page has a dozen commands, each a process
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_true(name, tmp_path):
     """Its TOML is written where it says, and then its commands are run; what it shows of their output is there."""

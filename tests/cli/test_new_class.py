@@ -28,7 +28,7 @@ def clone(tmp_path):
     return tmp_path
 
 
-@pytest.mark.timeout(600)  # two dozen commands, each a process, the last one a pytest
+@pytest.mark.timeout(1800)  # two dozen commands, each a process, the last one a pytest
 def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
     """Files are written and commands run in the order of the page; what it shows of their output is there."""
     path = f"{clone}/.venv/bin:{os.environ['PATH']}"
@@ -39,7 +39,7 @@ def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
             for command, shown in COMMAND.findall(text):
                 done = subprocess.run(
                     ["bash", "-euo", "pipefail", "-c", command],
-                    cwd=clone, env=environ, capture_output=True, text=True, timeout=300, check=False,
+                    cwd=clone, env=environ, capture_output=True, text=True, timeout=900, check=False,
                 )  # fmt: skip
                 assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
                 assert shown in done.stdout, f"{command}: {done.stdout}"

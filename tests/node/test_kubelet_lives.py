@@ -74,7 +74,7 @@ def test_restarted_ten_times(node, serving):
     assert node.life(old) == before
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_static_pods_with_devices_are_admitted_after_a_reboot(node, serving, report):
     """In the order of the unit: the kubelet is started when the agent is ready, and does not wait for it.
 

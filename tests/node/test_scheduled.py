@@ -9,7 +9,7 @@ from tests.node.control import Control
 from tests.node.node import NO_DRIVER, entry
 from tests.node.registered import RegisteredNode
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

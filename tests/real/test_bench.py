@@ -8,7 +8,7 @@ from bench.__main__ import measure
 from bench.size import TINY
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 async def test_runs():
     (result,) = await measure(["real"], replace(TINY, real_resources=(1, 2)), go=False)
     assert {line.what.partition(",")[0] for line in result.lines} == {

@@ -412,7 +412,7 @@ async def test_86_second_agent_changes_nothing(served):
         assert served.registers() == 2
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", REAL)
 async def test_87_twenty_agents_leave_no_files_open(node):
     serve_many(node)

@@ -59,7 +59,7 @@ async def test_checkpoint_against_what_has_changed(eight, kill):
         await eight.kubelet.sees(FOO, {*there, *away})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 async def test_100_restarts_with_devices_flapping(eight):
     """A change at any moment of a restart: the kubelet knows in the end what the machine has."""
     chance = random.Random(eight.kind)

@@ -5,7 +5,7 @@ import pytest
 from tests.agent.rig import FOO, entry
 from tests.real.kubelets import HEAVY, NOTHING
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("kind", HEAVY)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.parametrize("kind", HEAVY)]
 
 
 async def test_64_resources_at_once(node):
