@@ -6,7 +6,9 @@ import shutil
 import pytest
 
 from agent.core.grants import holding
+from agent.core.inventory.touched import Touched
 from agent.kubelet.simulated.errors import PodRefused
+from agent.scanners import catalog
 from tests.agent.rig import FOO
 
 ADDRESS = "0000:3b:00.2"
@@ -69,6 +71,35 @@ async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
         node.come()
         await node.looked(agent)
         await node.rig.allocatable(FOO, 1)
+
+
+async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypatch):
+    """Say for a check: it was listed, and when it is read there is nothing of it any more."""
+    kubelet, going, listing = node.rig.kubelet, [], catalog.listing
+
+    def listed(*asked):
+        found = listing(*asked)
+        if going:
+            going.pop()()
+        return found
+
+    monkeypatch.setattr(catalog, "listing", listed)
+    async with node.rig.agent() as agent:
+        await node.rig.allocatable(FOO, 1)
+        await kubelet.allocate("pod", "c", {FOO: 1})
+        await agent.tracker.looked()
+        (device,) = agent.registry.current(FOO).devices
+        lists = len(kubelet.lists.of(FOO))
+        going.append(node.go)
+        await agent.tracker.looked(Touched(keys=frozenset({device.key})))
+        assert agent.tracker.look.away == {device.key}
+        await node.looked(agent)
+        assert agent.tracker.look.away == {device.key}
+        assert len(kubelet.lists.of(FOO)) == lists
+        node.come()
+        await node.looked(agent)
+        assert not agent.tracker.look.away
+        assert len(kubelet.lists.of(FOO)) == lists
 
 
 async def test_back_before_the_pod_ends_nothing_is_told(node):

@@ -28,6 +28,7 @@ from agent.core.inventory.standing import Noted
 from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.inventory.trait import traits_of
+from agent.core.language.value import Absent
 
 NOTHING_MOVES: Mapping[str, Mover] = MappingProxyType({})
 
@@ -206,7 +207,11 @@ def _gone(
             seats[spec.source] = frozenset(device.place for device in listing.found.get(spec.source, ()))
         devices = () if seen is None else seen.devices
         there = next((device for device in devices if device.source == spec.source.kind), None)
-        made = away(mover, spec, there, reader, taken=seats[spec.source].__contains__, gate=gates.get(mover.entry, ""))
+        taken = seats[spec.source]
+        if there is not None and seen is not None and seen.candidate is None and _went(there, reader):
+            taken -= {there.place}
+            there = None  # it went after it was listed: it was not turned down
+        made = away(mover, spec, there, reader, taken=taken.__contains__, gate=gates.get(mover.entry, ""))
         if made is not None:
             found, facts = made
             found = replace(found, traits=traits_of(spec, facts, found.numa)) if spec.prefer else found
@@ -215,6 +220,12 @@ def _gone(
             gone[key] = Sighting(devices or (found.device,), found, (), consulted)
             places.add(key, consulted)
     return gone
+
+
+def _went(device: HostDevice, reader: Reader) -> bool:
+    """Whether a device has nothing left of what every one has."""
+    names = reader.names(device, "./uevent")
+    return not isinstance(names, Absent) and not names
 
 
 def _grouped(
