@@ -154,8 +154,7 @@ async def test_the_first_list_says_it_whatever_time_it_takes_to_fail(node):
     node.serve(card('holds = { "./state" = "ready" }\ntrip = "1h"\nrecover = "never"'))
     for _ in range(2):
         async with node.agent() as agent:
-            await node.streaming(NPU)
-            assert node.kubelet.unhealthy(NPU) == {ONE}
+            await ill(node, ONE)
     async with node.agent() as agent:
         await node.streaming(NPU)
         say(node, "ready")
@@ -170,13 +169,13 @@ async def test_a_restart_condemns_nobody_who_was_well(node):
         await node.allocatable(NPU, 2)
     assert json.loads((node.state / "state.json").read_text())["well"] == {NPU: [ONE, TWO]}
     say(node, "broken")
-    async with node.agent():
+    async with node.agent() as agent:
+        await agent.tracker.looked()
         await node.streaming(NPU)
-        assert node.kubelet.unhealthy(NPU) == set()
+        await ill(node)
     node.tree.file("/proc/sys/kernel/random/boot_id", "another")
     async with node.agent():
-        await node.streaming(NPU)
-        assert node.kubelet.unhealthy(NPU) == {ONE}
+        await ill(node, ONE)
 
 
 async def test_the_next_life_goes_on_where_the_last_one_ended(node):

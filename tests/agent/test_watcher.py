@@ -152,7 +152,7 @@ async def test_directory_made_anew(watched, at_once):
 
 
 async def test_dropped_stream(watched, at_once, monkeypatch):
-    monkeypatch.setattr(watching, "STREAM_SECONDS", 0.1)
+    monkeypatch.setattr(watching, "STREAM_SECONDS", 1.0)
     await watched.kubelet.start()
     async with watched.agent():
         await watched.allocatable(FOO, 1)
