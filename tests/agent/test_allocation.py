@@ -228,7 +228,7 @@ async def test_another_stick_that_got_the_name_and_the_number_is_refused(rig, po
     rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        agent._nodes.watch(())
+        agent.parts.nodes.watch(())
         shutil.rmtree(rig.tree.at(usb))
         rig.tree.at("/sys/class/tty/ttyUSB0").unlink()
         rig.unplug("ttyUSB0")
@@ -249,7 +249,7 @@ async def test_a_link_that_leads_to_another_stick_is_refused(rig):  # 64
     rig.serve(TTY.replace("NODES", "/dev/lab/*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        agent._nodes.watch(())
+        agent.parts.nodes.watch(())
         rig.tree.link("/dev/lab/a", "/dev/ttyUSB1")
         with pytest.raises(Exception, match=r"AAA: .*/dev/ttyUSB1 char 188:1 now, which was not listed") as raised:
             await ask(rig, ["AAA"])
@@ -261,7 +261,7 @@ async def test_a_node_that_udev_makes_anew_is_given(rig):  # 64
     rig.serve(TTY.replace("NODES", "/dev/ttyUSB*"))
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        agent._nodes.watch(())
+        agent.parts.nodes.watch(())
         rig.unplug("ttyUSB0")
         rig.replug("ttyUSB0")
         (answer,) = await ask(rig, ["AAA"])

@@ -118,7 +118,7 @@ async def test_a_disk_that_does_not_answer_is_not_waited_for_and_what_it_has_lat
         assert "not written within 0.1 s" in str(refused.value)
         assert stuck.is_set()
         go.set()
-        await node.until(lambda: not agent._devinfo.any)  # nobody got it
+        await node.until(lambda: not agent.parts.devinfo.any)  # nobody got it
         assert written[0]
         assert files(node) == {}
 

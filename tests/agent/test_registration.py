@@ -178,7 +178,7 @@ async def test_more_events_of_the_same_socket_are_nothing(rig):  # 12
         for name in ("a", "b"):
             (rig.dp / name).touch()
             (rig.dp / name).unlink()
-            agent._kubelet.stir()
+            agent.parts.kubelet.stir()
         rig.plug("foo1")
         await rig.allocatable(FOO, 2)
         assert rig.registers() == 1
