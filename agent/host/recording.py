@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from agent.host.recorder import Recording
-from agent.host.root import DECLARED, UNREAD
+from agent.host.tree import DECLARED, UNREAD
 
 LARGEST = 512 * 1024 * 1024  # bytes, unpacked
 MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000

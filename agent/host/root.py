@@ -8,13 +8,12 @@ links of sysfs, are in memory.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
@@ -22,11 +21,10 @@ from typing import NamedTuple
 
 from agent.core.inventory.device import Node
 from agent.core.language.value import Absent, natural
+from agent.host.absent import absent, kind_of
+from agent.host.tree import Tree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
-DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
-UNREAD = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
-
 order = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
 
 LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
@@ -37,17 +35,6 @@ _DENIED = re.compile(
     r"trace_pipe(?:_raw)?|kmsg|kcore|k?mem|pagemap|kpage\w+|clear_refs|resource[0-9]+(?:_wc)?|rom|vpd|legacy_\w+"
 )
 _CONFIG = re.compile(r".*/[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/config")
-_DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
-_ORDINARY = {
-    errno.ENOENT: Absent("no such file"),
-    errno.ENOTDIR: Absent("no such file"),
-    errno.EISDIR: Absent("is a directory"),
-    errno.ELOOP: Absent("a loop of links"),
-    errno.ENAMETOOLONG: Absent("the name is too long"),
-    errno.ENXIO: Absent("no such device"),
-    errno.ENODEV: Absent("no such device"),
-    errno.EOPNOTSUPP: Absent("not supported by the device"),  # what a net driver says of phys_port_name
-}
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -73,9 +60,7 @@ class Root:
         self.asked: dict[int, str] = {}
         self.silent: set[str] = set()
         self.prefix = "" if top == "/" else top
-        self._declared: dict[str, tuple[str, int, int]] = {}
-        self._declared_stamp: tuple[int, int, int] | None = None
-        self._unread = _unread(self.prefix)
+        self._tree = Tree(self.prefix) if self.prefix else None
         self._known_names: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
 
     def read(self, path: str) -> str | Absent:
@@ -110,7 +95,7 @@ class Root:
             if self.prefix or not path.startswith("/sys/"):  # in sysfs there are files and directories only
                 mode = os.stat(host).st_mode
                 if not stat.S_ISREG(mode):
-                    return Absent(_kind(mode))
+                    return Absent(kind_of(mode))
             handle = os.open(host, _FLAGS)
             try:
                 data = os.read(handle, count)
@@ -119,7 +104,7 @@ class Root:
             finally:
                 os.close(handle)
         except (OSError, ValueError) as error:
-            return _absent(error)
+            return absent(error)
         else:
             return data
         finally:
@@ -133,7 +118,7 @@ class Root:
             return Absent("is never read: that would wait or act", unread=True)
         if path in self.silent:
             return Absent("does not answer", unread=True)
-        return self._unread.get(host.removeprefix(self.prefix)) if self._unread else None
+        return self._tree.unread.get(host.removeprefix(self.prefix)) if self._tree else None
 
     def link(self, path: str) -> str | Absent:
         """The last part of what a link leads to: how sysfs names a driver or a subsystem."""
@@ -147,9 +132,9 @@ class Root:
         try:
             target = os.readlink(host).rstrip("/").rpartition("/")[2]
         except OSError as error:
-            return Absent("is no link") if error.errno == errno.EINVAL else _absent(error)
+            return Absent("is no link") if error.errno == errno.EINVAL else absent(error)
         except ValueError as error:
-            return _absent(error)
+            return absent(error)
         if target not in {"", ".", ".."}:
             return target
         real = self.real(path)  # the kernel's own links always end in the name
@@ -187,7 +172,7 @@ class Root:
                 waiting.extend(target.split("/")[::-1])
         except (OSError, ValueError) as error:
             missing = isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR}
-            return Absent("dangling link") if missing and links else _absent(error)
+            return Absent("dangling link") if missing and links else absent(error)
         return "/" + "/".join(done)
 
     def device(self, path: str) -> str | Absent:
@@ -222,7 +207,7 @@ class Root:
         try:
             return tuple(os.listdir(host))
         except (OSError, ValueError) as error:
-            return _absent(error)
+            return absent(error)
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -305,17 +290,17 @@ class Root:
                 path = real
                 status = os.lstat(self.prefix + path)
         except (OSError, ValueError) as error:
-            return _absent(error)
+            return absent(error)
         if not path.startswith("/dev/"):
             return Absent("leads out of /dev")
         mode = status.st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             kind = "c" if stat.S_ISCHR(mode) else "b"
             number = (kind, os.major(status.st_rdev), os.minor(status.st_rdev))
-        elif stat.S_ISREG(mode) and self.prefix and (declared := self._declarations().get(path)):
+        elif stat.S_ISREG(mode) and self._tree and (declared := self._tree.nodes().get(path)):
             number = declared
         else:
-            return Absent(_kind(mode))
+            return Absent(kind_of(mode))
         return Entry(Node(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
     def _host(self, path: str) -> str | Absent:
@@ -325,37 +310,11 @@ class Root:
         real = self.real(path)
         return real if isinstance(real, Absent) else self.prefix + real
 
-    def _declarations(self) -> dict[str, tuple[str, int, int]]:
-        """Nodes that a tree on disk declares, as making real ones takes root's rights; read again once it changes."""
-        try:
-            status = os.stat(self.prefix + DECLARED)
-            now = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if now != self._declared_stamp:
-                with open(self.prefix + DECLARED, encoding="utf-8", errors="surrogateescape") as file:
-                    found = [_DECLARATION.fullmatch(line.strip()) for line in file]
-                self._declared = {m[4]: (m[1], int(m[2]), int(m[3])) for m in found if m}
-                self._declared_stamp = now
-        except OSError:
-            self._declared, self._declared_stamp = {}, None
-        return self._declared
-
 
 @lru_cache(maxsize=4096)
 def _acts(name: str) -> bool:
     """Whether a file of that name is not to be read; the same names come again and again."""
     return _DENIED.fullmatch(name) is not None
-
-
-def _unread(prefix: str) -> Mapping[str, Absent]:
-    """What a recorded tree says of files that were not read where it was recorded."""
-    if not prefix:
-        return {}
-    try:
-        with open(prefix + UNREAD, encoding="utf-8") as file:
-            said = json.load(file)
-        return {path: Absent(str(reason), unread=bool(unread)) for path, (reason, unread) in said.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}
 
 
 def _target(host: str) -> str | None:
@@ -366,21 +325,3 @@ def _target(host: str) -> str | None:
         if error.errno == errno.EINVAL:
             return None
         raise
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISDIR(mode):
-        return "is a directory"
-    if stat.S_ISFIFO(mode):
-        return "is a FIFO"
-    if stat.S_ISSOCK(mode):
-        return "is a socket"
-    return "is a plain file" if stat.S_ISREG(mode) else "is a device node"
-
-
-def _absent(error: OSError | ValueError) -> Absent:
-    """Why something could not be had; `unread` unless it is simply not there."""
-    if not isinstance(error, OSError):
-        return Absent("no file has such a name")
-    ordinary = _ORDINARY.get(error.errno or 0)
-    return ordinary or Absent(f"cannot be read: {os.strerror(error.errno or errno.EIO)}", unread=True)

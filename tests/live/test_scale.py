@@ -7,7 +7,8 @@ import pytest
 from agent.config.load import load
 from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
-from agent.host.root import DECLARED, Root
+from agent.host.root import Root
+from agent.host.tree import DECLARED
 from agent.tracker.looking import take_look
 from tests.agent.rig import FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
