@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from agent.cli.inventory.running import _checks
 from tests.cli.conftest import TOP, device_agent
 
 FRESH = "a fresh look: no agent is running\n"
@@ -348,3 +349,15 @@ def test_what_nothing_takes_says_who_has_the_device_that_carries_it(tree, config
     assert said in cli(*where, "scan", "ens0")[1].splitlines()
     assert "above it" not in cli(*where, "explain", "ens1")[1]
     assert "above it" not in cli(*where, "explain", "3b:00.0")[1]
+
+
+def test_a_check_is_said_with_its_evidence_and_what_heals_it():
+    said = {"check": "xid", "member": None, "verdict": "failing", "latched": True, "since": None, "reason": "Xid 79"}
+    said |= {"evidence": "NVRM: Xid \x1b[2J", "recovers": "after repair, by device-agent clear"}
+    other = dict.fromkeys(said) | {"check": "state", "verdict": "ok"}
+    assert [line.strip() for line in _checks([said, other], None)] == [
+        "checks       xid    failing    Xid 79, latched",
+        "evidence: NVRM: Xid \\x1b[2J",
+        "recovers after repair, by device-agent clear",
+        "state  ok",
+    ]
