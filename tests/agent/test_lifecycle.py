@@ -389,6 +389,7 @@ async def test_what_pods_hold_is_asked_when_the_kubelet_has_the_lists(rig, monke
         raise Unavailable("not yet", retry=True)
 
     monkeypatch.setattr("agent.allocation.held.holders", ask)
+    monkeypatch.setattr("agent.app.ARRIVAL_SECONDS", 60.0)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
     await rig.kubelet.start()
@@ -405,7 +406,7 @@ async def test_what_pods_hold_is_asked_though_a_registration_hangs(rig, monkeypa
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.until(lambda: agent.held.answered_at is not None)
-        assert phases(agent) == {FOO: Phase.REGISTERING}
+        await rig.until(lambda: phases(agent) == {FOO: Phase.REGISTERING})
         await rig.kubelet.stop()
 
 

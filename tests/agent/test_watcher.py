@@ -2,13 +2,14 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
 from agent.registration import watched as watching
-from tests.agent.rig import BAR, FOO, entry, phases, reason
+from tests.agent.rig import BAR, FOO, SHORT, entry, phases, reason
 from tests.agent.test_registration import Steep, made_seldom
 
 WATCHER = 'registration = "watcher"'
@@ -77,6 +78,7 @@ async def test_kubelet_restart_needs_nothing_of_the_agent(watched):
 
 
 async def test_refused_twice_then_accepted(watched, at_once, caplog):  # 92
+    watched.new_kubelet(limits=replace(SHORT, watcher_backoff=60.0))  # it does not ask the same socket again
     watched.kubelet.faults.refuse_watched("no room for it", times=2)
     await watched.kubelet.start()
     async with watched.agent():
