@@ -95,7 +95,7 @@ class StateFile:
                 if writing is not None:
                     await writing
                 await self._write()
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):  # as what in Python 3.11.2, where it was cancelled before
             log.warning("state: the disk does not answer: what changed last is not remembered")
 
     async def _write(self) -> None:
