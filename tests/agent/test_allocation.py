@@ -152,7 +152,7 @@ async def test_unknown_id_is_named(node):  # 58
 
 
 async def test_refusal_reaches_the_pod(node):  # 58, 60
-    node.running._nodes.watch(())  # nobody sees it go, so the kubelet still believes in it
+    node.running.parts.nodes.watch(())  # nobody sees it go, so the kubelet still believes in it
     node.unplug("foo0", "foo1", "foo2")
     with pytest.raises(PodRefused) as refused:
         await node.kubelet.allocate("pod", "c", {FOO: 1})
@@ -164,7 +164,7 @@ async def test_refusal_reaches_the_pod(node):  # 58, 60
 
 
 async def test_gone_is_told_before_it_is_refused(node):  # 59
-    node.running._nodes.watch(())
+    node.running.parts.nodes.watch(())
     node.unplug("foo0")
     before = len(node.kubelet.lists)
     with pytest.raises(Exception, match="foo0") as raised:
@@ -177,7 +177,7 @@ async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(n
     for name in ("foo3", "foo4", "foo5"):
         node.plug(name)
         await node.until(lambda: name in node.kubelet.lists.of(FOO)[-1].healthy)  # noqa: B023
-    node.running._nodes.watch(())
+    node.running.parts.nodes.watch(())
     node.unplug("foo0")
     with pytest.raises(Refused, match="foo0"):
         await node.running.allocation.allocate(FOO, ["foo0"])
@@ -196,7 +196,7 @@ async def test_known_to_be_unhealthy_is_refused(node):  # 59
 
 
 async def test_other_hardware_under_the_same_name_is_refused(node):  # 64
-    node.running._nodes.watch(())
+    node.running.parts.nodes.watch(())
     declared = node.tree.at("/.device-nodes")
     declared.write_text(declared.read_text().replace("/dev/foo0\n", "/dev/gone\n") + "c 99:1 /dev/foo0\n")
     with pytest.raises(Exception, match="99:1") as raised:

@@ -104,7 +104,7 @@ def _undeclare(tree, path):
 )
 async def test_what_stands_in_the_place_of_a_node_is_not_given(node, become):
     """Between the list and the Allocate, with nobody seeing it: told to the kubelet first, then refused."""
-    node.running._nodes.watch(())
+    node.running.parts.nodes.watch(())
     become(node.tree, "/dev/foo0")
     before = len(node.kubelet.lists)
     with pytest.raises(Exception, match="foo0: ") as raised:

@@ -141,7 +141,7 @@ def why_of(agent):
 )
 async def test_what_changed_just_before_a_grant_is_refused_by_name_and_told_first(node, change, text, then):
     tree = node.tree
-    node.running._nodes.watch(())  # nobody tells of it
+    node.running.parts.nodes.watch(())  # nobody tells of it
     if change == "sibling":
         rebind(node, SSD, "nvme")
     elif change == "group":
