@@ -210,6 +210,12 @@ def _is_other(path: Path) -> bool:
         return False
 
 
+def unseen(agent: Agent) -> None:
+    """From now on nobody tells the agent what comes and goes on the machine."""
+    agent.parts.nodes.watch(())
+    agent.parts.nodes.watch = lambda _directories: None  # it would, whenever lists are told
+
+
 def phases(agent: Agent) -> dict[str, Phase]:
     return {name: state.phase for name, state in agent.status.resources.items()}
 

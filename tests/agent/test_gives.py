@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent.kubelet.simulated.errors import PodRefused
-from tests.agent.rig import FOO, entry
+from tests.agent.rig import FOO, entry, unseen
 
 ETC = "/opt/cdi/etc"
 RUN = "/opt/cdi/run"
@@ -109,7 +109,7 @@ async def test_a_mount_that_goes_makes_its_device_unhealthy_until_it_is_back(nod
 )
 async def test_what_goes_just_before_a_grant_is_refused_and_told_first(node, monkeypatch, path, text):
     await node.allocatable(FOO, 2)
-    node.running.parts.nodes.watch(())  # nobody tells of it
+    unseen(node.running)  # nobody tells of it
     node.tree.at(path).unlink()
     with pytest.raises(PodRefused, match=text):
         await node.kubelet.allocate("pod", "c", {FOO: 2})

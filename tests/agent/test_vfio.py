@@ -7,6 +7,7 @@ import pytest
 from agent.core.grants.grant import Refused
 from agent.core.inventory.touched import Touched
 from agent.kubelet.simulated.errors import PodRefused
+from tests.agent.rig import unseen
 
 NIC, DISK = "example.com/nic", "example.com/disk"
 ENTRIES = f"""\
@@ -141,7 +142,7 @@ def why_of(agent):
 )
 async def test_what_changed_just_before_a_grant_is_refused_by_name_and_told_first(node, change, text, then):
     tree = node.tree
-    node.running.parts.nodes.watch(())  # nobody tells of it
+    unseen(node.running)  # nobody tells of it
     if change == "sibling":
         rebind(node, SSD, "nvme")
     elif change == "group":
