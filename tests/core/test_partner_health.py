@@ -6,19 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.core.entry.cared import Cared
 from agent.core.entry.check import Check, Ear, Lasting, Outcome, Says
 from agent.core.entry.checked import Behind, Checked, Hung, knowing, read_for
 from agent.core.entry.inquiry import Answer, Command, Reply, Run
 from agent.core.entry.log import Log, Record
+from agent.core.entry.own import Join, Pool
 from agent.core.entry.recorded import recorded
 from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.conditions import Spot
 from agent.core.health.heard import Journal
+from agent.core.inventory.checking import checked
 from agent.core.inventory.hanging import at_once, held_by
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
-from tests.core.building import Known, candidate, clause, host, line
+from tests.core.building import PCI, Known, candidate, clause, host, line
 from tests.core.test_message import message
 
 A = "example.com/a"
@@ -106,6 +109,62 @@ WELL = clause(line("gpu.healthy", True, Kind.BOOL))
 def test_whatever_a_check_asks_is_read_at_the_look_and_judged_when_health_is_known(check, ill, said):
     facts = {"color": "blue", "count": 3, "whose": "ours", "number": 1}
     assert knowing(leaning(check, Behind("gpu", "", ()), facts=facts), ill).outcome == said
+
+
+class Child(Facts):
+    """A device with a partner that has no checks, and who is asked of it."""
+
+    def __init__(self, facts):
+        super().__init__(facts)
+        self.device = host("p")
+        self.asked = 0
+
+    def partner(self, join):
+        assert join == JOIN
+        return self
+
+    def answer(self, inquiry):
+        self.asked += 1
+        return super().answer(inquiry)
+
+
+JOIN = Join("gpu", Pool(PCI, (), clause(), {}, cared=Cared("gpu")), ())
+RUN = Check("a", Run((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",))
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (PARENT, Outcome(Says.GOOD)),
+        (
+            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), leans=("gpu",)),
+            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), ("?",))),
+        ),
+        (RUN, Outcome(Says.BAD, "it said so", 7)),
+    ],
+)
+def test_a_look_says_what_it_is_if_all_partners_are_well(check, said):
+    """So that a person sees it, and the kernel log is listened to for it."""
+    (one,) = checked(A, [check], [JOIN], host("c"), Child({"number": 1, "whose": "ours"}))
+    assert one.outcome == said
+    assert len(one.behind) == 1
+
+
+@pytest.mark.parametrize(
+    ("when", "asked"),
+    [
+        ((), 1),
+        ((line("driver", "x"),), 1),
+        ((line("driver", "y"),), 0),
+        ((line("none", "x"),), 0),
+    ],
+)
+def test_nobody_is_asked_of_a_device_to_which_a_check_does_not_apply_however_its_partners_are(when, asked):
+    check = replace(RUN, when=clause(*when, *WELL.lines))
+    facts = Child({"whose": "ours", "driver": "x"})
+    (one,) = checked(A, [check], [JOIN], host("c"), facts)
+    assert facts.asked == asked
+    assert one.outcome.says is (Says.BAD if asked else Says.BESIDE)
 
 
 def holding(*lines, waits="", behind=(), facts=()):

@@ -17,7 +17,7 @@ from agent.core.entry.log import Log
 from agent.core.entry.recorded import Recorded, recorded
 from agent.core.entry.rises import Rises
 from agent.core.language.clause import Clause
-from agent.core.language.logic import Knowledge
+from agent.core.language.logic import THREE_VALUED, Knowledge
 from agent.core.language.text import Fact
 from agent.core.language.value import Absent, Value
 
@@ -123,10 +123,23 @@ def read_for(check: Check, facts: Heard) -> Read:
         case Log():
             words += [brace.word for brace in check.holds.pattern.compared]
         case _:
-            inquiry = check.holds.inquiry(facts)
+            inquiry = check.holds.inquiry(facts) if _may_apply(check, facts) else Absent("it does not apply")
             answer = Answer(Reply.UNKNOWN) if isinstance(inquiry, Absent) else facts.answer(inquiry)
             return Read(recorded(clauses, facts, words), inquiry, answer)
     return Read(recorded(clauses, facts, words))
+
+
+def _may_apply(check: Check, facts: Heard) -> bool:
+    """Whether it may apply, by what is known of it before its partners are: else nobody is asked."""
+    if check.when is None:
+        return True
+    of_health = {f"{name}.{word}" for name in check.leans for word in (HEALTHY, REASON)}
+    for statement in check.when.lines:
+        one = replace(check.when, lines=(statement,))
+        holds = one.verdict(facts, THREE_VALUED)
+        if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.every_line())):
+            return False
+    return True
 
 
 def knowing(checked: Checked, ill: Mapping[str, str]) -> Checked:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agent.core.entry.cared import Hinge
 from agent.core.entry.check import Check, Outcome, Says
-from agent.core.entry.checked import Behind, Checked, Hung, read_for
+from agent.core.entry.checked import Behind, Checked, Hung, knowing, read_for
 from agent.core.entry.inquiry import Heard
 from agent.core.entry.own import Join
 from agent.core.entry.recorded import recorded
@@ -33,7 +33,8 @@ def checked(
         behind = _behind(check.leans, joins, facts)
         if behind:
             said, read = Outcome(Says.NOTHING), read_for(check, facts)
-            yield Checked(entry, check, device.key, device.place, said, behind=behind, read=read)
+            of = Checked(entry, check, device.key, device.place, said, behind=behind, read=read)
+            yield knowing(of, {})  # as it is if all are well: for people, and for who listens to the kernel log
         else:
             yield Checked(entry, check, device.key, device.place, check.ask(facts))
 
