@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from math import inf
 
 FEWEST = 64  # with less an agent cannot even begin: libraries, sockets, a connection to each side
 NEAR = 0.8  # of what may be open, from where on it is said
@@ -11,15 +12,16 @@ NEAR = 0.8  # of what may be open, from where on it is said
 _OPEN = "/proc/self/fd"
 
 
-def most() -> int:
+def most() -> float:
     """How many may be open at once."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return inf if limit == resource.RLIM_INFINITY else limit  # which is -1
 
 
 def crowded() -> str:
     """That few more may be opened, in words; empty if there is room."""
     limit = most()
-    if limit == resource.RLIM_INFINITY:
+    if limit == inf:
         return ""
     try:
         now = len(os.listdir(_OPEN))

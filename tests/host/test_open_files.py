@@ -3,6 +3,7 @@
 import resource
 import subprocess
 import sys
+from math import inf
 
 import pytest
 
@@ -14,6 +15,12 @@ def test_the_limit_is_that_of_the_process():
     assert open_files.most() == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
+def test_no_limit_is_more_than_enough(monkeypatch):
+    monkeypatch.setattr(open_files.resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert open_files.most() > open_files.FEWEST
+    assert open_files.crowded() == ""
+
+
 @pytest.mark.parametrize(
     ("limit", "open_", "said"),
     [
@@ -21,7 +28,7 @@ def test_the_limit_is_that_of_the_process():
         (100, 80, "80 of the 100 files that may be open at once are"),
         (1000, 1000, "1,000 of the 1,000 files that may be open at once are"),
         (1000, None, "all of the 1,000 files that may be open at once are"),
-        (resource.RLIM_INFINITY, 1000, ""),
+        (inf, 1000, ""),
     ],
 )
 def test_when_it_is_said(monkeypatch, limit, open_, said):
