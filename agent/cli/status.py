@@ -132,7 +132,7 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     healthy = sum(one["healthy"] for one in answer["resources"])
     total = healthy + sum(one["unhealthy"] for one in answer["resources"])
     last = [f"last change {times.when(answer['changes'][-1]['time'])}"] if answer["changes"] else []
-    alone = shown[0] if len(shown) < all_of_them else None  # the one that was asked for
+    alone = shown[0] if 0 < len(shown) < all_of_them else None  # the one that was asked for
     streaming = f"{alone['name']} {alone['state']}" if alone else f"{answer['streaming']} of {len(shown)} streaming"
     parts = (
         f"kubelet {up[kubelet['state']]}",
