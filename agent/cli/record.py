@@ -1,6 +1,7 @@
 """Save this host as one file, for --root and for bug reports: what sources, classes and the configuration look at.
 
-Nothing but names below /sys, /proc, /dev and /run, and the files that are looked at, is in it; no device is opened.
+Nothing but names below /sys, /proc, /dev and /run, the files that are looked at, and what the kernel tells of network
+interfaces is in it; no device is opened.
 With --pseudonymise serial numbers, UUIDs, MAC addresses and the host's name are replaced, equal ones by equal ones.
 Exit code 0: it is written. 1: it cannot be, or is there already. 5: no permission.
 """

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from agent.core.language.value import Absent
 from agent.host.recorder import Recording
 
 # Files that hold one, by their last name; `address` of a network interface alone, for PCI slots have one too.
@@ -22,13 +23,15 @@ _FILES = re.compile(
     r"|product_uuid|net/[^/]+/address|gids/[0-9]+)"
 )
 _PROPERTY = re.compile(
-    r"^E:(?:ID_SERIAL(?:_SHORT)?|ID_USB_SERIAL(?:_SHORT)?|ID_WWN\w*|ID_NET_NAME_MAC|UNIQ|HID_UNIQ)=(.+)$", re.MULTILINE
+    r"^E:(?:ID_SERIAL(?:_SHORT)?|ID_USB_SERIAL(?:_SHORT)?|ID_WWN\w*|UNIQ|HID_UNIQ)=(.+)$", re.MULTILINE
 )
 _LINE = re.compile(r"^(?:HID_UNIQ|UNIQ)=(.+)$", re.MULTILINE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MAC = re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}(?![0-9a-fA-F:])")
+_NAMED_BY_MAC = re.compile(r"\b(?:en|ib|sl|wl|ww)x([0-9a-f]{12})\b")  # systemd.net-naming-scheme(7)
 _HOSTNAME = "/proc/sys/kernel/hostname"
 _HOST_NAME = "host name"
+_INTERFACE = "interface name"
 _SHORTEST = 4  # characters: a serial of `1` stands in every file
 _NOTHING = re.compile(r"[0fF:\-. _xX]*")
 
@@ -59,6 +62,10 @@ def disguised(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str,
         nodes={change_path(path): number for path, number in recording.nodes.items()},
         contents={change_path(path): change_bytes(data) for path, data in recording.contents.items()},
         absent={change_path(path): why for path, why in recording.absent.items()},
+        told={
+            change_path(path): said if isinstance(said, Absent) else tuple(change(each, "") for each in said)
+            for path, said in recording.told.items()
+        },
     ), Counter(kinds.values())
 
 
@@ -74,14 +81,23 @@ def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
         found = [("serial", said) for pattern in (_PROPERTY, _LINE) for said in pattern.findall(text)]
         if _FILES.fullmatch(path):
             found.append(("serial", text.strip().strip("\0")))
-        found += [("UUID", uuid) for uuid in _UUID.findall(text)] + [("MAC", mac) for mac in _MAC.findall(text)]
+        found += [("MAC", mac) for mac in _MAC.findall(text)]
         if path == _HOSTNAME:
             found.append((_HOST_NAME, text.strip()))
-        yield from (
-            (kind, secret) for kind, secret in found if len(secret) >= _SHORTEST and not _NOTHING.fullmatch(secret)
-        )
-    for path in (*recording.directories, *recording.links):
-        yield from (("UUID", uuid) for uuid in _UUID.findall(path))
+        yield from _that_tell((*found, *_in_names(text)))
+    told = (each for said in recording.told.values() if not isinstance(said, Absent) for each in said)
+    for name in (*recording.directories, *recording.links, *told):
+        yield from _that_tell(_in_names(name))
+
+
+def _in_names(text: str) -> Iterator[tuple[str, str]]:
+    """What names of things are made of."""
+    yield from (("UUID", uuid) for uuid in _UUID.findall(text))
+    yield from ((_INTERFACE, digits) for digits in _NAMED_BY_MAC.findall(text))
+
+
+def _that_tell(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((kind, secret) for kind, secret in found if len(secret) >= _SHORTEST and not _NOTHING.fullmatch(secret))
 
 
 def _shaped(secret: str, key: bytes) -> str:

@@ -1,18 +1,20 @@
 """Recording a machine: a `Root` that remembers everything it is asked, and what it answered.
 
 Played back below a prefix a recording answers as the machine did: links as links, nodes declared, files with the bytes
-that were read. What was only seen to be there is there, and says that it was not recorded.
+that were read, calls with what the kernel told. What was only seen to be there is there, and says that it was not
+recorded.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from agent.core.language.value import Absent
 from agent.host.root import LINKS, Entry, Root
+from agent.host.tree import Told
 
 NOT_RECORDED = Absent("was not recorded", unread=True)
 
@@ -22,7 +24,7 @@ class Recording:
     """A machine as it was looked at; all paths are canonical.
 
     links: to their targets, relative ones. nodes: to `c 10:229`. contents: what was read of files.
-    absent: of the other files, why nothing was.
+    absent: of the other files, why nothing was. told: what `Root.told` said.
     """
 
     directories: frozenset[str] = frozenset()
@@ -30,6 +32,7 @@ class Recording:
     nodes: Mapping[str, str] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
     absent: Mapping[str, Absent] = field(default_factory=dict)
+    told: Mapping[str, Told] = field(default_factory=dict)
 
 
 class Recorder(Root):
@@ -40,6 +43,7 @@ class Recorder(Root):
         self._named: set[str] = set()
         self._listed: set[str] = set()
         self._read: dict[str, bytes | Absent] = {}
+        self._told: dict[str, Told] = {}
 
     def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
         """See `Root.head` and `Root.whole`; of several answers the longest is kept."""
@@ -48,6 +52,13 @@ class Recorder(Root):
         if not isinstance(known, bytes) or (isinstance(answer, bytes) and len(answer) > len(known)):
             self._read[path] = answer
         self._named.add(path)
+        return answer
+
+    def told(self, path: str, ask: Callable[[], Told]) -> Told | None:
+        """See `Root.told`."""
+        answer = super().told(path, ask)
+        if answer is not None:
+            self._told[path] = answer
         return answer
 
     def link(self, path: str) -> str | Absent:
@@ -92,7 +103,7 @@ class Recorder(Root):
             made.keep(path)
         for directory in self._listed:
             made.keep_names(directory)
-        return made.recording(self._read)
+        return replace(made.recording(self._read), told=self._told)
 
 
 class _Making:

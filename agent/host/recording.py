@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from agent.host.recorder import Recording
-from agent.host.tree import DECLARED, UNREAD
+from agent.host.tree import DECLARED, TOLD, UNREAD, told_text
 
 LARGEST = 512 * 1024 * 1024  # bytes, unpacked
 MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
@@ -50,6 +50,7 @@ def write(recording: Recording, path: str) -> None:
         )
         said = {name: [why.reason, why.unread] for name, why in sorted(recording.absent.items())}
         contents[UNREAD] = json.dumps(said, indent=0).encode()
+        contents[TOLD] = told_text(recording.told).encode()
         for name, data in sorted(contents.items()):
             member = _member(name, tarfile.REGTYPE)
             member.size = len(data)

@@ -13,7 +13,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from agent.core.inventory.device import Node
 from agent.core.language.value import Absent, natural
 from agent.host.absent import absent, kind_of
-from agent.host.tree import Tree
+from agent.host.tree import Told, Tree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
 order = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
@@ -119,6 +119,13 @@ class Root:
         if path in self.silent:
             return Absent("does not answer", unread=True)
         return self._tree.unread.get(host.removeprefix(self.prefix)) if self._tree else None
+
+    def told(self, path: str, ask: Callable[[], Told]) -> Told | None:
+        """What the kernel tells who asks it, and no file says; `path` is that of the file that would.
+
+        Below a prefix it is what the tree says that it told (`host.tree.TOLD`), or None: the tree does not say.
+        """
+        return self._tree.told.get(path) if self._tree else ask()
 
     def link(self, path: str) -> str | Absent:
         """The last part of what a link leads to: how sysfs names a driver or a subsystem."""

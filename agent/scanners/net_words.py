@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.core.language.value import Absent, Kind, Value
 from agent.host import ethtool, rtnetlink
+from agent.host.tree import Told
 from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
 
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
@@ -63,22 +64,28 @@ def _speed(sight: Sight, thing: Thing) -> Value | Absent:
 
 
 def _ptp(sight: Sight, thing: Thing) -> Thing | Absent:
-    """Of a tree on disk the clock is what sysfs has beside the interface; a driver says more exactly which it is."""
-    if sight.root.prefix:
+    """Of a tree that does not say it, the clock is what sysfs has beside the interface; a driver knows exactly."""
+    names = sight.root.told(f"{thing.directory}/ptp", lambda: sight.once("clock", thing.name, lambda: _clock(thing)))
+    if names is None:
         names = sight.names(f"{thing.directory}/device/ptp")
-        name: str | Absent = names[0] if names else Absent("it has no clock")
-    else:
-        number = sight.once("clock", thing.name, lambda: ethtool.clock(thing.name))
-        name = number if isinstance(number, Absent) else f"ptp{number}"
-    real = sight.root.device(f"/sys/class/ptp/{name}") if isinstance(name, str) else name
+    if not names:
+        return Absent("it has no clock")
+    real = names if isinstance(names, Absent) else sight.root.device(f"/sys/class/ptp/{names[0]}")
     return real if isinstance(real, Absent) else Thing("every", real.rpartition("/")[2], real, subsystem="ptp")
 
 
+def _clock(thing: Thing) -> Told:
+    number = ethtool.clock(thing.name)
+    return number if isinstance(number, Absent) else (f"ptp{number}",)
+
+
 def _altnames(sight: Sight, thing: Thing) -> Value | Absent:
-    if sight.root.prefix:
-        return Absent("only a running kernel says it, by netlink")
-    found = sight.once("altnames", "", rtnetlink.alternative_names)
-    return found if isinstance(found, Absent) else found.get(thing.name, ())
+    def ask() -> Told:
+        found = sight.once("altnames", "", rtnetlink.alternative_names)
+        return found if isinstance(found, Absent) else found.get(thing.name, ())
+
+    said = sight.root.told(f"{thing.directory}/altnames", ask)
+    return Absent("a running kernel says it, by netlink, and this tree does not") if said is None else said
 
 
 def _virtual(_: Sight, thing: Thing) -> Value | Absent:

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -16,6 +18,7 @@ from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import NoRecording, unpacked, write
 from agent.host.root import Root
 from tests.cli.conftest import device_agent
+from tests.namespaces import need_namespaces
 
 UUID = "7c1e94d2-05b3-4a88-9e61-d2f0b5a3c417"
 
@@ -94,6 +97,62 @@ def test_what_the_machine_itself_uses_is_played_back(machine, tmp_path):
     ]
     assert asked[0::2] == asked[1::2]
     assert re.search(r"mounted +yes|mounted +true", asked[2]), asked[2]
+
+
+BY_NAME = '[[resource]]\nname = "a.example/pf"\nsource = "net"\nmatch = { altnames.has = "pf-of-rack-7" }\n'
+
+
+def test_what_the_kernel_told_by_calls_is_played_back(machine, tmp_path, config):
+    """Names and clocks that no file says, and why something was not told."""
+    nic = "/sys/devices/pci0000:00/0000:5e:00.0"
+    machine.netdev(nic, "ens2")
+    machine.class_device("/sys/devices/virtual/ptp/ptp4", "ptp", "ptp4", 249, 4)
+    told = {
+        f"{nic}/net/ens1/altnames": ["enp94s0", "pf-of-rack-7"],
+        f"{nic}/net/ens1/ptp": ["ptp4"],
+        f"{nic}/net/ens2/altnames": {"absent": "netlink: Permission denied", "unread": True},
+        f"{nic}/net/ens2/ptp": [],
+    }
+    machine.file("/.told", json.dumps(told))
+    recorded(machine, tmp_path / "a.rec")
+    for root in (machine.top, tmp_path / "a.rec"):
+        one, two = (item for item in scanned(root) if item["name"] in {"ens1", "ens2"})
+        assert one["attributes"]["altnames"] == ["enp94s0", "pf-of-rack-7"]
+        assert one["attributes"]["ptp.node"] == "/dev/ptp4"
+        assert (two["attributes"]["altnames"], two["attributes"].get("ptp.node")) == (None, None)
+        entry = ("--config", str(config(BY_NAME)), "--root", str(root))
+        assert "taken by     a.example/pf" in device_agent(*entry, "explain", "ens1").stdout
+        assert "here absent (netlink: Permission denied)" in device_agent(*entry, "explain", "ens2").stdout
+
+
+def test_alternative_names_of_a_running_kernel_are_in_its_recording(tmp_path, config):
+    need_namespaces("--net", "--mount", tools=["ip"])
+    script = """
+set -e
+mount -t sysfs sysfs /sys
+ip link add va type veth peer name vb
+ip link property add dev va altname pf-of-rack-7
+exec "$0" -m agent record "$1"
+"""
+    file = tmp_path / "a.rec"
+    done = subprocess.run(
+        ["unshare", "--net", "--mount", "sh", "-c", script, sys.executable, str(file)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    of = ("--config", str(config(BY_NAME)), "--root", str(file))
+    assert "never-matches" not in device_agent(*of, "check").stdout
+    assert "taken by     a.example/pf" in device_agent(*of, "explain", "va").stdout
+    assert "here empty" in device_agent(*of, "explain", "vb").stdout
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"/a": 3}', '{"/a": [1]}', '{"/a": {}}', "\xff", "[" * 100_000])
+def test_broken_notes_of_what_was_told_are_passed_over(tree, text):
+    nic = tree.pci("0000:5e:00.0")
+    tree.netdev(nic, "ens1")
+    tree.file("/.told", text.encode("latin-1"))
+    assert tree.root.told(f"{nic}/net/ens1/altnames", lambda: ("asked",)) is None
+    assert tree.root.told("/a", lambda: ("asked",)) is None
 
 
 def test_what_was_not_read_says_so(machine, tmp_path):
@@ -182,6 +241,24 @@ def test_a_disguise_keeps_shapes_and_what_says_nothing():
     assert counted == {"UUID": 1}
     assert disguised(told, b"other key")[0] != made
     assert disguised(told, b"key")[0] == made
+
+
+def test_a_name_that_is_made_of_an_address_is_replaced_wherever_it_stands():
+    net = "/sys/devices/virtual/net"
+    told = Recording(
+        directories=frozenset({f"{net}/enx9cdc710a0b0c"}),
+        contents={"/run/udev/data/n2": b"E:ID_NET_NAME_MAC=enx9cdc710a0b0c\n"},
+        told={f"{net}/enx9cdc710a0b0c/altnames": ("enx9cdc710a0b0d", "gpu0"), f"{net}/lo/altnames": Absent("why")},
+    )
+    made, counted = disguised(told, b"key")
+    assert counted == {"interface name": 2}
+    (directory,) = made.directories
+    assert re.fullmatch(rf"{net}/enx[0-9a-f]{{12}}", directory)
+    assert directory != f"{net}/enx9cdc710a0b0c"
+    assert made.contents["/run/udev/data/n2"].decode() == f"E:ID_NET_NAME_MAC={directory.rpartition('/')[2]}\n"
+    first, second = made.told[f"{directory}/altnames"]
+    assert (first[:3], first != "enx9cdc710a0b0d", second) == ("enx", True, "gpu0")
+    assert made.told[f"{net}/lo/altnames"] == Absent("why")
 
 
 def test_a_file_that_is_there_stays(machine, tmp_path):

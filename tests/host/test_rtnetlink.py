@@ -33,7 +33,7 @@ def test_what_is_packed_is_read(pairs):
 
 def test_alternative_names_on_a_tree_are_absent(tmp_path):
     said = NET.words["altnames"].read(Sight(Root(str(tmp_path))), Thing("net", "eth0", "/sys/x/net/eth0"))
-    assert said.reason == "only a running kernel says it, by netlink"
+    assert said.reason == "a running kernel says it, by netlink, and this tree does not"
 
 
 def test_this_machine_tells_its_interfaces():
