@@ -126,7 +126,7 @@ class Checking:
         for one in (one for candidate in candidates for one in every_check(candidate)):
             ward = there.get(Spot(one.entry, one.key))
             condition = ward.conditions.get(one.check.name) if ward else None
-            if condition is None or condition.since is not None:
+            if condition is None or condition.early or condition.since is not None:
                 return True
         return False
 

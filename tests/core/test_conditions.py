@@ -443,6 +443,17 @@ def test_of_two_in_one_place_both_have_to_have_been_well():
         assert after((0, *both)).conditions.memory().well == {}
 
 
+def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
+    waiting = ill("x", (LINK, GOOD), (BORNE, AWAITED))
+    life = after((0, waiting), (1, replace(waiting)))
+    for _ in range(2):
+        assert faults(life) == {"x": "borne: no answer yet"}
+        assert life.conditions.memory().well == {}
+        life = after((100, replace(waiting)), (101, replace(waiting)), before=next_life(life))
+    assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, GOOD))), before=life)) == {"x": ""}
+    assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
+
+
 def test_nothing_said_yet_is_not_well():
     life = after((0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, Outcome(Says.NOTHING)))))
     assert life.conditions.memory() == Memory()

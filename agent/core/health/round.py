@@ -111,7 +111,8 @@ class Round:
         known = self._looked.get(spot, ward.conditions).get(name)
         if known is None and Spot(spot.entry, one.place) in self._well:
             known = HEALTHY
-        if known is None and one.outcome.says is Says.AWAITED:
+        if known in (None, UNSAID) and one.outcome.says is Says.AWAITED:
+            self._there[spot] = Ward(one.place, {**ward.conditions, name: UNSAID})  # nor is it well for the next life
             return None
         before = known or UNSAID
         condition, again = self._stepped(one, before, looked=looked)
