@@ -51,14 +51,14 @@ GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refu
 
 
 class Clock:
-    """Monotonic time that a scenario may put forward."""
+    """Monotonic time that stands still until a scenario puts it forward, however long a step takes."""
 
-    def __init__(self, real) -> None:
+    def __init__(self, now: float) -> None:
         self.ahead = 0.0
-        self._real = real
+        self._began = now
 
     def monotonic(self) -> float:
-        return self._real() + self.ahead
+        return self._began + self.ahead
 
 
 def read(path: Path) -> dict:

@@ -19,7 +19,7 @@ KVM = {"a.example/kvm": ["kvm Healthy"]}
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
 async def test_scenario(path, rig, monkeypatch):
-    clock = Clock(time.monotonic)
+    clock = Clock(time.monotonic())
     for module in (tracker, lists, kmsg):
         monkeypatch.setattr(module, "time", clock)
     await play(read(path), rig, clock)
@@ -51,7 +51,7 @@ async def test_a_scenario_that_is_not_true_fails(rig, change, said):
     if not change:
         scenario["step"] = [{"lists": KVM}, {"unplug": ["/devices/virtual/misc/kvm"]}]
     with pytest.raises(AssertionError) as failure:
-        await play(scenario, rig, Clock(time.monotonic))
+        await play(scenario, rig, Clock(time.monotonic()))
     assert said in str(failure.value)
 
 
@@ -64,4 +64,4 @@ async def test_a_recording_is_a_machine(rig, tmp_path):
         'source = { node = "/dev/null" }\nid = "null"\ngive = { nodes = { it = "{node}" } }\n"""\n'
         '[[step]]\nlists."a.example/null" = ["null Healthy"]\n'
     )
-    await play(read(tmp_path / "a.toml"), rig, Clock(time.monotonic))
+    await play(read(tmp_path / "a.toml"), rig, Clock(time.monotonic()))
