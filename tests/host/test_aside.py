@@ -42,7 +42,7 @@ async def test_as_a_loop_s_executor_it_does_the_same(to_thread):
     with pytest.raises(ZeroDivisionError):
         await to_thread(lambda: 1 / 0)
     together = threading.Barrier(40)
-    await asyncio.gather(*(to_thread(together.wait, 10) for _ in range(40)))
+    await asyncio.gather(*(to_thread(together.wait, 60) for _ in range(40)))
 
 
 @pytest.mark.parametrize("how", ["aside(wait)", "asyncio.to_thread(wait)"])
