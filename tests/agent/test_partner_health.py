@@ -58,11 +58,15 @@ async def node(rig):
 
 
 def say(rig, code, address=ONE):
+    say_line(rig, f"NVRM: Xid (PCI:{address[:-2]}): {code}, x")
+
+
+def say_line(rig, text):
     rig.number += 1
     rig.tree.at("/dev").mkdir(exist_ok=True)
     with open(rig.tree.at("/dev/kmsg"), "a") as file:
         stamp = int(time.monotonic() * 1e6)
-        file.write(f"4,{rig.number},{stamp},-;NVRM: Xid (PCI:{address[:-2]}): {code}, x\n")
+        file.write(f"4,{rig.number},{stamp},-;{text}\n")
 
 
 def reasons(agent, name=MIG):
@@ -209,6 +213,18 @@ on = { address = "pci.address" }
 [resource.wait.gpu]
 gpu.healthy = false
 """
+
+
+async def test_what_the_kernel_log_says_of_a_child_whose_reason_tells_of_the_parent_too(node):
+    own = '[resource.health.own]\nlog = "mig {name}: {code:int}"\nreason = "{code}, its GPU: {gpu.reason}"\n'
+    node.serve(mig(PARTNER.partition("[resource.health")[0] + own))
+    async with node.agent() as agent:
+        await node.allocatable(MIG, 6)
+        say(node, 8)
+        say_line(node, "mig mig02: 5")
+        agent.tracker.nudge(Touched())
+        await ill(node, {"mig02"})
+        assert reasons(agent) == {"mig02": "own: 5, its GPU: xid: Xid 8"}
 
 
 async def test_who_waits_for_the_parent_is_not_listed_and_who_is_listed_turns_with_it(node):

@@ -119,6 +119,10 @@ class Child(Facts):
         self.device = host("p")
         self.asked = 0
 
+    def __call__(self, word):
+        assert word in {*self.facts, "gpu.healthy", "gpu.reason", "none"}  # of another the host would raise
+        return super().__call__(word)
+
     def partner(self, join):
         assert join == JOIN
         return self
@@ -137,8 +141,8 @@ RUN = Check("a", Run((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, lean
     [
         (PARENT, Outcome(Says.GOOD)),
         (
-            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), leans=("gpu",)),
-            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), ("?",))),
+            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{code}{gpu.reason}"), leans=("gpu",)),
+            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), (parse("{code}").slots[0], "?"))),
         ),
         (RUN, Outcome(Says.BAD, "it said so", 7)),
     ],

@@ -121,7 +121,9 @@ def read_for(check: Check, facts: Heard) -> Read:
         case Rises(word):
             words.append(word)
         case Log():
-            words += [brace.word for brace in check.holds.pattern.compared]
+            pattern = check.holds.pattern
+            taken = {brace.word for brace in pattern.taken}  # which a line says, and no look
+            words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared]
         case _:
             inquiry = check.holds.inquiry(facts) if _may_apply(check, facts) else Absent("it does not apply")
             answer = Answer(Reply.UNKNOWN) if isinstance(inquiry, Absent) else facts.answer(inquiry)
