@@ -11,7 +11,6 @@ Exit code 0: answered. 4: no such device or resource, or several.
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -22,6 +21,7 @@ from agent.cli.inventory.fall import explanation, steps
 from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.one import one
 from agent.cli.inventory.record import record
+from agent.cli.inventory.remedy import remedies
 from agent.cli.inventory.running import View, view_of
 from agent.cli.inventory.search import NotFound, find
 from agent.cli.inventory.take import take
@@ -35,7 +35,6 @@ from agent.host.root import Root
 WRONG_COMMAND_LINE = 2
 OUTPUTS = ("json", "jsonl", "name")
 _SHOWN = 8  # classes that are named
-_TEXT = re.compile(r'"[a-z0-9_-]+"')
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -106,11 +105,7 @@ def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> 
         refusal = turned.refusal
         if turned.nearly:
             to = f"  next         to give it to {refusal.resource}:"
-            here = printable(refusal.here)
-            lines.append(f"{to} let {refusal.address} at {refusal.origin} allow {here}, then device-agent reload")
-            if refusal.address == "match.driver" and item.label == "pci" and _TEXT.fullmatch(refusal.written):
-                driver = refusal.written.strip('"')
-                lines.append(f"{to} driverctl set-override {item.host.name} {driver}   (seen at once)")
+            lines += [f"{to} {remedy}" for remedy in remedies(inventory, item, refusal)]
     return [terminal.text(line) for line in lines]
 
 

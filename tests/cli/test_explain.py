@@ -1,10 +1,16 @@
 """explain: a device, a resource, all that is off."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from agent.cli.inventory.remedy import remedies
 from agent.cli.inventory.running import _checks
+from agent.core.inventory.judge import Refusal
+from agent.core.language.clause import Clause, Line, Origin
+from agent.core.language.operators import Equals
+from agent.core.language.value import Absent, Kind
 from tests.cli.conftest import TOP, device_agent
 
 FRESH = "a fresh look: no agent is running\n"
@@ -99,6 +105,58 @@ def test_a_device_says_who_takes_it_and_what_to_do_for_those_who_do_not(asked):
     _, out, _ = asked("/dev/kvm")
     assert "taken by     a.example/kvm ×3 as kvm" in out
     assert "health       Healthy" in out
+
+
+BY_UDEV = """
+[[resource]]
+name = "a.example/chosen"
+source = "pci"
+match = { vendor = "8086", udev.ID_TAG = "chosen" }
+[[resource]]
+name = "a.example/placed"
+source = "pci"
+match = { vendor = "8086", label = "3" }
+"""
+
+
+def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_something_else(asked, tree):
+    def steps():
+        _, out, _ = asked("00:00.0", text=BY_UDEV)
+        return [line.partition("to give it to a.example/")[2] for line in out.splitlines() if "to give it to" in line]
+
+    said = "ask for what it does say (device-agent scan 0000:00:00.0) at resources.d/a.toml:"
+    without = "chosen: have udevd run, and /run/udev/data seen here: a container needs it mounted"
+    others = [f"chosen: {said}5, then device-agent reload", f"placed: {said}9, then device-agent reload"]
+    assert steps() == [without, *others]
+    tree.file("/run/udev/data/+pci:0000:00:00.0", "E:ID_OTHER=1\n")
+    assert steps() == ["chosen: a udev rule that sets ID_TAG, then udevadm trigger   (seen at once)", *others]
+
+
+ASK = "ask for what it does say (device-agent scan eth0) at a.toml:3, then device-agent reload"
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (Absent("it has no speed now"), [ASK]),
+        (
+            Absent("udev has not finished with it", pending=True),
+            ["wait until speed is there (udev has not finished with it)"],
+        ),
+        (
+            Absent("permission denied", unread=True),
+            ["mend what keeps speed from being read (permission denied; seen by the next sweep)", ASK],
+        ),
+    ],
+)
+def test_why_it_is_not_said_decides_the_next_step(why, said):
+    origin = Origin("a.toml", 3, 1)
+    line = Line("match.speed", "speed", Kind.INT, Equals(100), "100", origin)
+    entry = SimpleNamespace(exclude=(), match=Clause("match", (line,), origin))
+    inventory = SimpleNamespace(specs=[entry], facts=lambda *_: lambda _: why, root=None)
+    item = SimpleNamespace(host=SimpleNamespace(name="eth0"), label="net")
+    refusal = Refusal("a.example/nic", "match.speed", "100", f"absent ({why.reason})", origin)
+    assert list(remedies(inventory, item, refusal)) == said
 
 
 def test_without_a_name_all_that_is_off(asked):
