@@ -10,8 +10,9 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from agent.core.entry.resource import SHARE_MARK
-from agent.core.health.conditions import By, Memory
+from agent.core.health.conditions import By
 from agent.core.health.drained import Drain, Drained
+from agent.core.health.memory import Memory
 from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.language.text import ID_LIMIT
 
@@ -123,7 +124,7 @@ def from_json(content: Any) -> State:  # noqa: ANN401  JSON is anything
     boot = _typed(content.get("boot", ""), str)
     drained = _drained(content.get("drained", {}))
     well = {
-        entry: [_typed(place, str) for place in _typed(places, list)]
+        entry: {_typed(place, str) for place in _typed(places, list)}
         for entry, places in _typed(content.get("well", {}), dict).items()
     }
     return State(lists, held, fanned, Memory(failing, latched, counted, cleared, well), boot, drained)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from agent.core.entry.log import Record
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conclude import Concluded, conclude
-from agent.core.health.conditions import Conditions, Memory, Spot, Ward, remembered
+from agent.core.health.conditions import Conditions, Spot, Ward
 from agent.core.health.drained import Drained, Overlay, overlay
 from agent.core.health.heard import Journal, Told
+from agent.core.health.memory import Memory, Remembering, remembered
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device
 from agent.core.inventory.hanging import every_check
@@ -57,6 +58,7 @@ class Checking:
         self.journal = Journal()
         self._stirred: set[Told] | None = set()
         self._concluded = Concluded(remembered(memory))
+        self._remembering = Remembering()
         self._clearing: list[_Clearing] = []
         self._apart = apart
         self._specs: Sequence[ResourceSpec] = ()
@@ -72,7 +74,7 @@ class Checking:
     @property
     def memory(self) -> Memory:
         """What is known of what was looked at, told or not."""
-        return self._concluded.conditions.memory()
+        return self._remembering.memory(self._concluded.conditions)
 
     @property
     def stirred(self) -> bool:

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Conditions, Memory
+from agent.core.health.conditions import Conditions
 from agent.core.health.drained import Drained
+from agent.core.health.memory import Memory
 from agent.core.inventory.away import Mover, moved, movers
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.look import Look

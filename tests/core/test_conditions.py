@@ -11,8 +11,9 @@ from agent.core.entry.log import Log, Often, Record
 from agent.core.entry.rises import Rises
 from agent.core.health import round  # noqa: A004  the floor's own word
 from agent.core.health.conclude import Concluded, as_it_is, conclude
-from agent.core.health.conditions import TOGETHER, Memory, Spot, remembered
+from agent.core.health.conditions import TOGETHER, Spot
 from agent.core.health.heard import Journal
+from agent.core.health.memory import Memory, Remembering, remembered
 from agent.core.inventory.device import Health
 from agent.core.inventory.listing import Listing
 from agent.core.inventory.look import look
@@ -47,6 +48,11 @@ def after(*looks, before=None, entries=(A,)):
     for now, *candidates in looks:
         before = conclude(before, seen(*candidates), entries, now, APART)
     return before
+
+
+def known(conditions):
+    """What the next life is to know of these."""
+    return Remembering().memory(conditions)
 
 
 def faults(concluded):
@@ -190,7 +196,7 @@ def test_the_next_life_begins_with_what_failed():
     failing = made.conditions.failing()
     assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
     made = after(
-        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(made.conditions.memory()))
+        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(known(made.conditions)))
     )
     assert faults(made) == {"x": "latch: no link", "z": ""}
     assert made.conditions.failing() == failing
@@ -370,19 +376,19 @@ def test_what_the_next_life_knows():
     latching = replace(XID, holds=replace(XID.log, latch=True))
     both = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=7)))
     made = conclude(Concluded(), seen(both), (A,), 0, APART, journal=journal)
-    memory = made.conditions.memory()
+    memory = known(made.conditions)
     assert memory == Memory({A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}})
     cleared, names = made.conditions.cleared(lambda spot, ward: True, None, 3)
     assert names == {"xid"}
     counted, number = {A: {"one": {"ecc": 7}}}, {A: {"one": {"xid": 3}}}
-    assert cleared.memory() == Memory(counted=counted, cleared=number, well={A: ["one"]})
-    for before, expected in ((memory, "xid: Xid 1: 79"), (cleared.memory(), "")):
+    assert known(cleared) == Memory(counted=counted, cleared=number, well={A: {"one"}})
+    for before, expected in ((memory, "xid: Xid 1: 79"), (known(cleared), "")):
         again = Concluded(remembered(before))
         made = conclude(again, seen(both), (A,), 0, APART, journal=journal)
         assert faults(made) == {"one": expected}
-        assert made.conditions.memory() == before
+        assert known(made.conditions) == before
     grown = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=9)))
-    made = conclude(Concluded(remembered(cleared.memory())), seen(grown), (A,), 0, APART, journal=journal)
+    made = conclude(Concluded(remembered(known(cleared))), seen(grown), (A,), 0, APART, journal=journal)
     assert faults(made) == {"one": "ecc: errors grew from 7 to 9"}
 
 
@@ -390,7 +396,7 @@ def test_of_two_counters_in_one_place_none_is_remembered():
     one = ill("x", (ECC, Outcome(Says.GOOD, count=7)), place="p", key="k1")
     two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
     made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
-    assert made.conditions.memory().counted == {}
+    assert known(made.conditions).counted == {}
 
 
 BORNE = Check("borne", clause(), trip=Looks(2), recover=Lasting(30))
@@ -418,18 +424,18 @@ def test_who_is_plugged_in_again_begins_again():
 
 
 def next_life(made):
-    return Concluded(remembered(made.conditions.memory()))
+    return Concluded(remembered(known(made.conditions)))
 
 
 def test_a_restart_is_no_beginning():
     """Who was well is borne with as before, and waits for no answer; who was never well is not; once, at the start."""
     first = [ill("well", (BORNE, GOOD)), ill("never", (BORNE, BAD)), ill("both", (BORNE, GOOD), (LATCH, BAD))]
     life = after((0, *first))
-    assert life.conditions.memory().well == {A: ["well"]}
+    assert known(life.conditions).well == {A: {"well"}}
     bad = [ill(name, (BORNE, BAD)) for name in ("well", "never", "new")]
     made = after((100, *bad), before=next_life(life))
     assert faults(made) == {"well": "", "never": "borne: no link", "new": "borne: no link"}
-    assert made.conditions.memory().well == {A: ["well"]}
+    assert known(made.conditions).well == {A: {"well"}}
     assert faults(after((101, ill("well", (BORNE, BAD))), before=made)) == {"well": "borne: no link"}
     assert faults(after((100, ill("well", (BORNE, AWAITED))), before=next_life(life))) == {"well": ""}
     assert faults(after((100, ill("other")), (101, bad[0]), before=next_life(life))) == {"well": "borne: no link"}
@@ -438,9 +444,9 @@ def test_a_restart_is_no_beginning():
 def test_of_two_in_one_place_both_have_to_have_been_well():
     one, two = (ill(key, (LINK, GOOD), place="p", key=key) for key in ("k1", "k2"))
     bad = ill("k2", (LINK, BAD), place="p", key="k2")
-    assert after((0, one, two)).conditions.memory().well == {A: ["p"]}
+    assert known(after((0, one, two)).conditions).well == {A: {"p"}}
     for both in ((one, bad), (bad, one)):
-        assert after((0, *both)).conditions.memory().well == {}
+        assert known(after((0, *both)).conditions).well == {}
 
 
 def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
@@ -448,7 +454,7 @@ def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
     life = after((0, waiting), (1, replace(waiting)))
     for _ in range(2):
         assert faults(life) == {"x": "borne: no answer yet"}
-        assert life.conditions.memory().well == {}
+        assert known(life.conditions).well == {}
         life = after((100, replace(waiting)), (101, replace(waiting)), before=next_life(life))
     assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, GOOD))), before=life)) == {"x": ""}
     assert faults(after((102, ill("x", (LINK, GOOD), (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
@@ -456,8 +462,36 @@ def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
 
 def test_nothing_said_yet_is_not_well():
     life = after((0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, Outcome(Says.NOTHING)))))
-    assert life.conditions.memory() == Memory()
+    assert known(life.conditions) == Memory()
     assert faults(after((2, ill("x", (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
+
+
+def test_what_is_remembered_where_nothing_changed_stays_the_object_it_was():
+    """And what was remembered before is as it was: it may just be written."""
+    remembering = Remembering()
+    many = [ill(name, (LATCH, BAD), (ECC, Outcome(Says.GOOD, count=1))) for name in ("x", "y", "gone")]
+    made = after((0, *many))
+    before = remembering.memory(made.conditions)
+    assert remembering.memory(made.conditions) is before
+    now = remembering.memory(after((1, many[0], ill("y", (ECC, Outcome(Says.GOOD, count=2)))), before=made).conditions)
+    assert now.counted == {A: {"x": {"ecc": 1}, "y": {"ecc": 2}}}
+    assert now.counted[A]["x"] is before.counted[A]["x"]
+    assert set(before.counted[A]) == {"x", "y", "gone"} == set(before.failing[A])
+    assert before.counted[A]["y"] == {"ecc": 1}
+
+
+ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, Outcome(Says.GOOD, count=3))]
+LIVES = st.tuples(st.sampled_from("pq"), st.lists(st.sampled_from(ANSWERS), max_size=2))  # a place, what is said there
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(["k1", "k2", "k3"]), LIVES), max_size=5))
+def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
+    remembering, made = Remembering(), Concluded()
+    for now, those in enumerate(looks):
+        made = after(
+            (now, *(ill(key, *said, place=place, key=key) for key, (place, said) in those.items())), before=made
+        )
+        assert remembering.memory(made.conditions) == known(made.conditions)
 
 
 SAID = [GOOD, BAD, Outcome(Says.NOTHING), Outcome(Says.BESIDE)]

@@ -17,6 +17,7 @@ from agent.core.entry.rises import Rises
 from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.conditions import Spot
 from agent.core.health.heard import Journal
+from agent.core.health.memory import Remembering
 from agent.core.inventory.checking import checked
 from agent.core.inventory.hanging import at_once, held_by
 from agent.core.language.text import parse
@@ -264,7 +265,7 @@ def test_who_goes_leaves_the_parent_to_the_others_and_the_last_takes_it_along():
     none = conclude(one, seen(), (A, "gpu"), 2, 0.05)
     assert none.listeners == {}
     assert none.conditions.there == {}
-    assert none.conditions.memory().failing["gpu"] == {"p1": {"link": "no link"}}
+    assert Remembering().memory(none.conditions).failing["gpu"] == {"p1": {"link": "no link"}}
     assert not conclude(none, seen(), (A,), 3, 0.05).conditions.there
 
 

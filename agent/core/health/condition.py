@@ -91,7 +91,7 @@ def listened(
         outcome = check.unknown(f"the kernel log: {journal.absent.reason}")
     if condition.latched or outcome.says is Says.NOTHING:
         return condition, None
-    well = Condition(cleared=condition.cleared)
+    well = HEALTHY if condition.cleared < 0 else Condition(cleared=condition.cleared)
     if check.log is None or outcome.ear is None:
         blind = replace(well, failing=True, reason=outcome.reason, blind=True)
         return (blind if outcome.says is Says.BAD else well), None
