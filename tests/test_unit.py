@@ -55,6 +55,13 @@ def test_the_kernel_log_is_handed_over_and_nothing_else_of_it_is_shown():
     assert lines["DevicePolicy"] == "closed"
 
 
+def test_what_to_do_where_the_kernel_log_cannot_be_opened_is_said():
+    """systemd begins nothing then, and has no way to go on without it (`OpenFile=…,graceful` came with 253)."""
+    page = (UNIT.parents[1] / "docs" / "operations.md").read_text()
+    assert "`status=208/STDIN`" in page
+    assert "`StandardInput=null`" in page
+
+
 def test_what_the_contract_asks():  # 80, 83
     unit = configparser.RawConfigParser(strict=False)
     unit.optionxform = str
