@@ -164,7 +164,7 @@ MISTAKES = [
         3,
         "healthy",
         "unknown-word",
-        "say it below health or wait, or by a when of what is given",
+        "say it in a wait, in holds, when or reason of a check, or in a when of what is given",
     ),
     ('source = "pci"\non = { slot = "x.slot" }', 4, 16, "x", "cycle", "have one of them rest on something else"),
     (

@@ -69,6 +69,7 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     recover = _recover(branch, verb, scope)
     holds: Clause | Asks | Rises | Log | None
     said_in = scope
+    scope.leaning = verb not in {"log", *ASKS}  # whom to ask what, and what to listen for, is said at a look
     if name == CHECK and _is_given(tree):
         holds = _brought(name, branch, scope)
     elif verb in ASKS:
@@ -79,6 +80,7 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
         holds = _rises(branch.leaf("rises"), scope)
     else:
         holds = _holds(name, branch, scope)
+    scope.leaning = True
     for leaf, after in ((branch.leaf("trip"), trip), (branch.leaf("recover"), recover)):
         if leaf is not None and _is_chance(after) and verb not in {*ASKS, "log"} and every is source_every is None:
             message = "without every, looks come with events and the sweep: how long two of them take is chance"

@@ -103,7 +103,7 @@ class OwnWords:
         if made.health and rest in _WELLNESS:
             if not self._scope.leaning:
                 message = f"{rest} of a class is known after a look, and this is asked in it"
-                write = "say it below health or wait, or by a when of what is given"
+                write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
                 self._scope.error(spot.error("unknown-word", message, write, mark=mark))
                 return None
             wellness = self._made[word] = Made(Known(_WELLNESS[rest]), Wellness(made.join, rest))
