@@ -439,6 +439,9 @@ def test_a_restart_is_no_beginning():
     assert faults(after((101, ill("well", (BORNE, BAD))), before=made)) == {"well": "borne: no link"}
     assert faults(after((100, ill("well", (BORNE, AWAITED))), before=next_life(life))) == {"well": ""}
     assert faults(after((100, ill("other")), (101, bad[0]), before=next_life(life))) == {"well": "borne: no link"}
+    nothing = conclude(next_life(life), {}, (A,), 100, APART)  # nobody is there at the start
+    assert faults(after((101, bad[0]), before=nothing)) == {"well": "borne: no link"}
+    assert conclude(nothing, {}, (A,), 101, APART) is nothing
 
 
 def test_of_two_in_one_place_both_have_to_have_been_well():

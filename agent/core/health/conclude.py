@@ -69,7 +69,9 @@ def conclude(
     told_of = before.listeners if stirred is None else stirred
     listening = {one: None for told in told_of for one in before.listeners.get(told, ())}
     if not changed and not listening:
-        return before
+        if not before.conditions.well:
+            return before
+        return replace(before, conditions=replace(before.conditions, well=frozenset()))  # nobody was there at the start
     gone: list[Candidate] = []
     come: list[Candidate] = []
     for of in changed:
