@@ -78,7 +78,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
             agent.status._stir()
             await asyncio.sleep(0.001)
         assert waiting.result()["revision"] == "the same"
-    assert len(reckoned) == 2  # what is when he asks, and when he has waited long enough
+    assert len(reckoned) in {1, 2}  # when he asks, and when he has waited; a busy host may take as long for the first
 
 
 async def test_a_quiet_day_is_short(node):
