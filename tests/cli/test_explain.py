@@ -132,6 +132,20 @@ def test_of_what_is_not_said_the_next_step_is_to_have_it_said_or_to_ask_for_some
     assert steps() == ["chosen: a udev rule that sets ID_TAG, then udevadm trigger   (seen at once)", *others]
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "match.numa.at_least = 5",
+        "match = { numa = { at_least = 5 } }",
+        "match = { numa.at_least = 5 }",
+        "[resource.match.numa]\nat_least = 5",
+    ],
+)
+def test_a_test_is_shown_as_one_however_it_is_written(asked, entry):
+    _, out, _ = asked("a.example/far", text=f'[[resource]]\nname = "a.example/far"\nsource = "pci"\n{entry}\n')
+    assert " match.numa = { at_least = 5 } " in out
+
+
 ASK = "ask for what it does say (device-agent scan eth0) at a.toml:3, then device-agent reload"
 
 

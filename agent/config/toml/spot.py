@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.config.toml.document import Document, Span
 from agent.config.toml.finding import Finding, Severity
 from agent.core.language.clause import Origin
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # what a key is that needs no quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,13 @@ class Spot:
 
     @property
     def written(self) -> str:
-        """The value as the person wrote it, on one line."""
-        return " ".join(self.document.written(self.path).split())
+        """The value as the person wrote it, on one line; a table that its keys or header make as an inline one."""
+        text = self.document.written(self.path)
+        value = self.data
+        if isinstance(value, dict) and not text.startswith("{"):
+            inside = (f"{_key(key)} = {self.below(key).written}" for key in value)
+            text = f"{{ {', '.join(inside)} }}"
+        return " ".join(text.split())
 
     def error(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
         """An error here."""
@@ -119,3 +127,7 @@ class Spot:
         piece = mark if isinstance(mark, Piece) else Piece(0, len(written) - 2)
         start = span.column + 1 + piece.at
         return Span(span.line, start, max(start + 1, min(start + piece.length, span.end_column - 1)))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'
