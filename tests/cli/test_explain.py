@@ -166,8 +166,11 @@ ASK = "ask for what it does say (device-agent scan eth0) at a.toml:3, then devic
 def test_why_it_is_not_said_decides_the_next_step(why, said):
     origin = Origin("a.toml", 3, 1)
     line = Line("match.speed", "speed", Kind.INT, Equals(100), "100", origin)
-    entry = SimpleNamespace(exclude=(), match=Clause("match", (line,), origin))
-    inventory = SimpleNamespace(specs=[entry], facts=lambda *_: lambda _: why, root=None)
+    of_class = Clause("match", (line,), origin)  # which is the same of all entries of a class, and their words are not
+    other, entry = (SimpleNamespace(name=f"a.example/{name}", exclude=(), match=of_class) for name in ("x", "nic"))
+    inventory = SimpleNamespace(
+        specs=[other, entry], facts=lambda spec, _: lambda _: why if spec is entry else 100, root=None
+    )
     item = SimpleNamespace(host=SimpleNamespace(name="eth0"), label="net")
     refusal = Refusal("a.example/nic", "match.speed", "100", f"absent ({why.reason})", origin)
     assert list(remedies(inventory, item, refusal)) == said

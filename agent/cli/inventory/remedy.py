@@ -30,7 +30,7 @@ def remedies(inventory: Inventory, item: Item, refusal: Refusal) -> Iterator[str
 
 def _missing(inventory: Inventory, item: Item, refusal: Refusal) -> tuple[str, Absent] | None:
     """The word that the clause asks for, and why it is absent; none if it is not."""
-    for spec in inventory.specs:
+    for spec in (each for each in inventory.specs if each.name == refusal.resource):
         for clause in (*spec.exclude, spec.match):
             for line in clause.lines:
                 if isinstance(line, Line) and (line.address, line.origin) == (refusal.address, refusal.origin):
