@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.health.drained import Drain, Drained
+from agent.core.health.memory import Memory
 from agent.core.inventory.device import Health, Member, Snapshot
 from agent.state import state
 from agent.state.remembered import NOT_SEEN, State
@@ -33,6 +34,14 @@ FULL = State(
     },
     frozenset({"x9", "y::7"}),
     {"example.com/empty": "example.com/{model}"},
+    memory=Memory(
+        {"example.com/a": {"p\udcff": {"link": "no link", "xid": "Xid 79"}}},
+        {"example.com/a": {"p\udcff": {"xid": True}}},
+        {"example.com/a": {"p1": {"ecc": 7}}},
+        {"example.com/a": {"p2": {"xid": 3}}},
+        {"example.com/a": {"p1", "p2"}, "example.com/b": {"\udcff"}},
+    ),
+    boot="this one",
     drained=Drained({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
 )
 
@@ -61,8 +70,9 @@ def as_remembered(device):
 
 async def test_what_is_written_is_read_back(tmp_path, caplog):
     await write(tmp_path / "new", FULL)
-    read = load(str(tmp_path / "new"))
+    read = load(str(tmp_path / "new"), "this one")
     assert (read.held, read.fanned, read.drained) == (FULL.held, FULL.fanned, FULL.drained)
+    assert (read.memory, read.boot) == (FULL.memory, "this one")
     assert set(read.lists) == set(FULL.lists)
     for name, list_ in FULL.lists.items():
         assert read.lists[name] == Snapshot(name, tuple(map(as_remembered, list_.devices)))
@@ -71,13 +81,26 @@ async def test_what_is_written_is_read_back(tmp_path, caplog):
     assert os.stat(tmp_path / "new").st_mode & 0o777 == 0o700
 
 
-async def test_a_file_of_before_there_were_names_with_words_is_read(tmp_path, caplog):
-    await write(tmp_path, State(FULL.lists, FULL.held))
+async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
+    await write(tmp_path, FULL)
+    read = load(str(tmp_path), "the next one")
+    assert read.memory == Memory(FULL.memory.failing, FULL.memory.latched)
+    assert read.boot == "the next one"
+
+
+@pytest.mark.parametrize(
+    "later", [("well",), ("well", "failing", "latched", "counted", "cleared", "boot", "drained", "fanned")]
+)
+async def test_a_file_of_an_earlier_version_is_read(tmp_path, caplog, later):
+    await write(tmp_path, FULL)
     path = tmp_path / "state.json"
     content = json.loads(path.read_text())
-    del content["fanned"], content["drained"]
+    for key in later:
+        del content[key]
     path.write_text(json.dumps(content))
-    assert set(load(str(tmp_path)).lists) == set(FULL.lists)
+    read = load(str(tmp_path))
+    assert set(read.lists) == set(FULL.lists)
+    assert not read.memory.well
     assert not caplog.records
 
 
@@ -290,6 +313,15 @@ def test_devices_in_another_order_are_put_in_list_order(tmp_path):
                 entries({"lost": [["p", "k", "s", "n", 3]]}),
                 entries({"lead": None}),
                 entries({"grouping": 5}),
+                content(failing=[]),
+                content(failing={"r": {"p": {"link": None}}}),
+                content(latched={"r": {"p": {"xid": 1}}}),
+                content(counted={"r": {"p": {"ecc": "7"}}}),
+                content(cleared={"r": ["p"]}),
+                content(well=["p"]),
+                content(well={"r": "p"}),
+                content(well={"r": [["p"]]}),
+                content(boot=None),
                 content(drained=[]),
                 content(drained={"places": {"p": "why"}}),
                 content(drained={"places": {"p": ["why"]}}),
