@@ -68,8 +68,7 @@ def unpacked(path: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="device-agent-recording-") as directory:
         try:
             with _Archive.open(path, "r:*") as archive:
-                for member in _within_limits(archive):
-                    _unpack(archive, member, os.path.realpath(directory))
+                _unpack(archive, os.path.realpath(directory))
         except NoRecording:
             raise
         except RecursionError:
@@ -119,23 +118,33 @@ def _within_limits(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
         yield member
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, directory: str) -> None:
-    """Make a file, a directory or a link, whatever owner, mode and time it has. Nothing leads out of the directory.
+def _unpack(archive: tarfile.TarFile, top: str) -> None:
+    """Make what is in it, whatever owner, mode and time it has.
 
-    The filters that tarfile has for this came with Python 3.11.4, and distributions are at 3.11.2.
+    The filters that tarfile has for this came with Python 3.11.4, and distributions are at 3.11.2. Links are made last,
+    and in directories that are there by then, so that nothing is ever written through one: where a link leads to
+    cannot be told safely beforehand (CVE-2025-4517). What looks at the tree follows none that leads out, see `Root`.
     """
-    path = os.path.join(directory, member.name.lstrip("/"))
-    to = os.path.join(os.path.dirname(path), member.linkname) if member.issym() else path
-    if any(os.path.commonpath([directory, os.path.realpath(each)]) != directory for each in (path, to)):
-        raise NoRecording(f"no recording: {member.name!r} leads out of it")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    if member.isdir():
-        os.makedirs(path, exist_ok=True)
-    elif member.issym():
-        os.symlink(member.linkname, path)
-    elif (content := archive.extractfile(member)) is not None:
-        with content, open(path, "wb") as file:
-            shutil.copyfileobj(content, file)
+    links: dict[str, str] = {}
+    for member in _within_limits(archive):
+        path = os.path.normpath(f"{top}/{member.name}")
+        if not path.startswith(f"{top}/") and path != top:
+            raise _leads_out(member.name)
+        os.makedirs(path if member.isdir() else os.path.dirname(path), exist_ok=True)
+        if member.issym():
+            links[path] = member.linkname
+        elif (content := archive.extractfile(member)) is not None:
+            with content, open(path, "wb") as file:
+                shutil.copyfileobj(content, file)
+    for path, target in links.items():
+        os.symlink(target, path)
+    for path in links:
+        if os.path.commonpath([top, os.path.realpath(path)]) != top:
+            raise _leads_out(os.path.relpath(path, top))
+
+
+def _leads_out(name: str) -> NoRecording:
+    return NoRecording(f"no recording: {name!r} leads out of it")
 
 
 def _member(path: str, kind: bytes) -> tarfile.TarInfo:

@@ -303,6 +303,40 @@ def test_a_recording_from_anybody_stays_in_its_directory(tmp_path, member):
     assert not (tmp_path / "outside").exists()
 
 
+def test_links_whose_way_is_too_long_to_be_told_lead_nothing_out(tmp_path, monkeypatch):
+    """As CVE-2025-4517: what `realpath` finds too long for the kernel it takes for no link, and the kernel follows."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    long, short = "d" * 247, "abcdefghijklmnop"
+    deep = [("/".join([long] * depth), name) for depth, name in enumerate(short)]
+    up = f"{'/'.join(short)}/{'l' * 254}"
+    archive(
+        tmp_path / "a.rec",
+        ("sys", tarfile.DIRTYPE, ""),
+        *(
+            member
+            for at, name in deep
+            for member in ((f"{at}/{long}", tarfile.DIRTYPE, ""), (f"{at}/{name}", tarfile.SYMTYPE, long))
+        ),
+        (up, tarfile.SYMTYPE, "../" * len(short)),
+        ("escape", tarfile.SYMTYPE, f"{up}/.."),
+        ("escape/evil", tarfile.REGTYPE, b"x"),
+    )
+    with pytest.raises(NoRecording, match="a file and a directory"), unpacked(str(tmp_path / "a.rec")):
+        pytest.fail("unpacked")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.rec"]
+
+
+def test_a_link_that_another_leads_out_is_none_of_a_recording(tmp_path):
+    archive(
+        tmp_path / "a.rec",
+        ("sys", tarfile.DIRTYPE, ""),
+        ("out", tarfile.SYMTYPE, "later/.."),
+        ("later", tarfile.SYMTYPE, "."),
+    )
+    with pytest.raises(NoRecording, match="'out' leads out of it"), unpacked(str(tmp_path / "a.rec")):
+        pytest.fail("unpacked")
+
+
 def test_a_recording_is_not_unpacked_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "LARGEST", 1000)
     archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), ("sys/a", tarfile.REGTYPE, bytes(1001)))
