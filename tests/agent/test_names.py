@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent import app
+from agent import parts
 from agent.allocation import held
 from agent.core.grants import holding
 from agent.core.lists import assemble, naming
@@ -85,13 +85,13 @@ async def test_a_remembered_name_is_registered_before_the_host_is_looked_at(rig,
         await rig.allocatable(M1, 1)
         await rig.allocatable(FOO, 1)
     looking = asyncio.Event()
-    take = app.Tracker._look
+    take = parts.Tracker._look
 
     async def slow(self, touched):
         await looking.wait()
         await take(self, touched)
 
-    monkeypatch.setattr(app.Tracker, "_look", slow)
+    monkeypatch.setattr(parts.Tracker, "_look", slow)
     async with rig.agent() as agent:
         await rig.until(lambda: rig.kubelet.unhealthy(M1) == {ONE} and rig.kubelet.unhealthy(FOO) == {"foo0"})
         assert not agent.status.told_ready.is_set()

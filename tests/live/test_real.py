@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
-from agent import app
+from agent import parts
 from agent.core.language.value import Absent
 from agent.host import monitor
 from tests.agent.rig import FOO, REAL, entry
@@ -202,7 +202,7 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
     """Only its control socket is here: with it the agent hears udev alone, which says nothing, and without it all."""
     control = str(rig.top / "control")
     monkeypatch.setattr(monitor, "CONTROL", control)
-    monkeypatch.setattr(app, "UDEV_CONTROL", control)
+    monkeypatch.setattr(parts, "UDEV_CONTROL", control)
     heard = []
     real = monitor.uevents
 
