@@ -49,6 +49,18 @@ async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_a
         following.cancel()
 
 
+async def test_an_answer_that_the_kubelet_gave_before_it_noted_a_grant_is_not_shown_later(monkeypatch):
+    holding = held.Held("pod-resources.sock", (), lambda: {"a.example/foo"}, dict, lambda: None)
+    noted = {("a.example/foo", "one"): (held.Holder("default", "pod", "c"),)}
+    holding.granted(["one"])
+    monkeypatch.setattr(held, "holders", AsyncMock(return_value={}))
+    await holding.refresh(3600.0, 60.0)
+    assert holding.holders == {}
+    monkeypatch.setattr(held, "holders", AsyncMock(return_value=noted))
+    await holding.refresh(3600.0, 60.0)
+    assert holding.holders == noted
+
+
 def test_a_grant_is_held_at_once_and_told_once():
     told = []
     known = held.Held("pod-resources.sock", ["old"], tuple, dict, lambda: told.append(1))

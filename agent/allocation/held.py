@@ -24,6 +24,7 @@ from agent.kubelet.pod_resources import Unavailable, holders
 
 POLL_SECONDS = 10.0  # the socket's rate limit is shared by all its clients
 DEADLINE_SECONDS = 5.0
+NOTED_SECONDS = 1.0  # the kubelet notes a grant when it has our answer: it may have been asked between the two
 SOON = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
 
 log = logging.getLogger(__name__)
@@ -151,11 +152,12 @@ class Held:
                 continue
 
     async def refresh(self, age: float, within: float) -> None:
-        """Have `holders` no older than so many seconds and than the last grant, if PodResources answers in time."""
+        """Have `holders` no older than so many seconds, and with the last grant, if PodResources answers in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 answered = self.answered_at
-                if answered is None or answered <= self._granted_at or time.monotonic() > answered + age:
+                noted = self._granted_at + NOTED_SECONDS
+                if answered is None or answered <= noted or time.monotonic() > answered + age:
                     await self._ask()
 
     async def _ask(self) -> bool:

@@ -59,6 +59,15 @@ async def status(node, *words):
     return code, json.loads(out)
 
 
+async def hold(node, resource, number):
+    """Have a pod hold so many of a resource, and the agent know it of the kubelet."""
+    given = await node.kubelet.allocate("pod", "c", {resource: number})
+    while True:
+        _, said = await status(node)
+        if {one["name"]: one["in_use"] for one in said["resources"]}[resource] == number:
+            return given
+
+
 async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
     """For one who waits for another status than he has, of changes that make none."""
     monkeypatch.setattr(control_commands, "PAUSE_SECONDS", 3600.0)
@@ -85,7 +94,7 @@ async def test_a_quiet_day_is_short(node):
     async with running(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
-        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        await hold(node, FOO, 1)
         code, out, err = await ask(node, "status")
         assert (code, err) == (0, "")
         lines = [line.split() for line in out.splitlines()]
@@ -279,7 +288,7 @@ async def test_what_a_pod_holds_it_keeps(node):
     async with running(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
-        await node.kubelet.allocate("pod", "c", {NPU: 2})
+        await hold(node, NPU, 2)
         code, out, _ = await ask(node, "drain", ONE, "-o", "json")
         assert code == 0
         (device,) = json.loads(out)["devices"]
@@ -294,7 +303,7 @@ async def test_metrics_are_what_prometheus_reads(node, tmp_path):
     async with running(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
-        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        await hold(node, FOO, 1)
         say(node, "broken")
         await ill(node, ONE)
         await ask(node, "drain", TWO)
@@ -380,7 +389,7 @@ async def test_what_is_taken_out_by_configuration_needs_nobody(node):
     async with running(node) as process:
         await ready(node, process)
         await node.streaming(FOO, NPU)
-        await node.kubelet.allocate("pod", "c", {FOO: 1})
+        await hold(node, FOO, 1)
         node.serve(entry(BAR))
         assert (await ask(node, "reload"))[0] == 0
         code, said = await status(node)
@@ -459,7 +468,7 @@ async def test_a_dry_run_takes_what_is_free(node):
     async with running(node) as process:
         await ready(node, process)
         await node.allocatable(FOO, 2)
-        given = await node.kubelet.allocate("pod", "c", {FOO: 1})
+        given = await hold(node, FOO, 1)
         ((held, _),) = given.devices.values()
         held = held.removeprefix("/dev/")
         code, out, err = await ask(node, "allocate", FOO, "--dry-run")
