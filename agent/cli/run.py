@@ -21,7 +21,7 @@ from agent.alone import AlreadyRunning
 from agent.app import Agent
 from agent.cli.saying import refuse
 from agent.config.load import Configuration, load
-from agent.config.toml.finding import Severity
+from agent.config.toml.finding import SETTINGS, Severity
 from agent.control import control, scrape
 from agent.control.capture import measured
 from agent.control.commands import commands
@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return refuse(arguments, _FEW.format(most=most, fewest=open_files.FEWEST), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
-    if any(f.severity is Severity.ERROR and f.file == "agent.toml" for f in configuration.findings):
+    if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
         say(configuration.findings)
         return UNUSABLE
     say(configuration.findings)

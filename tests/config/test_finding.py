@@ -126,6 +126,11 @@ def test_sorted_by_place_and_stable():
             "1 error in 1 of 1 file. A running agent keeps what it has; a fresh start would serve nothing.",
         ),
         (
+            [replace(ERROR, file="agent.toml")],
+            4,
+            "1 error in 1 of 4 files. A running agent keeps what it has; a fresh start would serve nothing.",
+        ),
+        (
             [ERROR, WARNING, replace(WARNING, file="b")],
             2,
             (

@@ -9,6 +9,7 @@ from enum import StrEnum
 from agent.core.language.printable import columns, counted, escape
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
+SETTINGS = "agent.toml"  # with a mistake in it nothing can be started
 UNREADABLE = "unreadable"  # the code of what is of no entry, which none can accept
 _TAB = "    "  # what a tab is shown as
 
@@ -78,11 +79,12 @@ def summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> 
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
     files = counted(files_read, "file")
     if errors:
-        refused = len({finding.file for finding in errors})
+        refused = {finding.file for finding in errors}
+        others = 0 if SETTINGS in refused else files_read - len(refused)
         also = f", {counted(len(warnings), 'warning')}" if warnings else ""
         return (
-            f"{counted(len(errors), 'error')} in {refused} of {files}{also}. A running agent keeps what it has; "
-            f"a fresh start would serve {_others(files_read - refused)}."
+            f"{counted(len(errors), 'error')} in {len(refused)} of {files}{also}. A running agent keeps what it has; "
+            f"a fresh start would serve {_others(others)}."
         )
     also = f"; {on_host}" if on_host else ""
     if warnings:
