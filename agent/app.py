@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from agent.allocation.held import HeldIdSource
 from agent.alone import alone
 from agent.config.load import Configuration
 from agent.config.toml.finding import Finding, Severity
@@ -40,6 +41,8 @@ class Agent:
         root: the host, or a tree in its place.
         state: the directory of the state file and the lock.
         programs: whether programs that entries name are run; else they count as run.
+        clock: the monotonic seconds by which checks and lists are judged.
+        held_ids: tells which IDs pods use, in place of the grants and PodResources.
 
     Attributes:
         configuration, configured_at: what is in force, and since when (monotonic).
@@ -49,11 +52,28 @@ class Agent:
         parts: all of them; registry, status, counts, held, tracker, allocation, room: those that others ask.
     """
 
-    def __init__(self, configuration: Configuration, root: Root, state: str, *, programs: bool = True) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        root: Root,
+        state: str,
+        *,
+        programs: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        held_ids: HeldIdSource | None = None,
+    ) -> None:
         self.started = time.monotonic()
         self.root = root
         self.settings = configuration.settings
-        self.parts = Parts(configuration, root, state, programs=programs, unexpected=self._unexpected)
+        self.parts = Parts(
+            configuration,
+            root,
+            state,
+            programs=programs,
+            unexpected=self._unexpected,
+            clock=clock,
+            held_ids=held_ids,
+        )
         self.registry, self.counts, self.status = self.parts.registry, self.parts.counts, self.parts.status
         self.held, self.tracker, self.allocation = self.parts.held, self.parts.tracker, self.parts.allocation
         self.room = self.parts.room

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
 
 from agent.allocation.allocation import Allocation
 from agent.allocation.devinfo import DevInfoFiles
-from agent.allocation.held import Held
+from agent.allocation.held import Held, HeldIdSource
 from agent.checks import command
 from agent.checks.answers import Answers
 from agent.checks.asking import Asking
@@ -54,6 +55,8 @@ class Parts:
         state: the directory of the state file.
         programs: whether programs that entries name are run; else they count as run.
         unexpected: told of every defect that came up while the kubelet was answered.
+        clock: the monotonic seconds by which checks and lists are judged.
+        held_ids: tells which IDs pods use, in place of the grants and PodResources.
 
     Attributes:
         counts, registry, status: what is counted, told to the kubelet, said to people. room: for files to be open.
@@ -67,7 +70,15 @@ class Parts:
     """
 
     def __init__(
-        self, configuration: Configuration, root: Root, state: str, *, programs: bool, unexpected: Unexpected
+        self,
+        configuration: Configuration,
+        root: Root,
+        state: str,
+        *,
+        programs: bool,
+        unexpected: Unexpected,
+        clock: Callable[[], float] = time.monotonic,
+        held_ids: HeldIdSource | None = None,
     ) -> None:
         settings = configuration.settings
         said = root.read("/proc/sys/kernel/random/boot_id")
@@ -85,6 +96,7 @@ class Parts:
             listed=lambda: self.tracker.assembly.snapshots,
             changed=self._held_changed,
         )
+        held: HeldIdSource = held_ids or self.held
         cdi = SpecDirectories(settings.paths.cdi)
         self.own_specs = OwnSpecs(root, os.path.abspath(state), cdi, self._held_changed)
         self.preparing = Preparing(lambda keys: self.tracker.looked(Touched(keys=keys))) if programs else None
@@ -105,20 +117,21 @@ class Parts:
             preparing=self.preparing,
             own_specs=self.own_specs,
             counts=self.counts,
-            held=lambda: self.held.ids,
-            known=lambda: self.held.known,
+            held=lambda: held.ids,
+            known=lambda: held.known,
             published=self._published,
+            clock=clock,
         )
         directory = DevInfoDirectory(f"{root.prefix}{settings.paths.devinfo}", state)
-        self.devinfo = DevInfoFiles(directory, lambda: self.held.ids, self._want)
+        self.devinfo = DevInfoFiles(directory, lambda: held.ids, self._want)
         self.allocation = Allocation(
             root,
             self.registry,
             self.tracker,
-            self.held.granted,
+            held.granted,
             cdi=cdi,
             devinfo=self.devinfo,
-            held=self.held,
+            held=held,
             own_specs=self.own_specs,
             programs=programs,
             answers=answers,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from math import inf
+from typing import Protocol
 
 from agent.core.backoff import Backoff
 from agent.core.grants.holding import Holder, Holding, remembered
@@ -28,6 +29,24 @@ NOTED_SECONDS = 1.0  # the kubelet notes a grant when it has our answer: it may 
 SOON = Backoff(first=0.25, ceiling=60.0)  # a kubelet that has just begun answers in a moment
 
 log = logging.getLogger(__name__)
+
+
+class HeldIdSource(Protocol):
+    """The IDs that pods use, or may use. An ID comes in when it is granted; `Held` says when it goes."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The IDs that a pod may use; in doubt, all that are listed."""
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Those of them that a grant or PodResources confirms."""
+
+    def __contains__(self, id_: object, /) -> bool:
+        """Whether that ID is among the known ones."""
+
+    def granted(self, ids: Iterable[str]) -> None:
+        """Add the IDs of a grant."""
 
 
 class Held:

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from agent.core.entry.log import Record
@@ -44,13 +44,17 @@ class _Said(NamedTuple):
 class KernelLog:
     """The kernel log, read on and on.
 
+    Args:
+        clock: the seconds since boot, as the kernel stamps its lines (`CLOCK_MONOTONIC`).
+
     Attributes:
         ended: nothing more comes of it for now, though it counts as readable; to wait for it would be to spin.
         overruns: how often lines were lost.
     """
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
+        self._clock = clock
         self.ended = False
         self.overruns = 0
         self._handle: int | None = None
@@ -105,7 +109,7 @@ class KernelLog:
             log.warning("the kernel log overran: %d lines are lost", said.number - before.number - 1)
         if not said.kernel:
             return None
-        now = time.monotonic()
+        now = self._clock()
         if said.continues:
             if before is None or not before.kernel or said.number != before.number + 1:
                 return None  # of a line of which the beginning is lost

@@ -22,14 +22,14 @@ class Hearing:
     """Listens for as long as one of the entries in force has a check that does.
 
     Args:
-        checking: who is told. stirred: called when a line is of somebody.
+        checking: who is told. stirred: called when a line is of somebody. clock: monotonic seconds.
 
     Attributes:
         lines: how many the kernel has said.
     """
 
-    def __init__(self, root: Root, checking: Checking, stirred: Callable[[], None]) -> None:
-        self._kernel_log = KernelLog(root)
+    def __init__(self, root: Root, checking: Checking, stirred: Callable[[], None], clock: Callable[[], float]) -> None:
+        self._kernel_log = KernelLog(root, clock)
         self._checking = checking
         self._stirred = stirred
         self._reading: int | None = None

@@ -33,6 +33,7 @@ class Lists:
         own_specs: who writes CDI specs of our own.
         held: the ids that pods may hold, asked at each assembly.
         published: called after each, with the old lists and the new.
+        clock: the monotonic seconds by which lists are judged.
 
     Attributes:
         assembly: the lists as last told.
@@ -48,6 +49,7 @@ class Lists:
         own_specs: OwnSpecs | None,
         held: Callable[[], frozenset[str]],
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         names = {name: Fanned(written) for name, written in fanned.items()}
         self.assembly = Assembly(dict(told), written=whose(specs, names), fanned=names)
@@ -55,6 +57,7 @@ class Lists:
         self._own_specs = own_specs
         self._held = held
         self._published = published
+        self._clock = clock
 
     def drop(self, resource: str) -> None:
         """Forget the list of a resource that is served no more."""
@@ -112,7 +115,7 @@ class Lists:
             specs,
             held,
             before.snapshots,
-            time.monotonic(),
+            self._clock(),
             fanned=before.fanned,
             settled=before.settled,
             candidates=offers,

@@ -60,6 +60,7 @@ class Tracker:
         known: those of them that somebody said so of; the same if it is not said.
         counts: told how long looks take.
         published: called after each assembly, with the old lists and the new.
+        clock: the monotonic seconds by which checks and lists are judged.
 
     Attributes:
         look, specs: the host as last seen, and the entries that saw it so; they change together.
@@ -86,23 +87,32 @@ class Tracker:
         held: Callable[[], frozenset[str]],
         known: Callable[[], frozenset[str]] | None = None,
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.look = Look()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
         self._settle = settle
         self._every = every
+        self._clock = clock
         self._preparing = preparing
         self._own_specs = own_specs
         self._known = known or held
         self._looking = Looking(root, cdi, answers)
         self._lists = Lists(
-            registry, self.specs, told, fanned or {}, own_specs=own_specs, held=held, published=published
+            registry,
+            self.specs,
+            told,
+            fanned or {},
+            own_specs=own_specs,
+            held=held,
+            published=published,
+            clock=clock,
         )
         self._wanted = self.specs
         self._rounds = Rounds()
         self._checking = Checking(memory or Memory(), settle, drained or Drained())
-        self._hearing = Hearing(root, self._checking, self.reassemble)
+        self._hearing = Hearing(root, self._checking, self.reassemble, clock)
         self._touched = EVERYTHING
         self._reassemble = False
         self._counts = counts or Counts()
@@ -238,7 +248,7 @@ class Tracker:
                 self._touched = EVERYTHING
             self._touched |= Touched(keys=moved(self.look.movers, self._movers(self.specs)))
             due = self._rounds.due(self._wanted, loop.time())
-            looked = self._checking.due(time.monotonic(), swept=self._touched.everything)
+            looked = self._checking.due(self._clock(), swept=self._touched.everything)
             self._touched |= Touched(sources=due, keys=looked)
             touched, self._touched = self._touched, Touched()
             begun, self._begun = self._begun, None
@@ -255,7 +265,7 @@ class Tracker:
             forget = any(at is not None and loop.time() >= at for at in (self.assembly.next_at, own))
             stirred = reassemble or self._checking.stirred
             if stirred or forget or self.look is not before or self.specs is not specs:
-                self._checking.conclude(self.look, self.specs, time.monotonic())
+                self._checking.conclude(self.look, self.specs, self._clock())
                 await self._lists.publish(self.look, self.specs, self.offers, begun)
             done.set()
 

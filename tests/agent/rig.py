@@ -112,10 +112,8 @@ class Rig:
     def make_agent(self, **how) -> Agent:
         configuration = load(str(self.etc))
         assert how.pop("invalid", False) or configuration.valid, configuration.findings
-        programs = how.get("programs", True)
-        return Agent(
-            configuration, how.get("root", self.tree.root), str(how.get("state", self.state)), programs=programs
-        )
+        root, state = how.pop("root", self.tree.root), str(how.pop("state", self.state))
+        return Agent(configuration, root, state, **how)
 
     @asynccontextmanager
     async def agent(self, **how):

@@ -123,15 +123,16 @@ def test_a_line_that_goes_on_is_with_its_beginning(tree, log):
     ]
 
 
-def test_when_it_was_heard(tree, log, monkeypatch):
+def test_when_it_was_heard(tree):
     """By the kernel's clock what was said before we listened, which runs a little otherwise; by ours what we hear."""
-    monkeypatch.setattr(kmsg.time, "monotonic", lambda: 100.0)
+    log = KernelLog(tree.root, clock=lambda: 100.0)
     tree.file("/dev/kmsg", said(1, "a", seconds=7.5) + said(2, "ahead of us", seconds=101.0))
     log.begin()
     assert [record.at for record in all_of(log)] == [7.5, 100.0]
     with open(tree.at("/dev/kmsg"), "a") as file:
         file.write(said(3, "b", seconds=40.0))
     assert [record.at for record in all_of(log)] == [100.0]
+    log.close()
 
 
 class Device:

@@ -28,8 +28,9 @@ is what a sweep would see, and that is what whoever has seen nothing before woul
 """
 
 import shutil
+import time
 import tomllib
-from dataclasses import replace
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -53,12 +54,31 @@ GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refu
 class Clock:
     """Monotonic time that stands still until a scenario puts it forward, however long a step takes."""
 
-    def __init__(self, now: float) -> None:
-        self.ahead = 0.0
-        self._began = now
+    def __init__(self) -> None:
+        self.now = time.monotonic()
 
-    def monotonic(self) -> float:
-        return self._began + self.ahead
+    def __call__(self) -> float:
+        return self.now
+
+
+class Pods:
+    """Pods that use each ID from its grant until they end; the agent sees that as `HeldIdSource`."""
+
+    def __init__(self) -> None:
+        self.ids: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> frozenset[str]:
+        return self.ids
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self.ids
+
+    def granted(self, ids) -> None:
+        self.ids |= frozenset(ids)
+
+    def end(self, ids) -> None:
+        self.ids -= frozenset(ids)
 
 
 def read(path: Path) -> dict:
@@ -71,7 +91,7 @@ def read(path: Path) -> dict:
     return said | {"class": path.stem.removeprefix("class-")}
 
 
-async def play(said: dict, rig: Rig, clock: Clock) -> None:
+async def play(said: dict, rig: Rig) -> None:
     """Play a scenario; an assertion says which step was not as it says."""
     if "recording" in said:
         unpack(said["recording"], rig)
@@ -83,17 +103,15 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
         (rig.etc / "classes").mkdir(exist_ok=True)
         (rig.etc / "classes" / f"{name}.toml").write_text(text)
     (rig.etc / "resources.d/10.toml").write_text(said["resources"])
-    held: set[str] = set()
+    clock, pods = Clock(), Pods()
     seen = fixture.shown(said)
-    async with rig.agent() as agent:
-        agent.tracker._lists._held = agent.tracker._known = lambda: frozenset(held)
-        agent.allocation._held = held
+    async with rig.agent(clock=clock, held_ids=pods) as agent:
         await agent.tracker.looked()
         before = told(agent)
         for number, step in enumerate(said["step"], 1):
             where = f"step {number}: {step.get('about', '')}"
             assert set(step) <= STEP, f"{where}: no such keys: {set(step) - STEP}"
-            await happen(rig, agent, clock, held, step)
+            await happen(rig, agent, clock, pods, step)
             now = told(agent)
             seen.add(agent)
             expected = step.get("lists", {})
@@ -106,14 +124,14 @@ async def play(said: dict, rig: Rig, clock: Clock) -> None:
             for resource, wanted in step.get("prefer", {}).items():
                 preferred(agent, resource, wanted, where)
             for resource, wanted in step.get("grant", {}).items():
-                await granted(agent, held, resource, wanted, where)
+                await granted(agent, resource, wanted, where)
             agent.tracker.reassemble()
             await agent.tracker.looked()
             after = told(agent)  # what grants changed of it is for the next step to say
             for what in ("a sweep", "looking at everything anew"):
-                if what != "a sweep":
-                    agent.tracker.look = replace(agent.tracker.look, memory=None)
                 agent.tracker.nudge(EVERYTHING)
+                if what != "a sweep":  # other entries that say the same: nothing rests on what was seen before
+                    agent.tracker.configure(list(map(copy, agent.tracker.specs)))
                 await agent.tracker.looked()
                 assert told(agent) == after, f"{where}: {what} sees something else"
             before = now
@@ -127,9 +145,9 @@ def unpack(recording: Path, rig: Rig) -> None:
         shutil.copytree(directory, rig.tree.top, symlinks=True, dirs_exist_ok=True)
 
 
-async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> None:
+async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
     """What a step says happens."""
-    clock.ahead += seconds(step["later"]) if "later" in step else 0.0
+    clock.now += seconds(step["later"]) if "later" in step else 0.0
     moved: list[tuple[str, str]] = []
     for path in step.get("unplug", ()):
         moved += dump.unplug(rig.tree, path)
@@ -141,8 +159,7 @@ async def happen(rig: Rig, agent, clock: Clock, held: set[str], step: dict) -> N
         rig.tree.at(file).unlink()
     for line in step.get("log", ()):
         say(rig, clock, line)
-    if "release" in step:
-        held.difference_update(step["release"])
+    pods.end(step.get("release", ()))
     for id_ in step.get("clear", ()):
         lists = agent.tracker.assembly.snapshots.values()
         for found in [(list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.ids()]:
@@ -163,7 +180,7 @@ def say(rig: Rig, clock: Clock, line: str) -> None:
     level, text = (line[1:].split(">", 1)) if line.startswith("<") else ("4", line)
     path.parent.mkdir(exist_ok=True)
     with open(path, "a") as file:
-        file.write(f"{level},{number},{int(clock.monotonic() * 1e6)},-;{text}\n")
+        file.write(f"{level},{number},{int(clock() * 1e6)},-;{text}\n")
 
 
 def told(agent) -> dict[str, list[str]]:
@@ -199,7 +216,7 @@ def preferred(agent, resource: str, wanted: dict, where: str) -> None:
     assert sorted(chosen) == sorted(wanted["ids"]), f"{where}: preferred of {resource}: {list(chosen)}"
 
 
-async def granted(agent, held: set[str], resource: str, wanted: dict, where: str) -> None:
+async def granted(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= GRANT, f"{where}: no such keys: {set(wanted) - GRANT}"
     if "refused" in wanted:
         with pytest.raises(Refused) as refused:
@@ -208,7 +225,6 @@ async def granted(agent, held: set[str], resource: str, wanted: dict, where: str
         return
     grant = await agent.allocation.allocate(resource, wanted["ids"])
     assert dry(agent, resource, wanted["ids"]) in (None, grant), f"{where}: {resource}: a dry run says something else"
-    held.update(wanted["ids"])
     said = shown(grant)
     for part in wanted.keys() - {"ids"}:
         assert said[part] == wanted[part], f"{where}: {part}: {said[part]}"
@@ -216,8 +232,7 @@ async def granted(agent, held: set[str], resource: str, wanted: dict, where: str
 
 def dry(agent, resource: str, ids: list[str]) -> Grant | None:
     """What `allocate --dry-run` says that a container would get; None where an id rests on what was there before."""
-    allocation = agent.allocation
-    seen = sight(allocation._root, agent.tracker.specs, allocation._cdi.directories)
+    seen = sight(agent.root, agent.tracker.specs, agent.settings.paths.cdi)
     return seen.grant(resource, ids) if all(map(seen.resources[resource].find, ids)) else None
 
 

@@ -1,28 +1,22 @@
 """Every scenario in this directory."""
 
-import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from agent.config.load import SHIPPED
-from agent.host import kmsg
 from agent.host.recorder import Recorder
 from agent.host.recording import write
-from agent.tracker import lists, tracker
-from tests.scenarios.scenario import Clock, play, read
+from tests.scenarios.scenario import play, read
 
 HERE = Path(__file__).parent
 KVM = {"a.example/kvm": ["kvm Healthy"]}
 
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.toml")), ids=lambda path: path.stem)
-async def test_scenario(path, rig, monkeypatch):
-    clock = Clock(time.monotonic())
-    for module in (tracker, lists, kmsg):
-        monkeypatch.setattr(module, "time", clock)
-    await play(read(path), rig, clock)
+async def test_scenario(path, rig):
+    await play(read(path), rig)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
@@ -51,7 +45,7 @@ async def test_a_scenario_that_is_not_true_fails(rig, change, said):
     if not change:
         scenario["step"] = [{"lists": KVM}, {"unplug": ["/devices/virtual/misc/kvm"]}]
     with pytest.raises(AssertionError) as failure:
-        await play(scenario, rig, Clock(time.monotonic()))
+        await play(scenario, rig)
     assert said in str(failure.value)
 
 
@@ -64,4 +58,4 @@ async def test_a_recording_is_a_machine(rig, tmp_path):
         'source = { node = "/dev/null" }\nid = "null"\ngive = { nodes = { it = "{node}" } }\n"""\n'
         '[[step]]\nlists."a.example/null" = ["null Healthy"]\n'
     )
-    await play(read(tmp_path / "a.toml"), rig, Clock(time.monotonic()))
+    await play(read(tmp_path / "a.toml"), rig)
