@@ -14,9 +14,11 @@ from agent.core.inventory.device import Health
 from agent.core.kind import NOTICE, Kind
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.transition import BLIP
-from agent.core.phase import REFUSED, Phase
+from agent.core.phase import Phase
+from agent.core.reason import NO_REASON, Reason, ReasonCause
+from agent.counts import Counts
 from agent.status.status import Status
-from tests.core.building import listed, lists, snapshot
+from tests.core.building import listed, lists, no_kubelet, refusal, snapshot
 
 A = "example.com/a"
 
@@ -37,7 +39,7 @@ def told(status, *devices, first=False):
 def status():
     made = Status(holders=lambda: {(A, "x"): (Holder("ml", "train", "c"),), (A, "y::3"): (Holder("ml", "t\x1b", "c"),)})
     made.add(A)
-    made.phase(A, Phase.STREAMING, "")
+    made.phase(A, Phase.STREAMING, NO_REASON)
     return made
 
 
@@ -94,21 +96,21 @@ def test_history_and_counts_are_of_the_same_changes(status):
 def test_the_line_of_a_kubelet_that_is_down(status):
     told(status, listed("x"), first=True)
     status.add("example.com/b")
-    status.phase("example.com/b", Phase.STREAMING, "")
+    status.phase("example.com/b", Phase.STREAMING, NO_REASON)
     status.add("example.com/c")
     for name in (A, "example.com/b"):
-        status.phase(name, Phase.WAITING, "kubelet: kubelet.sock refuses connections")
-    status.phase("example.com/c", Phase.WAITING, "gate: module onload gone")
+        status.phase(name, Phase.WAITING, no_kubelet("kubelet.sock refuses connections"))
+    status.phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
     assert status.line() == (
         "0 of 3 resources streaming, 1 device, all Healthy; example.com/a and 2 more waiting: "
         "kubelet: kubelet.sock refuses connections"
     )
     status.remove("example.com/c")
-    status.phase(A, Phase.WAITING, "kubelet: kubelet.sock is gone")
+    status.phase(A, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
     said = r"waiting for the kubelet since \d\d:\d\d:\d\d \(kubelet.sock is gone\): 2 resources, 1 device, all Healthy"
     assert re.fullmatch(said, status.line()), status.line()
     status.add("example.com/c")
-    status.phase("example.com/c", Phase.WAITING, "gate: module onload gone")
+    status.phase("example.com/c", Phase.WAITING, Reason.of("gate: module onload gone"))
     status.say("reload refused (1 error), 9f3c21 in force")
     assert status.line().endswith(
         ": 3 resources, 1 device, all Healthy; example.com/c waiting: gate: module onload gone; "
@@ -128,7 +130,7 @@ def test_a_transition_has_what_programs_look_for(caplog):
     holders = {(A, "x"): (Holder("ml", "train", "c"),)}
     status = Status(holders=lambda: holders, checks=lambda _: frozenset({"kernel_log"}), evidence=EVIDENCE)
     status.add(A)
-    status.phase(A, Phase.STREAMING, "")
+    status.phase(A, Phase.STREAMING, NO_REASON)
     told(status, listed("x"), first=True)
     told(status, ill("x", "kernel_log: Xid 79\x1b"))
     told(status, listed("x"))
@@ -167,30 +169,30 @@ def test_the_kubelet_is_there_as_soon_as_one_resource_streams():
     for name in (A, "example.com/b"):
         status.add(name)
     assert status.kubelet.up is None
-    status.phase("example.com/b", Phase.WAITING, "the kubelet refused: no")
+    status.phase("example.com/b", Phase.WAITING, refusal("no"))
     assert status.kubelet.up is None
-    status.phase(A, Phase.STREAMING, "")
+    status.phase(A, Phase.STREAMING, NO_REASON)
     assert status.kubelet.up is True
 
 
 @pytest.mark.parametrize(
     "comes",
     [
-        lambda status: status.phase("example.com/b", Phase.STREAMING, ""),
-        lambda status: status.phase("example.com/b", Phase.WAITING, f"{REFUSED}: no"),
-        lambda status: status.phase("example.com/b", Phase.WAITING, "kubelet: it is not there"),
+        lambda status: status.phase("example.com/b", Phase.STREAMING, NO_REASON),
+        lambda status: status.phase("example.com/b", Phase.WAITING, refusal("no")),
+        lambda status: status.phase("example.com/b", Phase.WAITING, no_kubelet("it is not there")),
         lambda status: status.remove("example.com/b"),
     ],
 )
 async def test_all_have_arrived_when_the_last_has_or_is_known_not_to(status, comes):
     status.add("example.com/b")
-    status.phase("example.com/b", Phase.REGISTERING, "")
+    status.phase("example.com/b", Phase.REGISTERING, NO_REASON)
     arrived = asyncio.create_task(status.arrived())
     await asyncio.sleep(0)
     assert not arrived.done()
     comes(status)
     await arrived
-    status.phase(A, Phase.REGISTERING, "")  # on its way again
+    status.phase(A, Phase.REGISTERING, NO_REASON)  # on its way again
     await status.arrived()
 
 
@@ -198,12 +200,35 @@ def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplo
     caplog.set_level(NOTICE)
     status.add("example.com/b")
     for name in (A, "example.com/b"):
-        status.phase(name, Phase.WAITING, "kubelet: kubelet.sock is gone")
+        status.phase(name, Phase.WAITING, no_kubelet("kubelet.sock is gone"))
     assert status.kubelet.up is False
-    status.phase("example.com/b", Phase.REGISTERING, "")
-    status.phase(A, Phase.REGISTERING, "")
-    status.phase(A, Phase.STREAMING, "")
+    status.phase("example.com/b", Phase.REGISTERING, NO_REASON)
+    status.phase(A, Phase.REGISTERING, NO_REASON)
+    status.phase(A, Phase.STREAMING, NO_REASON)
     assert status.kubelet.up is False  # the other may come yet
-    status.phase("example.com/b", Phase.WAITING, "the kubelet refused: no")
+    status.phase("example.com/b", Phase.WAITING, refusal("no"))
     assert (status.kubelet.up, status.kubelet.restarts) == (True, 1)
     assert caplog.messages[-1] == "kubelet: down → up: 1 of 2 resources listed again"
+
+
+@pytest.mark.parametrize(
+    ("reason", "counted", "logged", "up"),
+    [
+        (Reason(ReasonCause.KUBELET, "a gate is closed"), "failed", "kubelet: up → down: a gate is closed", False),
+        (Reason(ReasonCause.REFUSED, "kubelet: it is gone"), "refused", f"{A}: registering → waiting: ", True),
+        (Reason.of("kubelet: it is gone"), "failed", f"{A}: registering → waiting: kubelet: it is gone", True),
+        (Reason.of("the kubelet refused: no"), "failed", f"{A}: registering → waiting: the kubelet refused: no", True),
+        (Reason.of("starting"), "failed", f"{A}: registering → waiting: starting", True),
+    ],
+)
+def test_the_cause_of_a_reason_decides_and_not_its_text(caplog, reason, counted, logged, up):
+    counts = Counts()
+    status = Status(counts)
+    status.add(A)
+    status.phase(A, Phase.STREAMING, NO_REASON)
+    status.phase(A, Phase.REGISTERING, NO_REASON)
+    status.phase(A, Phase.WAITING, reason)
+    assert counts.registrations == {(A, counted): 1}
+    assert caplog.messages[-1].startswith(logged)
+    assert status.kubelet.up is up
+    assert status.settled

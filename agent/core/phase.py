@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TypeAlias
 
+from agent.core.reason import Reason
+
 
 class Phase(Enum):
     """The state of a resource, in the words that people and programs read."""
@@ -15,6 +17,4 @@ class Phase(Enum):
     STREAMING = "streaming"
 
 
-REFUSED = "the kubelet refused"  # how the reason of a resource begins that the kubelet does not want
-
-Report: TypeAlias = Callable[[Phase, str], None]  # told each change of phase, with its reason
+Report: TypeAlias = Callable[[Phase, Reason], None]  # told each change of phase, with its reason

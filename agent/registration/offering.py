@@ -16,6 +16,7 @@ from typing import NamedTuple
 from agent.core.entry.resource import ResourceSpec
 from agent.core.kind import Kind, fields
 from agent.core.phase import Phase
+from agent.core.reason import Reason
 from agent.host.claim import Claim
 from agent.host.presence import Presence
 from agent.kubelet.call import Unexpected
@@ -164,7 +165,7 @@ class Offering:
     async def _kept(self, name: str, offer: _Offer) -> None:
         """Keep it with the kubelet in its present way, until cancelled."""
 
-        def report(phase: Phase, reason: str) -> None:
+        def report(phase: Phase, reason: Reason) -> None:
             self._status.phase(name, phase, reason)
 
         def serve() -> AbstractAsyncContextManager[Endpoint]:

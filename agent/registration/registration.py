@@ -14,7 +14,8 @@ import asyncio
 import random
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
-from agent.core.phase import REFUSED, Phase, Report
+from agent.core.phase import Phase, Report
+from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.host.presence import Identity, Presence
 from agent.kubelet.endpoint import Endpoint, Serve
 from agent.kubelet.register import RefusedByKubelet, Unreachable, register
@@ -41,7 +42,7 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
     before: Identity | None = None
     while True:
         if kubelet.identity is None:
-            report(Phase.WAITING, f"kubelet: {kubelet.path} is not there")
+            report(Phase.WAITING, _lost(f"{kubelet.path} is not there"))
         identity = await kubelet.there()
         again = (again if identity == before else again.reset()).failed()
         before = identity
@@ -53,10 +54,10 @@ async def keep_registered(resource: str, serve: Serve, kubelet: Presence, report
                 unharmed = endpoint.present
                 await endpoint.end()
         except TimeoutError as error:
-            report(Phase.WAITING, str(error))
+            report(Phase.WAITING, Reason.of(str(error)))
             lived, unharmed = 0.0, True
         except OSError as error:
-            report(Phase.WAITING, f"its socket cannot be made: {error}")
+            report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
             lived, unharmed = 0.0, True
         if lived >= STEADY_SECONDS:
             again = again.reset()
@@ -75,7 +76,7 @@ async def _one_registration(
     """
     loop = asyncio.get_running_loop()
     await endpoint.answers()
-    report(Phase.REGISTERING, "")
+    report(Phase.REGISTERING, NO_REASON)
     failure = await first(
         _register(resource, endpoint, identity, kubelet, report),
         endpoint.streams_ended(grace=0.0),
@@ -92,19 +93,20 @@ async def _one_registration(
             seconds=pause if failure else STREAM_SECONDS,
         )
     if not endpoint.streams or kubelet.identity not in (None, identity):
-        if failure == "" and endpoint.present and kubelet.identity == identity:
-            report(Phase.WAITING, f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register")
+        if failure == NO_REASON and endpoint.present and kubelet.identity == identity:
+            nobody = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
+            report(Phase.WAITING, Reason.of(nobody))
         return 0.0
-    report(Phase.STREAMING, "")
+    report(Phase.STREAMING, NO_REASON)
     since = loop.time()
     await first(endpoint.streams_ended(grace=0.0), kubelet.other_than(identity))
     other = kubelet.identity not in (None, identity)
-    report(Phase.WAITING, "kubelet: another one is there" if other else "kubelet: its stream ended")
+    report(Phase.WAITING, _lost("another one is there" if other else "its stream ended"))
     return loop.time() - since
 
 
-async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report) -> str:
-    """Call Register until that kubelet answers, or its connection is lost; the failure, empty for none.
+async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubelet: Presence, report: Report) -> Reason:
+    """Call Register until that kubelet answers, or its connection is lost; the failure, `NO_REASON` for none.
 
     A socket is visible before it listens (ECONNREFUSED for some ms), and a stopped kubelet's stays: so it is tried
     at short intervals at first, then ever more seldom. The wait ends early when something happens in the kubelet's
@@ -124,15 +126,15 @@ async def _register(resource: str, endpoint: Endpoint, identity: Identity, kubel
                 await register(kubelet.path, endpoint.name, resource, endpoint.options, meant=meant)
             except Unreachable as error:
                 if error.sent:
-                    return f"kubelet: {error}"
+                    return _lost(str(error))
                 if loop.time() - since >= DOWN_SECONDS:
-                    report(Phase.WAITING, f"kubelet: {kubelet.path} {error}")
+                    report(Phase.WAITING, _lost(f"{kubelet.path} {error}"))
             except RefusedByKubelet as error:
-                return f"{REFUSED}: {error}"
+                return Reason(ReasonCause.REFUSED, str(error))
             except TimeoutError as error:
-                return f"the kubelet: {error}"
+                return Reason.of(f"the kubelet: {error}")
             else:
-                return ""
+                return NO_REASON
         if loop.time() - since < EAGER_SECONDS:
             await asyncio.sleep(EAGER_PAUSE)
             continue
@@ -144,3 +146,8 @@ async def _removed(endpoint: Endpoint, kubelet: Presence) -> None:
     """Return when the endpoint's socket file is gone."""
     while endpoint.present:
         await kubelet.stirred()
+
+
+def _lost(text: str) -> Reason:
+    """Return the reason of a resource whose kubelet is down or was replaced."""
+    return Reason(ReasonCause.KUBELET, text)

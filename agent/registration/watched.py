@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Literal
 
 from agent.core.backoff import STEADY_SECONDS, Backoff
-from agent.core.phase import REFUSED, Phase, Report
+from agent.core.phase import Phase, Report
+from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.kubelet.endpoint import Endpoint, Serve
 from agent.registration.first import first
 
@@ -38,10 +39,10 @@ async def keep_offered(serve: Serve, stirred: Callable[[], Coroutine[Any, Any, N
                 unharmed = endpoint.present
                 await endpoint.end()
         except TimeoutError as error:
-            report(Phase.WAITING, str(error))
+            report(Phase.WAITING, Reason.of(str(error)))
             lived, unharmed, there = 0.0, True, True
         except OSError as error:
-            report(Phase.WAITING, f"its socket cannot be made: {error}")
+            report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
             lived, unharmed, there = 0.0, True, False
         else:
             there = True
@@ -65,23 +66,23 @@ async def _one_offer(endpoint: Endpoint, stirred: Callable[[], Coroutine[Any, An
             await stirred()
         return False
 
-    report(Phase.REGISTERING, "")
+    report(Phase.REGISTERING, NO_REASON)
     lived = 0.0
     while True:
         outcome = await first(_opened(endpoint), _refusal(endpoint), gone(), seconds=STREAM_SECONDS)
         if outcome is not True and not endpoint.streams:
             if isinstance(outcome, str):
-                report(Phase.WAITING, f"{REFUSED}: {outcome}")
+                report(Phase.WAITING, Reason(ReasonCause.REFUSED, outcome))
             elif endpoint.present:
-                report(Phase.WAITING, f"kubelet: nobody came for {endpoint.path}")
+                report(Phase.WAITING, Reason(ReasonCause.KUBELET, f"nobody came for {endpoint.path}"))
             return lived
-        report(Phase.STREAMING, "")
+        report(Phase.STREAMING, NO_REASON)
         since = loop.time()
         await first(endpoint.streams_ended(grace=0.0), gone())
         lived = loop.time() - since
         if not endpoint.present:
             return lived
-        report(Phase.WAITING, "kubelet: its stream ended")
+        report(Phase.WAITING, Reason(ReasonCause.KUBELET, "its stream ended"))
 
 
 async def _opened(endpoint: Endpoint) -> bool:

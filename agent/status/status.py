@@ -21,8 +21,9 @@ from agent.core.language.printable import counted, cut, escape
 from agent.core.lists.assemble import Assembly
 from agent.core.lists.topology import Silence
 from agent.core.lists.transition import STORM, Transition, transitions
-from agent.core.phase import REFUSED, Phase
-from agent.core.report.moment import Kubelet, ResourceState, stamp
+from agent.core.phase import Phase
+from agent.core.reason import Reason, ReasonCause
+from agent.core.report.moment import STARTING, Kubelet, ResourceState, stamp
 from agent.counts import Counts
 from agent.host import systemd
 from agent.status.history import History
@@ -68,7 +69,7 @@ class Status:
         self.notice = self.without = self.doing = ""
         self._down = ""  # since when the kubelet is, as the clock said
         self._ready = False
-        self._complaints: dict[str, str] = {}
+        self._complaints: dict[str, Reason] = {}
         self.missing: Mapping[str, str] = {}
         self.kubelet = Kubelet()
         self.history = History()
@@ -78,7 +79,7 @@ class Status:
 
     def add(self, resource: str) -> None:
         """A resource begins to be served."""
-        self.resources[resource] = ResourceState(Phase.WAITING, "starting", time.monotonic())
+        self.resources[resource] = ResourceState(Phase.WAITING, STARTING, time.monotonic())
         self._arriving.add(resource)
         self._stir()
 
@@ -90,7 +91,7 @@ class Status:
         self._silent.pop(resource, None)
         self._stir()
 
-    def phase(self, resource: str, phase: Phase, reason: str) -> None:
+    def phase(self, resource: str, phase: Phase, reason: Reason) -> None:
         """A registration went on, or fell back."""
         old = self.resources.get(resource)
         new = ResourceState(phase, reason, time.monotonic())
@@ -108,9 +109,9 @@ class Status:
             words = resource, old.phase.value, counted(count, "device")
             log.info("%s: %s → streaming: %s", *words, extra=_moved(Kind.STREAMING, resource, old, new))
             self._complaints.pop(resource, None)
-        elif phase is Phase.WAITING and not reason.startswith("kubelet") and reason != self._complaints.get(resource):
+        elif phase is Phase.WAITING and not new.is_without_kubelet and reason != self._complaints.get(resource):
             extra = _moved(Kind.WAITING, resource, old, new)
-            log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(reason), extra=extra)
+            log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(str(reason)), extra=extra)
             self._complaints[resource] = reason  # said once until it streams, however often it is tried
         self._kubelet()
         self._stir()
@@ -173,7 +174,7 @@ class Status:
     @property
     def settled(self) -> bool:
         """Whether every resource has left its first phase: it is registered, or waits for a reason that is known."""
-        return all(state.reason != "starting" for state in self.resources.values())
+        return all(state.reason.cause is not ReasonCause.STARTING for state in self.resources.values())
 
     @property
     def change(self) -> asyncio.Event:
@@ -221,13 +222,13 @@ class Status:
         waiting = [
             (name, state)
             for name, state in self.resources.items()
-            if state.phase is not Phase.STREAMING and not (down and state.reason.startswith("kubelet"))
+            if state.phase is not Phase.STREAMING and not (down and state.is_without_kubelet)
         ]
         if not waiting:
             return ""
         name, state = waiting[0]
         more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
-        return f"{name}{more} {state.phase.value}{f': {escape(state.reason)}' if state.reason else ''}"
+        return f"{name}{more} {state.phase.value}{f': {escape(str(state.reason))}' if state.reason else ''}"
 
     def _first_unhealthy(self) -> str:
         """One device that is not Healthy, and why; what a person has drained comes last."""
@@ -262,10 +263,10 @@ class Status:
             return
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
         refused = sum(
-            state.phase is Phase.WAITING and not state.reason.startswith("kubelet") for state in self.resources.values()
+            state.phase is Phase.WAITING and not state.is_without_kubelet for state in self.resources.values()
         )
         everything = len(self.resources)
-        lost = [state for state in self.resources.values() if state.reason.startswith("kubelet")]
+        lost = [state for state in self.resources.values() if state.is_without_kubelet]
         before, now = self.kubelet, time.monotonic()
         if streaming and before.up is not True and (before.up is None or streaming + refused == everything):
             if before.up is False:
@@ -280,7 +281,7 @@ class Status:
                 )
             self.kubelet = Kubelet(up=True, since=now, restarts=before.restarts + (before.up is False))
         elif lost and len(lost) == everything and before.up is not False:
-            reason = lost[0].reason.removeprefix("kubelet: ")
+            reason = lost[0].reason.text
             was = "starting" if before.up is None else "up"
             waiting = f"{counted(len(lost), 'resource')} wait{'s' * (len(lost) == 1)}"
             extra = fields(Kind.KUBELET_DOWN, **{"from": was}, to="down", reason=escape(reason))
@@ -300,7 +301,7 @@ async def heartbeat() -> None:
 def _moved(kind: Kind, resource: str, old: ResourceState, new: ResourceState) -> dict[str, dict[str, str]]:
     """The fields of a resource that went from one state to another."""
     states = {"from": old.phase.value, "to": new.phase.value}
-    return fields(kind, resource=resource, **states, reason=escape(new.reason), since=_wall(old.since))
+    return fields(kind, resource=resource, **states, reason=escape(str(new.reason)), since=_wall(old.since))
 
 
 def _wall(monotonic: float) -> str:
@@ -308,8 +309,8 @@ def _wall(monotonic: float) -> str:
     return stamp(time.time() - (time.monotonic() - monotonic))
 
 
-def _result(phase: Phase, reason: str) -> str:
+def _result(phase: Phase, reason: Reason) -> str:
     """What came of a registration."""
     if phase is Phase.STREAMING:
         return "ok"
-    return "refused" if reason.startswith(REFUSED) else "failed"
+    return "refused" if reason.cause is ReasonCause.REFUSED else "failed"

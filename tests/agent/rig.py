@@ -220,7 +220,7 @@ def phases(agent: Agent) -> dict[str, Phase]:
 
 def reason(agent: Agent, resource: str) -> str:
     state = agent.status.resources.get(resource)
-    return state.reason if state else ""
+    return str(state.reason) if state else ""
 
 
 def ids(devices: Iterable) -> set[str]:

@@ -18,6 +18,7 @@ from agent.kubelet.simulated.limits import Limits
 from agent.status.status import Status
 from agent.tracker import looking
 from tests.agent.rig import BAR, FOO, entry, phases
+from tests.core.building import no_kubelet
 
 
 @pytest.fixture
@@ -297,7 +298,7 @@ async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  #
 async def test_status_line_says_what_is_waited_for():
     status = Status()
     status.add(FOO)
-    status.phase(FOO, Phase.WAITING, "kubelet: /x/kubelet.sock is not there")
+    status.phase(FOO, Phase.WAITING, no_kubelet("/x/kubelet.sock is not there"))
     assert status.line().startswith("waiting for the kubelet since ")
     assert "/x/kubelet.sock is not there" in status.line()
 

@@ -11,6 +11,7 @@ import pytest
 
 from agent.cli import run
 from agent.core.phase import Phase
+from agent.core.reason import NO_REASON
 from agent.status.status import Status
 
 
@@ -31,7 +32,7 @@ async def test_garbage_is_collected_once_the_kubelet_has_the_lists():
     status.told_ready.set()
     await asyncio.sleep(0)
     assert not gc.isenabled()
-    status.phase("example.com/foo", Phase.STREAMING, "")
+    status.phase("example.com/foo", Phase.STREAMING, NO_REASON)
     await collecting
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0  # what is there by then is not gone through again

@@ -11,14 +11,15 @@ from agent.core.health.drained import Drain, Drained
 from agent.core.inventory.device import Health
 from agent.core.lists.transition import Change
 from agent.core.phase import Phase
+from agent.core.reason import Reason
 from agent.core.report.moment import InForce, Kubelet, ResourceState
 from agent.core.report.status import revision, status
-from tests.core.building import spec
+from tests.core.building import no_kubelet, spec
 from tests.core.test_report import NOW, A, bad, good, moment
 
 WIDE = Terminal(120, utc=True)
 PIPE = Terminal(utc=True)
-DOWN = ResourceState(Phase.WAITING, "kubelet: kubelet.sock refuses connections", 900.0)
+DOWN = ResourceState(Phase.WAITING, no_kubelet("kubelet.sock refuses connections"), 900.0)
 
 
 def answer(made):
@@ -35,7 +36,7 @@ def night():
         held=["x"],
     )
     states = dict.fromkeys(names, DOWN)
-    states["example.com/b"] = ResourceState(Phase.WAITING, "gate: module onload", 100.0)
+    states["example.com/b"] = ResourceState(Phase.WAITING, Reason.of("gate: module onload"), 100.0)
     return replace(
         made, states=states, kubelet=Kubelet(up=False, since=900.0, reason="kubelet.sock refuses connections")
     )

@@ -14,9 +14,20 @@ from agent.core.language.operators import Equals
 from agent.core.language.structure import Table
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
+from agent.core.reason import Reason, ReasonCause
 
 HERE = Origin("10-test.toml", 1)
 PCI = Source("pci")
+
+
+def no_kubelet(text):
+    """The reason of a resource whose kubelet is down."""
+    return Reason(ReasonCause.KUBELET, text)
+
+
+def refusal(text):
+    """The reason of a resource that the kubelet refuses."""
+    return Reason(ReasonCause.REFUSED, text)
 
 
 def line(word, operand, kind=Kind.TEXT, test=None):

@@ -17,15 +17,16 @@ from agent.core.inventory.device import Health
 from agent.core.lists.assemble import assemble
 from agent.core.lists.transition import Change
 from agent.core.phase import Phase
+from agent.core.reason import Reason
 from agent.core.report.explained import explained
-from agent.core.report.moment import InForce, Kubelet, Moment, ResourceState, Stream
+from agent.core.report.moment import STARTING, InForce, Kubelet, Moment, ResourceState, Stream
 from agent.core.report.problems import problems
 from agent.core.report.status import status
-from tests.core.building import candidate, clause, host, look_at, spec
+from tests.core.building import candidate, clause, host, look_at, no_kubelet, spec
 from tests.core.test_message import message
 
 A = "example.com/a"
-STREAMING = ResourceState(Phase.STREAMING, "", 10.0)
+STREAMING = ResourceState(Phase.STREAMING, since=10.0)
 NOW = 1000.0
 
 
@@ -145,7 +146,7 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
     down = replace(
         made,
         kubelet=Kubelet(up=False, since=990.0, reason="refused"),
-        states={A: ResourceState(Phase.WAITING, "kubelet: refused", 990.0)},
+        states={A: ResourceState(Phase.WAITING, no_kubelet("refused"), 990.0)},
     )
     assert told(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
     resource = status(down)["resources"][0]
@@ -153,8 +154,16 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
     assert [one["subject"] for one in status(down, A)["attention"]] == ["kubelet"]
     alone = replace(down, kubelet=Kubelet(up=True, since=3.0))
     assert [one[:2] for one in told(alone)] == [(A, "waiting")]
-    starting = replace(made, kubelet=Kubelet(), states={A: ResourceState(Phase.WAITING, "starting")})
+    starting = replace(made, kubelet=Kubelet(), states={A: ResourceState(Phase.WAITING, STARTING)})
     assert problems(starting) == ()
+
+
+@pytest.mark.parametrize("text", ["starting", "kubelet: refused"])
+def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reason(text):
+    state = ResourceState(Phase.WAITING, Reason.of(text), 990.0)
+    made = replace(moment(good("a")), kubelet=Kubelet(up=False, since=990.0, reason="refused"), states={A: state})
+    assert [one[:3] for one in told(made)][1:] == [(A, "waiting", text)]
+    assert status(made)["resources"][0]["waiting_for"] == text
 
 
 @pytest.mark.parametrize(

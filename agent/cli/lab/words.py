@@ -110,7 +110,7 @@ class Words:
             snapshot = lab.snapshot(name)
             total = snapshot.offered
             state = lab.agent.status.resources[name]
-            why = f": {escape(state.reason)}" if state.reason else ""
+            why = f": {escape(str(state.reason))}" if state.reason else ""
             healthy = f"{snapshot.count(Health.HEALTHY)}/{total}"
             rows.append(Row((name, f"{state.phase.value}{why}", healthy, str(len(lab.kubelet.held(name))))))
         pods = [f"pod {pod.name}: {' '.join(pod.ids)} of {pod.resource}" for pod in lab.pods.values()]

@@ -11,7 +11,7 @@ from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.lists.draft import SLOT_KEY
 from agent.core.phase import Phase
 from agent.core.report.checks import checks_of
-from agent.core.report.moment import Moment, ResourceState, stamp
+from agent.core.report.moment import STARTING, Moment, ResourceState, stamp
 
 Said: TypeAlias = Mapping[str, object]
 
@@ -45,14 +45,14 @@ def resource_of(moment: Moment, snapshot: Snapshot, *, devices: bool = True) -> 
     """A resource, with its devices in list order if they are wanted."""
     name = snapshot.resource
     spec = moment.entry(name)
-    state = moment.states.get(name, ResourceState(Phase.WAITING, "starting", moment.started))
-    waiting = state.phase is not Phase.STREAMING and state.reason
+    state = moment.states.get(name, ResourceState(Phase.WAITING, STARTING, moment.started))
+    waiting = "" if state.phase is Phase.STREAMING else str(state.reason)
     expect = spec.expect if spec and name == spec.name else None
     return {
         "name": name,
         "state": "retired" if spec is None else state.phase.value,
-        "waiting_for": _KUBELET if waiting and waits_for_kubelet(state) else waiting or None,
-        "reason": state.reason or None,
+        "waiting_for": _KUBELET if waiting and state.is_without_kubelet else waiting or None,
+        "reason": str(state.reason) or None,
         "since": moment.at(state.since),
         "origin": str(spec.origin) if spec else None,
         "class": (spec.class_name or None) if spec else None,
@@ -109,8 +109,3 @@ def held_by(holder: Holder, ids: Sequence[str]) -> Said:
 def drain_said(drain: Drain | None) -> Said | None:
     """What a person has taken out of scheduling, for programs."""
     return None if drain is None else {"reason": drain.reason or None, "since": stamp(drain.since)}
-
-
-def waits_for_kubelet(state: ResourceState) -> bool:
-    """Whether it is the kubelet that a resource waits for."""
-    return state.reason.startswith(f"{_KUBELET}:")

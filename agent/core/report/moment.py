@@ -19,6 +19,9 @@ from agent.core.lists.assemble import Assembly
 from agent.core.lists.naming import Offers
 from agent.core.lists.transition import Change
 from agent.core.phase import Phase
+from agent.core.reason import NO_REASON, Reason, ReasonCause
+
+STARTING = Reason(ReasonCause.STARTING, "starting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,13 @@ class ResourceState:
     """Where a resource's registration stands, why it is not further, and since when."""
 
     phase: Phase
-    reason: str = ""
+    reason: Reason = NO_REASON
     since: float = field(default=0.0, compare=False)
+
+    @property
+    def is_without_kubelet(self) -> bool:
+        """Whether the resource waits because the kubelet is down or was replaced."""
+        return self.reason.cause is ReasonCause.KUBELET
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.printable import counted
 from agent.core.phase import Phase
-from agent.core.report.devices import address, holders, leaving, since, waits_for_kubelet
+from agent.core.reason import ReasonCause
+from agent.core.report.devices import address, holders, leaving, since
 from agent.core.report.moment import Moment
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
@@ -79,9 +80,9 @@ def _resources(moment: Moment) -> Iterator[Problem]:
     for name, snapshot in moment.assembly.snapshots.items():
         explain = f"device-agent explain {name}"
         state = moment.states.get(name)
-        off = state is not None and state.phase is Phase.WAITING and state.reason != "starting"
-        if state is not None and off and not (waits_for_kubelet(state) and moment.kubelet.up is False):
-            yield Problem(name, "waiting", state.reason, (explain,), state.since)
+        off = state is not None and state.phase is Phase.WAITING and state.reason.cause is not ReasonCause.STARTING
+        if state is not None and off and not (state.is_without_kubelet and moment.kubelet.up is False):
+            yield Problem(name, "waiting", str(state.reason), (explain,), state.since)
         yield from _devices(moment, snapshot)
         yield from _unlisted(moment, name)
     for name, missing in moment.missing.items():
