@@ -161,11 +161,17 @@ class Tree:
         self.link(f"{directory}/mdev_type", f"{parent}/mdev_supported_types/{kind}")
         return directory
 
-    def virtual_functions(self, pf: str, *addresses: str, **files: str | bytes) -> list[str]:
+    def virtual_function(self, pf: str, address: str, *, driver: str = "", **files: str | bytes) -> str:
+        """A virtual function: only its files say what it is, its vendor and device registers read all ones."""
+        config = b"\xff\xff\xff\xff\x04\x00\x10\x00" + bytes(56)  # bus master, and a list of capabilities
+        vf = self.pci(address, below=pf.rpartition("/")[0], driver=driver, **({"config": config} | files))
+        self.link(f"{vf}/physfn", pf)
+        return vf
+
+    def virtual_functions(self, pf: str, *addresses: str, driver: str = "", **files: str | bytes) -> list[str]:
         made = []
         for index, address in enumerate(addresses):
-            vf = self.pci(address, below=pf.rpartition("/")[0], **files)
-            self.link(f"{vf}/physfn", pf)
+            vf = self.virtual_function(pf, address, driver=driver, **files)
             self.link(f"{pf}/virtfn{index}", vf)
             made.append(vf)
         self.file(f"{pf}/sriov_totalvfs", f"{len(addresses)}\n")

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 
 from agent.core.language.value import Absent, Kind, Value, from_kernel
 from agent.scanners.carried import drm_of, netdev_of, rdma_of
-from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+from agent.scanners.words import EMPTY, PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+
+_IDENTITY = 4  # bytes: the vendor and device registers
+_HEADER = 64  # bytes: the configuration header
 
 
 def _number(_: Sight, thing: Thing) -> Value | Absent:
@@ -29,12 +32,32 @@ def _root(_: Sight, thing: Thing) -> Value | Absent:
 
 
 def _present(sight: Sight, thing: Thing) -> Value | Absent:
-    if sight.text(f"{thing.directory}/power_state") == "D3cold":
+    """Return whether the function answers on the bus, or why its config space cannot be read.
+
+    A physical function without power or link reads all ones, also in its vendor and device registers. Those registers
+    of a virtual function always read all ones (PCI Express Base Specification 5.0, 9.3.4.1), so the registers of its
+    *physical* function decide, as in the kernel (drivers/pci/pci.c: pci_device_is_present). The virtual function
+    itself is dead if its whole header reads all ones: the status register of a live one is not all ones. The header
+    is 64 bytes, and the kernel shows as much to every user (drivers/pci/pci-sysfs.c: pci_read_config).
+    """
+    physical = _physical(sight, thing)
+    if isinstance(physical, Absent):
+        return _answers(sight, thing.directory, _IDENTITY)
+    sight.places.add(physical)
+    own = _answers(sight, thing.directory, _HEADER)
+    if own is not True:
+        return own
+    return sight.once("answers", physical, lambda: _answers(sight, physical, _IDENTITY))  # for all functions of a card
+
+
+def _answers(sight: Sight, directory: str, count: int) -> bool | Absent:
+    """Return whether the first bytes of a function's config space are not all ones, or why they cannot be read."""
+    if sight.text(f"{directory}/power_state") == "D3cold":
         return True  # it sleeps: reading config would wake it, or read as all ones
-    config = sight.root.head(f"{thing.directory}/config", 4)
+    config = sight.root.head(f"{directory}/config", count)
     if isinstance(config, Absent):
-        return config if sight.root.is_directory(thing.directory) else False
-    return config != b"\xff\xff\xff\xff"
+        return config if sight.root.is_directory(directory) else False
+    return config.strip(b"\xff") != b"" if config else EMPTY
 
 
 def _is_vf(sight: Sight, thing: Thing) -> Value | Absent:
@@ -59,9 +82,9 @@ def _virtual_functions(sight: Sight, physical: str) -> Mapping[str, int]:
 
 
 def _vf_index(sight: Sight, thing: Thing) -> Value | Absent:
-    physical = sight.root.device(f"{thing.directory}/physfn")
+    physical = _physical(sight, thing)
     if isinstance(physical, Absent):
-        return Absent("it is no virtual function")
+        return physical
     sight.places.add(physical)
     index = sight.once("virtfn", physical, lambda: _virtual_functions(sight, physical)).get(thing.directory)
     return Absent("no virtfn of its PF leads here") if index is None else index
@@ -115,10 +138,17 @@ def _lessened(measure: Callable[[Sight, str], int | Absent], what: str) -> Calla
     return less
 
 
-def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
-    physical = sight.root.device(f"{thing.directory}/physfn")
-    if isinstance(physical, Absent):
+def _physical(sight: Sight, thing: Thing) -> str | Absent:
+    """Return the canonical directory of the physical function of a virtual one."""
+    if isinstance(sight.link(f"{thing.directory}/physfn"), Absent):
         return Absent("it is no virtual function")
+    return sight.root.device(f"{thing.directory}/physfn")
+
+
+def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
+    physical = _physical(sight, thing)
+    if isinstance(physical, Absent):
+        return physical
     return Thing("pci", physical.rpartition("/")[2], physical, subsystem="pci")
 
 
@@ -150,7 +180,13 @@ PCI = table(
     Word("number", Kind.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
     attribute("label", Kind.TEXT, "the firmware's name of the slot"),
     attribute("acpi_index", Kind.INT, "the firmware's index of the slot"),
-    Word("present", Kind.BOOL, "listed, and config space is not all ones", "config", _present),
+    Word(
+        "present",
+        Kind.BOOL,
+        "listed, and config space is not all ones; of a virtual function also that of its PF",
+        "config, physfn/config",
+        _present,
+    ),
     attribute("link_width", Kind.INT, "lanes of its PCIe link", "current_link_width"),
     attribute("link_speed", Kind.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
     Word(

@@ -86,6 +86,11 @@ def virtual_function(machine):
     machine.tree.netdev(CARD, "eth0")
 
 
+def of_an_npu(machine):
+    card("1ed5")(machine)
+    machine.tree.virtual_functions(CARD, VF, vendor="0x1ed5\n")
+
+
 def hca(machine):
     card("15b3")(machine)
     machine.tree.infiniband(CARD, "mlx5_0", ports=2)
@@ -157,6 +162,16 @@ STATE = {"state": "ready", "errors": "3", "firmware": "2.1"}
 ROWS = [
     ("present", card("1ed5"), ADDRESS, [(says("config", b"\xff" * 4), f"present: {ADDRESS} fell off the bus")]),
     ("present", card("1ed5", power_state="D3cold", config=b"\xff" * 4), ADDRESS, []),
+    (
+        "present",
+        of_an_npu,
+        VF,
+        [
+            (says("config", b"\xff" * 64), f"present: {VF} fell off the bus"),
+            (says("config", b"\xd5\x1e" + bytes(62)), ""),
+            (says(f"../{VF}/config", b"\xff" * 64), f"present: {VF} fell off the bus"),
+        ],
+    ),
     ("driver", bound, ADDRESS, [(driver("vfio-pci"), "driver: bound to vfio-pci"), (driver("ice"), "")]),
     ("driver", bound, ADDRESS, [(gone(f"{CARD}/driver"), "driver: bound to ? (no driver is bound)")]),
     (

@@ -112,8 +112,7 @@ def wide(tree, config):
     """A VF with its IOMMU group, its PF below a bridge, a stick with two nodes below a hub."""
     bridge = tree.pci("0000:00:01.0", driver="pcieport", **{"class": "0x060400\n"})
     pf = tree.pci("0000:01:00.0", below=bridge, driver="ice")
-    vf = tree.pci("0000:01:00.1", below=bridge, driver="vfio-pci")
-    tree.link(f"{vf}/physfn", pf)
+    vf = tree.virtual_function(pf, "0000:01:00.1", driver="vfio-pci")
     tree.link(f"{pf}/virtfn0", vf)
     tree.file("/sys/kernel/iommu_groups/42/type", "DMA")
     tree.link(f"{vf}/iommu_group", "/sys/kernel/iommu_groups/42")

@@ -1,5 +1,6 @@
 """Facts of host devices, as words and paths say them."""
 
+import json
 import time
 
 import pytest
@@ -279,12 +280,53 @@ def test_a_link_that_is_less_than_both_its_ends_can_be(tree, now, able, above, l
         assert said is expected if expected is not None else reason(said)
 
 
-def test_present_reads_four_bytes_and_wakes_nothing(tree):
+DEAD = b"\xff" * 64
+
+
+def test_a_function_that_reads_all_ones_is_not_present_and_none_that_sleeps_is_woken(tree):
     tree.pci("0000:00:01.0")
-    tree.pci("0000:00:02.0", config=b"\xff" * 64)
-    tree.pci("0000:00:03.0", config=b"\xff" * 64, power_state="D3cold\n")
+    tree.pci("0000:00:02.0", config=DEAD)
+    tree.pci("0000:00:03.0", config=DEAD, power_state="D3cold\n")
+    tree.pci("0000:00:04.0", config=b"\xff" * 4 + b"\4\0\x10\0" + bytes(56))  # as a virtual function that is none
     facts = Facts(tree.root, "pci")
-    assert [facts(name, "present") for name in facts.devices] == [True, False, True]
+    assert [facts(name, "present") for name in facts.devices] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("own", "physical", "present"),
+    [
+        ({}, {}, True),
+        ({"config": DEAD}, {}, False),
+        ({}, {"config": DEAD}, False),
+        ({}, {"config": b"\xff" * 4 + bytes(60)}, False),
+        ({"config": DEAD}, {"config": DEAD}, False),
+        ({"config": DEAD, "power_state": "D3cold\n"}, {"config": DEAD, "power_state": "D3cold\n"}, True),
+    ],
+)
+def test_a_virtual_function_is_present_while_it_and_its_physical_function_answer(tree, own, physical, present):
+    """Its vendor and device registers read all ones, as those of every virtual function do."""
+    pf = tree.pci("0000:3b:00.0", **physical)
+    (vf,) = tree.virtual_functions(pf, "0000:3b:00.1", **own)
+    assert tree.at(f"{vf}/config").read_bytes()[:4] == b"\xff" * 4
+    facts = Facts(tree.root, "pci")
+    assert facts("0000:3b:00.1", "present") is present
+    if not own:
+        assert pf in facts.reader.consulted(facts.devices["0000:3b:00.1"])
+
+
+@pytest.mark.parametrize("unreadable", ["0000:3b:00.0", "0000:3b:00.1"])
+def test_config_space_that_cannot_be_read_is_not_present(tree, unreadable):
+    """Neither of the function itself nor, of a virtual one, of its physical function."""
+    tree.virtual_functions(tree.pci("0000:3b:00.0"), "0000:3b:00.1")
+    directory = f"/sys/devices/pci0000:00/{unreadable}"
+    tree.file("/.unread", json.dumps({f"{directory}/config": ["cannot be read: Input/output error", True]}))
+    facts = Facts(tree.root, "pci")
+    assert reason(facts("0000:3b:00.1", "present")) == "cannot be read: Input/output error"
+    tree.file("/.unread", "{}")
+    tree.at(f"{directory}/config").write_bytes(b"")
+    assert reason(Facts(tree.root, "pci")("0000:3b:00.1", "present")) == "the file is empty"
+    tree.at(f"{directory}/config").unlink()
+    assert reason(Facts(tree.root, "pci")("0000:3b:00.1", "present")) == "no such file"
 
 
 def test_vfio_and_uio(tree):

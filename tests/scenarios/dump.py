@@ -89,6 +89,8 @@ def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
         tree.file(f"{directory}/{name}", value.replace("\\n", "\n"))
     for name, value in (each.split("=", 1) for each in values.get("H", ())):
         tree.file(f"{directory}/{name}", bytes.fromhex(value))
+    if subsystem == "pci":
+        _as_the_kernel(tree, directory, virtual=any(each.startswith("physfn=") for each in values.get("L", ())))
     for name, target in (each.split("=", 1) for each in values.get("L", ())):
         tree.link(f"{directory}/{name}", target)
         here = os.path.dirname(f"{directory}/{name}")
@@ -97,6 +99,21 @@ def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:
         if name == "iommu_group":
             tree.link(f"{led}/devices/{os.path.basename(path)}", directory)
     return directory, subsystem
+
+
+def _as_the_kernel(tree: Tree, directory: str, *, virtual: bool) -> None:
+    """Assert that config space says what the files say, or is all ones (a dead function).
+
+    The vendor and device registers of a virtual function are all ones, and the rest is not (SR-IOV 9.3.4.1).
+    """
+    config, vendor, device = (tree.at(f"{directory}/{name}") for name in ("config", "vendor", "device"))
+    assert config.exists() or not virtual, f"{directory}: a virtual function has config space"
+    if not (config.exists() and vendor.exists() and device.exists()):
+        return
+    said = config.read_bytes()
+    files = b"".join(int(file.read_text(), 16).to_bytes(2, "little") for file in (vendor, device))
+    right = len(said) > 4 and said[:4] == b"\xff" * 4 if virtual else said[:4] == files
+    assert right or not said.strip(b"\xff"), f"{directory}: config space is not that of {files.hex()}"
 
 
 def _forget_node(tree: Tree, directory: str) -> None:
