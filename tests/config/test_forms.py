@@ -151,7 +151,7 @@ OVER = [
     (
         'match.either.a.driver = "x"',
         'match.either.b.driver = "y"',
-        {"match": {"either": {"a": {"driver": "x"}, "b": {"driver": "y"}}}},
+        {"match": {"either": {"a": {"driver": "x"}}, "either 2": {"b": {"driver": "y"}}}},
     ),
     # One value: a test, `on`, `source`, lists.
     (

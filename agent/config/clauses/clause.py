@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.config.clauses.operators import Tests
+from agent.config.language.table import EITHER
 from agent.config.merge import lines as forms
-from agent.config.merge.tree import Branch, Leaf
+from agent.config.merge.tree import Branch, Gone, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.spot import Spot
 from agent.core.language.clause import Clause, Either, Line, Statement
@@ -17,7 +18,7 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
     lines: list[Statement] = []
     for address, node in branch.members.items():
         if isinstance(node, Branch):
-            either = _either(f"{name}.{address}", node, scope)
+            either = _either(f"{name}.{EITHER}", node, scope)
             if either is not None:
                 lines.append(either)
         elif isinstance(node, Leaf):
@@ -34,13 +35,17 @@ def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None
 
 
 def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
-    """The alternatives of an `either`; none if all were taken out, or say nothing."""
+    """Return the alternatives of an `either`; None if it has none, which is reported: it would hold of everything."""
     alternatives: list[Clause] = []
     for key, member in branch.branches():
         message = f"{key} says nothing, so it would always hold"
         refuse_empty(member, scope, message, "take it out, or say what holds")
         alternatives.append(compile_clause(f"{name}.{key}", member, scope))
     spot = branch.spot
+    gone = [node.spot for node in branch.members.values() if isinstance(node, Gone)]
+    if not alternatives and (gone or spot.data == {}):  # else what is wrong with them was reported
+        write = f"leave one of them in, or take all of {name.removesuffix(f'.{EITHER}')} out and say it anew"
+        scope.error((gone[-1] if gone else spot).error("missing", "this either has no alternative", write, mark="key"))
     return Either(name, tuple(alternatives), spot.written, spot.origin) if alternatives else None
 
 

@@ -99,6 +99,9 @@ OPERATORS = _keys(
 )
 EITHER = "either"
 
+# Clauses that keep something out while they hold: an alternative more keeps out more.
+KEEPS_OUT = frozenset({"exclude", "wait", "ignore"})
+
 # Codes that `accept` may name, and what each says.
 WARNINGS: Mapping[str, str] = MappingProxyType(
     {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.config.language import kinds
 from agent.config.language.forms import Form, Shape, form_of
-from agent.config.language.table import PLACES, VERBS, unknown_key, verbs_of
+from agent.config.language.table import KEEPS_OUT, PLACES, VERBS, unknown_key, verbs_of
 from agent.config.merge import lines
 from agent.config.merge.tree import Branch, Gone, Leaf, Node
 from agent.config.toml.finding import Finding
@@ -68,7 +68,7 @@ class Expansion:
                 return self._value(spot, key, value, form)
             case Shape.CLAUSES:
                 write = _WRITE.get(key, f"each has a name: {key}.NAME = {{ … }}")
-                return lines.clauses(spot, value, write, self.findings)
+                return lines.clauses(spot, value, write, self.findings, keeps_out=key in KEEPS_OUT)
             case Shape.TABLE if not isinstance(value, dict) and (form.short or form.switch):
                 return self._short(spot, value, form)
         if not isinstance(value, dict):
@@ -79,7 +79,7 @@ class Expansion:
             return None
         match form.shape:
             case Shape.CLAUSE:
-                return lines.clause(spot, value, self.findings)
+                return lines.clause(spot, value, self.findings, keeps_out=key in KEEPS_OUT)
             case Shape.NAMED:
                 return self._named(spot, value, form)
             case Shape.OPEN:

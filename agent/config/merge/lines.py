@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from agent.config.language.paths import without_climbing
 from agent.config.language.table import EITHER, OPERATORS
-from agent.config.merge.tree import Branch, Gone, Leaf, Node
+from agent.config.merge.tree import ALTERNATIVES, KEEPING_OUT, Branch, Gone, Leaf, Node
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
-def clause(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> Branch:
-    """The lines that a table says, as leaves by address: `pf = { driver = "ice" }` is `pf.driver`.
+def clause(spot: Spot, table: Mapping[str, object], findings: list[Finding], *, keeps_out: bool = False) -> Branch:
+    """Return the lines of a table as leaves by address: `pf = { driver = "ice" }` is `pf.driver`.
 
     `pf` itself is another fact. The alternatives of `either` are a branch of clauses under that name.
+    keeps_out: the clause keeps something out while it holds, so that alternatives of another file join its own.
     """
     members: dict[str, Node] = {}
-    _flatten(spot, table, "", members, findings)
-    return Branch(members, spot)
+    _flatten(spot, table, "", members, findings, keeps_out=keeps_out)
+    return Branch(members, spot, KEEPING_OUT if keeps_out else "")
 
 
-def clauses(spot: Spot, value: object, write: str, findings: list[Finding]) -> Branch | None:
-    """The named clauses of a table; `write` says how one is written where it is none."""
+def clauses(
+    spot: Spot, value: object, write: str, findings: list[Finding], *, keeps_out: bool = False
+) -> Branch | None:
+    """Return the named clauses of a table; `write` is the hint for a value that is no clause."""
     if not isinstance(value, dict):
         findings.append(no_table(spot, write))
         return None
@@ -35,7 +39,7 @@ def clauses(spot: Spot, value: object, write: str, findings: list[Finding]) -> B
         if inner is False:
             members[name] = Gone(here)
         elif isinstance(inner, dict):
-            members[name] = clause(here, inner, findings)
+            members[name] = clause(here, inner, findings, keeps_out=keeps_out)
         else:
             findings.append(no_table(here, write))
     return Branch(members, spot)
@@ -64,14 +68,21 @@ def no_table(spot: Spot, write: str = "") -> Finding:
 
 
 def _flatten(
-    spot: Spot, table: Mapping[str, object], prefix: str, members: dict[str, Node], findings: list[Finding]
+    spot: Spot,
+    table: Mapping[str, object],
+    prefix: str,
+    members: dict[str, Node],
+    findings: list[Finding],
+    *,
+    keeps_out: bool,
 ) -> None:
     for key, value in table.items():
         here = spot.below(key)
         if key == EITHER and not prefix:
-            either = clauses(here, value, "each alternative has a name: either.NAME = { … }", findings)
+            write = "each alternative has a name: either.NAME = { … }"
+            either = clauses(here, value, write, findings, keeps_out=keeps_out)
             if either is not None:
-                members[EITHER] = either
+                members[EITHER] = either if keeps_out else replace(either, place=ALTERNATIVES)
             continue
         if key == EITHER or (key in OPERATORS and not prefix):
             findings.append(_misplaced(here, key))
@@ -82,7 +93,7 @@ def _flatten(
         test = _operators(here, value, findings) if isinstance(value, dict) else value
         if isinstance(value, dict) and not test:
             if value and not _is_path(key):
-                _flatten(here, value, address, members, findings)
+                _flatten(here, value, address, members, findings, keeps_out=keeps_out)
             else:
                 findings.append(here.error("type", "a test is missing here", 'write for example = "x"'))
         elif address in members:

@@ -6,9 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agent.config.language.table import verbs_of
+from agent.config.language.table import EITHER, verbs_of
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
+
+# Places of branches whose keys are names. The alternatives of an `either` that is one line of its clause: those of
+# another file are a further line, for an entry narrows what it uses. A clause that keeps devices out while it holds.
+ALTERNATIVES = EITHER
+KEEPING_OUT = "keeps out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,9 @@ def over(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
     """A file's own keys over what it uses; `false` for what is not there is a finding."""
     members = dict(base.members)
     for name, node in own.members.items():
+        if isinstance(node, Branch) and node.place == ALTERNATIVES:
+            members |= _alternatives_over(members, node, findings)
+            continue
         merged = _over(members.get(name), node, findings)
         if merged is not None:
             members[name] = merged
@@ -88,6 +96,9 @@ def beside(first: Branch, second: Branch) -> Branch:
     """Two used classes together; where they differ, and neither took the value from the other, a `Conflict`."""
     members = dict(first.members)
     for name, node in second.members.items():
+        if isinstance(node, Branch) and node.place == ALTERNATIVES:
+            members |= _alternatives_beside(members, node)
+            continue
         known = members.get(name)
         members[name] = node if known is None else _beside(known, node)
     return Branch(members, first.spot, first.place or second.place)
@@ -107,7 +118,8 @@ def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, Spo
     members: dict[str, Node] = {}
     left: list[tuple[str, Spot, Spot]] = []
     for name, node in branch.members.items():
-        address = f"{path}.{name}" if path else name
+        said = EITHER if isinstance(node, Branch) and node.place == ALTERNATIVES else name
+        address = f"{path}.{said}" if path else said
         if isinstance(node, Conflict):
             left.append((address, _first_spot(node.first), _first_spot(node.second)))
             members[name] = _undoubted(node)
@@ -117,6 +129,44 @@ def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, Spo
         else:
             members[name] = node
     return replace(branch, members=members), left
+
+
+def _alternatives_over(members: Mapping[str, Node], own: Branch, findings: list[Finding]) -> dict[str, Node]:
+    """Return the `either` lines of a clause that one's own changes, and the line that it adds.
+
+    An alternative of a known name goes over the one of that name. The others are a line more, which must hold too.
+    """
+    changed: dict[str, Node] = {}
+    new = dict(own.members)
+    for key, line in _alternatives(members):
+        known = {name: node for name, node in own.members.items() if name in line.members}
+        changed[key] = over(line, replace(line, members=known), findings)
+        new = {name: node for name, node in new.items() if name not in known}
+    added = over(replace(own, members={}), replace(own, members=new), findings)
+    if added.members or not own.members:
+        changed[_free_key(members)] = added
+    return changed
+
+
+def _alternatives_beside(members: Mapping[str, Node], second: Branch) -> dict[str, Node]:
+    """Return the `either` line of another used class: the one written at the same place, or a line more."""
+    for key, line in _alternatives(members):
+        if line.spot == second.spot:
+            return {key: beside(line, second)}
+    return {_free_key(members): second}
+
+
+def _alternatives(members: Mapping[str, Node]) -> Iterator[tuple[str, Branch]]:
+    """Yield the `either` lines of a clause, each with its key."""
+    for key, node in members.items():
+        if isinstance(node, Branch) and node.place == ALTERNATIVES:
+            yield key, node
+
+
+def _free_key(members: Mapping[str, Node]) -> str:
+    """Return the key of one more `either` line; behind the first a number follows, which no word has."""
+    number = len(list(_alternatives(members)))
+    return f"{EITHER} {number + 1}" if number else EITHER
 
 
 def _over(base: Node | None, own: Node, findings: list[Finding]) -> Node | None:
@@ -141,19 +191,27 @@ def _another_verb(base: Branch, own: Branch) -> bool:
 
 
 def _beside(first: Node, second: Node) -> Node:
-    if isinstance(first, Branch) and isinstance(second, Branch) and not _another_verb(first, second):
+    if isinstance(first, Branch) and isinstance(second, Branch) and not _differ(first, second):
         return beside(first, second)
     if isinstance(first, Conflict) or isinstance(second, Conflict):
         return first if isinstance(first, Conflict) else second
     if set(_written(second)) <= {*_replaced(first), *_written(first)}:
         return first
-    if set(_written(first)) <= set(_replaced(second)):
+    if set(_written(first)) <= {*_replaced(second), *_written(second)}:
         return second
     if isinstance(first, Leaf) and isinstance(second, Leaf) and _same(first.value, second.value):
         return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
     if isinstance(first, Gone) and isinstance(second, Gone):
         return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
     return Conflict(first, second)
+
+
+def _differ(first: Branch, second: Branch) -> bool:
+    """Return whether two tables of used classes cannot be one.
+
+    Lines of two classes in one clause that keeps devices out would keep out less than either class wants.
+    """
+    return _another_verb(first, second) or (first.place == KEEPING_OUT and not _agree(first, second))
 
 
 def _undoubted(node: Node) -> Node:
@@ -201,6 +259,16 @@ def _each_once(*spots: tuple[Spot, ...]) -> tuple[Spot, ...]:
 
 def _first_spot(node: Node) -> Spot:
     return _first_spot(node.first) if isinstance(node, Conflict) else node.spot
+
+
+def _agree(first: Node, second: Node) -> bool:
+    """Return whether two used classes say the same here."""
+    match first, second:
+        case Branch(mine), Branch(others):
+            return mine.keys() == others.keys() and all(_agree(node, others[name]) for name, node in mine.items())
+        case Leaf(value), Leaf(other):
+            return _same(value, other)
+    return isinstance(first, Gone) and isinstance(second, Gone)
 
 
 def _same(first: object, second: object) -> bool:
