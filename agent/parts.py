@@ -137,6 +137,8 @@ class Parts:
             answers=answers,
             counts=self.counts,
             since=self.status.history.since,
+            confirm=self.held.confirm,
+            save=self._save,
         )
         self.sockets = Presences(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
@@ -171,6 +173,10 @@ class Parts:
 
     def _published(self, before: Mapping[str, Snapshot], assembly: Assembly) -> None:
         self.consequences.published(before, assembly)
+
+    async def _save(self) -> None:
+        self.consequences.remember()
+        await self.file.saved()
 
     def _want(self) -> None:
         self.consequences.want()

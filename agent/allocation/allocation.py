@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
@@ -23,7 +23,7 @@ from agent.core.grants.allocate import allocate, edits_of
 from agent.core.grants.grant import MISSING, Cause, Chosen, Grant, Refused
 from agent.core.grants.limit import exceeded
 from agent.core.grants.requested import requested
-from agent.core.grants.reserved import Reserved
+from agent.core.grants.reserved import Reserved, holder_of
 from agent.core.inventory.device import Device, HostDevice
 from agent.core.inventory.touched import Touched
 from agent.core.lists.coupled import held_as
@@ -40,6 +40,7 @@ from agent.specs.own_specs import OwnSpecs
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
 WRITE_SECONDS = 1.0  # so long may device-information files take
 DELIVERY_SECONDS = 1.5  # for the settle time, a look, and as long as pacing may hold a list (`core.pace`)
+CONFIRM_SECONDS = 0.5  # so long PodResources may take to say who holds what, before an exclusive grant
 AT_HAND = 16  # devices that are looked at on the event loop: about a millisecond
 
 Since: TypeAlias = Callable[[str, str], float | None]  # of a resource and an id; monotonic, none if it is not known
@@ -50,8 +51,23 @@ def _unknown(*_: str) -> float | None:
     return None
 
 
+async def _no_answer(_within: float) -> bool:
+    """Return that PodResources did not answer."""
+    return False
+
+
+async def _not_saved() -> None:
+    """Return at once: nothing outlasts this life."""
+
+
 class Truth(Known, Protocol):
     """What the tracker knows and can be asked to look at again."""
+
+    def is_exclusive(self, device: Device) -> bool:
+        """Return whether a grant of a listed device keeps other devices from pods."""
+
+    def exclusive_devices(self) -> Iterable[tuple[str, Device]]:
+        """Return all such devices, each with its resource."""
 
     def nudge(self, touched: Touched) -> None:
         """Say that something may have changed."""
@@ -85,15 +101,20 @@ class Allocation:
         answers: Answers = UNASKED,
         counts: Counts | None = None,
         since: Since = _unknown,
+        confirm: Callable[[float], Awaitable[bool]] = _no_answer,
+        save: Callable[[], Awaitable[None]] = _not_saved,
     ) -> None:
         """`granted` is told the ids of every request, before it is answered; `held` are those that pods may have.
 
         own_specs: knows the CDI specs of our own.
         programs: whether those are run that entries name. counts: told what came of each request.
         since: since when a device has the health it has.
+        confirm: as `Held.confirm`. save: returns when the held IDs are on disk, or cannot be written.
         """
         self._counts = counts or Counts()
         self._since = since
+        self._confirm = confirm
+        self._save = save
         self._root = root
         self._cdi = cdi
         self._devinfo = devinfo
@@ -133,6 +154,10 @@ class Allocation:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
         snapshot = self._registry.current(resource)
         devices = requested(snapshot, ids, since=self._said_since)
+        exclusive = any(map(self._truth.is_exclusive, devices))
+        if exclusive and await self._confirm(CONFIRM_SECONDS):
+            snapshot = self._registry.current(resource)
+            devices = requested(snapshot, ids, since=self._said_since)
         spec = self._truth.entry_of(resource)
         if spec is None:
             raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
@@ -161,6 +186,10 @@ class Allocation:
             raise
         if grant.devinfo:
             await self._write(resource, grant.devinfo)
+        if exclusive:  # a kill right after the answer must not make the group free
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._save()
         return grant
 
     async def start(self, resource: str, ids: Sequence[str]) -> None:
@@ -200,8 +229,11 @@ class Allocation:
         Raises:
             Refused: another pod has what these cannot be had beside.
         """
+        # An answer of PodResources is known before any list is made of it, too.
+        listed = [*self._truth.exclusive_devices()] if any(map(self._truth.is_exclusive, devices)) else ()
         for device in devices:
-            if holder := self._reserved.holder([device], ids, self._held):
+            holder = self._reserved.holder([device], ids, self._held) or holder_of(device, ids, listed, self._held)
+            if holder:
                 raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
         self._reserved.grant(resource, devices, ids)
 

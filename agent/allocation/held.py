@@ -3,6 +3,9 @@
 What we know may have been lost (the state file, a grant just before a kill) or never been ours (another plugin's
 before us). So until PodResources has answered once, every id that is listed counts as held; if it never answers, what
 is offered no more stays listed, Unhealthy.
+
+Such an ID excludes no other device: only a confirmed ID does, which was granted or named by PodResources. The state
+file holds the confirmed IDs, so they exclude from the first list after a restart on.
 """
 
 from __future__ import annotations
@@ -178,6 +181,16 @@ class Held:
                 noted = self._granted_at + NOTED_SECONDS
                 if answered is None or answered <= noted or time.monotonic() > answered + age:
                     await self._ask()
+
+    async def confirm(self, within: float) -> bool:
+        """Ask PodResources now if pods may hold IDs that are not confirmed, for so many seconds at most.
+
+        Return whether it answered: then the lists may change.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within), self._asking:
+                return bool(self._doubts) and await self._asked()
+        return False
 
     async def _ask(self) -> bool:
         """Ask once; whether there was an answer."""

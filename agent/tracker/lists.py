@@ -31,7 +31,8 @@ class Lists:
         specs: the entries, in file order.
         told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
         own_specs: who writes CDI specs of our own.
-        held: the ids that pods may hold, asked at each assembly.
+        held: the ids that pods may hold, asked at each assembly. known: those that were granted or named by
+            PodResources, asked then too.
         published: called after each, with the old lists and the new.
         clock: the monotonic seconds by which lists are judged.
 
@@ -48,6 +49,7 @@ class Lists:
         *,
         own_specs: OwnSpecs | None,
         held: Callable[[], frozenset[str]],
+        known: Callable[[], frozenset[str]],
         published: Callable[[Mapping[str, Snapshot], Assembly], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,6 +58,7 @@ class Lists:
         self._registry = registry
         self._own_specs = own_specs
         self._held = held
+        self._known = known
         self._published = published
         self._clock = clock
 
@@ -119,6 +122,7 @@ class Lists:
             fanned=before.fanned,
             settled=before.settled,
             candidates=offers,
+            confirmed_ids=self._known(),
         )
 
     def _put(self, snapshots: Mapping[str, Snapshot]) -> None:

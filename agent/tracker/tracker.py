@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.health.conditions import Conditions
@@ -106,6 +106,7 @@ class Tracker:
             fanned or {},
             own_specs=own_specs,
             held=held,
+            known=self._known,
             published=published,
             clock=clock,
         )
@@ -161,6 +162,14 @@ class Tracker:
         written = self.assembly.written.get(resource)
         name = written or resource
         return None if written is None else next((spec for spec in self.specs if spec.name == name), None)
+
+    def is_exclusive(self, device: Device) -> bool:
+        """Return whether a grant of a listed device keeps other devices from pods."""
+        return self.assembly.is_exclusive(device)
+
+    def exclusive_devices(self) -> Iterator[tuple[str, Device]]:
+        """Yield all such devices, each with its resource."""
+        return self.assembly.exclusive_devices()
 
     @property
     def offers(self) -> Offers:

@@ -105,6 +105,12 @@ class Machine:
     def entry_of(self, resource):
         return next((spec for spec in self.specs if spec.name == resource), None)
 
+    def is_exclusive(self, device):
+        return bool(device.shuts)
+
+    def exclusive_devices(self):
+        return ()
+
     def nudge(self, touched):
         del touched
 

@@ -26,8 +26,7 @@ match = {{ class = "0108" }}
 FIRST, SECOND, SSD, ALONE = "0000:05:00.0", "0000:05:00.1", "0000:06:00.0", "0000:07:00.0"
 
 
-@pytest.fixture
-async def node(rig):
+def install(rig):
     """Two network functions and a disk in one group, and a network function in its own."""
     tree = rig.tree
     classes = {FIRST: "0x020000\n", SECOND: "0x020000\n", SSD: "0x010802\n", ALONE: "0x020000\n"}
@@ -35,6 +34,11 @@ async def node(rig):
     tree.vfio(20, *(rig.at[name] for name in (FIRST, SECOND, SSD)))
     tree.vfio(21, rig.at[ALONE])
     rig.serve(ENTRIES)
+
+
+@pytest.fixture
+async def node(rig):
+    install(rig)
     await rig.kubelet.start()
     async with rig.agent() as agent:
         await rig.streaming(NIC, DISK)
@@ -112,22 +116,6 @@ async def test_together_they_are_given_and_again_to_the_same_pod(node):
     assert (await allocation.allocate(NIC, [SECOND])).ids == (SECOND,)
     with pytest.raises(Refused, match="a pod holds its IOMMU group"):
         await allocation.allocate(DISK, [SSD])
-
-
-async def test_after_a_restart_a_group_is_still_the_pods(node):
-    await node.kubelet.allocate("vm1", "c", {DISK: 1})
-    await node.until(lambda: node.kubelet.unhealthy(NIC) == {FIRST, SECOND})
-    node.running.stop()
-    await node.running.task
-    async with node.agent() as agent:
-        await node.streaming(NIC, DISK)
-        await node.until(lambda: set(why_of(agent)) == {FIRST, SECOND})
-        node.running = agent
-        assert why(node, NIC)[FIRST] == f"a pod holds its IOMMU group, as {DISK} {SSD}"
-
-
-def why_of(agent):
-    return [device.id for device in agent.registry.current(NIC).devices if device.reason.startswith("a pod holds")]
 
 
 @pytest.mark.parametrize(

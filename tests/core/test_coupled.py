@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.resource import VfioGive
-from agent.core.grants.reserved import Reserved
+from agent.core.grants.reserved import Reserved, holder_of
 from agent.core.inventory.candidate import candidate as candidate_of
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.members import alone
@@ -22,8 +23,10 @@ def member(name, *group, resource=A, **more):
     return candidate(host(name), name, resource=resource, shuts=tuple(f"key {other}" for other in group), **more)
 
 
-def told(*candidates, held=(), before=None, settled=None):
-    return assemble(look_at(*candidates), SPECS, frozenset(held), before or {}, 0.0, settled=settled)
+def told(*candidates, held=(), before=None, settled=None, confirmed=None):
+    held = frozenset(held)
+    known = held if confirmed is None else frozenset(confirmed)
+    return assemble(look_at(*candidates), SPECS, held, before or {}, 0.0, settled=settled, confirmed_ids=known)
 
 
 def reasons(assembly):
@@ -66,6 +69,58 @@ def test_a_device_that_an_entry_takes_no_more_still_has_its_group():
     assert reasons(told(member("y", "x"), held=["x"], before=before))["y"] == taken("x")
 
 
+@pytest.mark.parametrize(
+    ("confirmed", "excluded"),
+    [
+        ([], {}),
+        (["x"], {"y": "x", "z": "x"}),
+        (["z"], {"x": "z", "y": "z"}),
+        (["x", "y"], {"z": "x"}),
+        (["x", "y", "z"], {}),
+        (["w"], {}),
+    ],
+)
+def test_in_doubt_only_confirmed_ids_exclude_and_are_excluded_by_none(confirmed, excluded):
+    """In doubt all listed IDs are held: that keeps them listed, and makes no holder of them."""
+    resources = {"x": A, "y": A, "z": B, "w": B}
+    group = member("x", "y", "z"), member("y", "x", "z"), member("z", "x", "y", resource=B), member("w", resource=B)
+    made = told(*group, held="wxyz", confirmed=confirmed)
+    assert reasons(made) == {
+        name: taken(excluded[name], resources[excluded[name]]) if name in excluded else "" for name in resources
+    }
+    again = told(*group, held="wxyz", confirmed=confirmed, before=made.snapshots, settled=made.settled)
+    assert again.snapshots == made.snapshots
+    free = told(*group, before=again.snapshots, settled=again.settled)
+    assert set(reasons(free).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ([member("x", "y")], [candidate(host("x"), "x"), candidate(host("y"), "y", resource=B)]),
+        ([member("x", "y")], [candidate(host("y"), "y", resource=B)]),
+        ([member("x", "y")], [candidate(host("x"), "other", resource=B), candidate(host("y"), "y", resource=B)]),
+    ],
+    ids=["given otherwise now", "absent", "of another entry now"],
+)
+def test_what_a_pod_was_granted_excludes_until_its_release_whatever_the_device_is_now(before, now):
+    first = told(*before, held="x", confirmed="x")
+    for doubt in "xy", "x":
+        made = told(*now, held=doubt, confirmed="x", before=first.snapshots, settled=first.settled)
+        for _ in range(2):
+            assert reasons(made)["y"] == taken("x")
+            made = told(*now, held=doubt, confirmed="x", before=made.snapshots, settled=made.settled)
+        assert "y" in reasons(made)
+        after = told(*now, before=made.snapshots, settled=made.settled)
+        assert reasons(after)["y"] == ""
+
+
+def test_a_device_that_another_one_shuts_is_exclusive_too():
+    made = told(member("x", "y"), candidate(host("y"), "y", resource=B), candidate(host("w"), "w", resource=B))
+    devices = [device for list_ in made.snapshots.values() for device in list_.devices]
+    assert {device.id: made.is_exclusive(device) for device in devices} == {"x": True, "y": True, "w": False}
+
+
 def test_which_are_of_a_group_is_read_where_vfio_gives():
     device = HostDevice("pci", "pci:0000:01:00.0", "0000:01:00.0", "0000:01:00.0")
     members = ("0000:00:01.0", "0000:01:00.0", "0000:01:00.1")
@@ -94,7 +149,9 @@ def test_no_two_pods_can_get_what_is_of_one_group(data):
     before, settled = {}, {}
     for _ in range(3):
         held = data.draw(st.sets(st.sampled_from(names)), label="held")
-        made = told(*found, held=held, before=before, settled=settled)
+        doubt = data.draw(st.booleans(), label="in doubt")
+        listed = names if doubt else held
+        made = told(*found, held=listed, confirmed=held, before=before, settled=settled)
         before, settled = made.snapshots, made.settled
         for name, why in reasons(made).items():
             tied = [other for other in group[name] if by_vfio[name] or by_vfio[other]]
@@ -134,6 +191,28 @@ def test_the_same_container_again():
     grants = Reserved()
     grants.grant(A, [X], ["x"])
     assert grants.holder([X], ["x"], frozenset({"x"})) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "ids", "held", "holder"),
+    [
+        (X, "x", "", ""),
+        (X, "x", "y", "y"),
+        (X, "x", "z", "z"),
+        (X, "x", "w", ""),
+        (X, "x", "xy", ""),
+        (X, "xy", "y", ""),
+        (listed("z"), "z", "x", "x"),
+        (listed("z"), "z", "y", ""),
+        (listed("w"), "w", "xyz", ""),
+    ],
+)
+def test_what_is_held_in_a_list_keeps_others_away_though_nobody_granted_it_in_this_life(asked, ids, held, holder):
+    x, y, z = device("x", "y", "z"), device("y", "x"), listed("z")
+    shown = [(A, x), (A, y), (B, z), (B, listed("w"))]
+    asked = {"x": x}.get(asked.id, asked)
+    found = holder_of(asked, [*ids], shown, frozenset(held))
+    assert found == (holder and f"{B if holder == 'z' else A} {holder}")
 
 
 class Asked:

@@ -4,6 +4,12 @@ There is no word from the kubelet when a pod ends, and taking a held id out of a
 current kubelets crash, so doubt counts as held: an id is free only when two answers of PodResources at least
 `SURE_SECONDS` apart, both later than its last grant by as much, do not name it. One answer is not enough, since a
 kubelet that has just started may not know all its pods yet.
+
+These two answers are the only proof of a release. While PodResources is away, an ID that was granted stays held and
+excludes others for good. What else may look like a proof:
+- A second Allocate of the same ID: an app container gets the devices of its pod's init container again.
+- A reboot: the kubelet starts its pods again with the devices in its checkpoint.
+- A restart of the agent, or a device that is absent and comes back: the pod is not told, and runs on.
 """
 
 from __future__ import annotations

@@ -73,6 +73,24 @@ class Reserved:
                 del self._by_key[key]
 
 
+def holder_of(device: Device, ids: Collection[str], listed: Iterable[tuple[str, Device]], held: Container[str]) -> str:
+    """Return the listed device that pods may hold and that this one cannot be had beside; empty if there is none.
+
+    Args:
+        device: the device that is asked for.
+        ids: all ids that are asked: what is asked together can be had together.
+        listed: devices, each with its resource.
+        held: the ids that pods may hold.
+    """
+    if _any_in(device.ids(), held):
+        return ""
+    for name, other in listed:
+        grant = _Grant(other, frozenset(other.ids()))
+        if grant.excludes(device) and _any_in(grant.ids, held) and grant.ids.isdisjoint(ids):
+            return f"{name} {other.id}"
+    return ""
+
+
 def _keys(device: Device) -> frozenset[str]:
     """What a device is known by, and what it shuts."""
     return frozenset((*device.keys, *device.shuts))

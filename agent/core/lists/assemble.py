@@ -7,7 +7,7 @@ unless it is held; an id stands in one list at a time, and leaves the old list b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.core.entry.resource import ResourceSpec
@@ -38,6 +38,7 @@ class Assembly:
         end when its list is empty.
     fanned: those whose name came out of words.
     settled: what is known of lists that need not be gone through again.
+    shut_keys: the keys of host devices that a listed device shuts (`Device.shuts`).
     """
 
     snapshots: Mapping[str, Snapshot]
@@ -47,6 +48,18 @@ class Assembly:
     written: Mapping[str, str] = field(default_factory=dict)
     fanned: Mapping[str, Fanned] = field(default_factory=dict)
     settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
+    shut_keys: frozenset[str] = frozenset()
+
+    def is_exclusive(self, device: Device) -> bool:
+        """Return whether a grant of the device keeps other devices from pods."""
+        return bool(device.shuts) or not self.shut_keys.isdisjoint(device.keys)
+
+    def exclusive_devices(self) -> Iterator[tuple[str, Device]]:
+        """Yield all such devices, each with its resource."""
+        for name, list_ in self.snapshots.items() if self.shut_keys else ():
+            for device in list_.devices:
+                if self.is_exclusive(device):
+                    yield name, device
 
     @property
     def ending(self) -> frozenset[str]:
@@ -65,6 +78,7 @@ def assemble(
     fanned: Mapping[str, Fanned] | None = None,
     settled: Mapping[str, Settled] | None = None,
     candidates: Offers | None = None,
+    confirmed_ids: frozenset[str] | None = None,
 ) -> Assembly:
     """The lists to be told now.
 
@@ -79,8 +93,10 @@ def assemble(
         fanned: that of the last assembly; at start, of the state file.
         settled: that of the last assembly.
         candidates: those of the look, if checks have said something of them.
+        confirmed_ids: the held IDs that were granted or named by PodResources; all of `held` if None.
     """
-    present = Present(look, Held(held), now)
+    may_hold = Held(held)
+    present = Present(look, may_hold, now, may_hold if confirmed_ids is None else Held(confirmed_ids))
     names = share_out(look.candidates() if candidates is None else candidates, specs, previous, fanned or {}, now)
     drafts = _drafts(names, specs, previous, present, settled or {})
     for name, old in previous.items():
@@ -88,7 +104,7 @@ def assemble(
             drafts[name] = retired(name, old.devices, present.held)
     unlisted, moving = join(drafts, present)
     exclusive(drafts, present)
-    coupled(drafts, present)
+    shut_keys = coupled(drafts, present)
     snapshots = {name: _snapshot(made, previous.get(name), present.held, unlisted) for name, made in drafts.items()}
     unlisted += sorted(
         (
@@ -107,7 +123,9 @@ def assemble(
         name: Fanned(one.written) if snapshots[name].devices or names.candidates[name] else one.empty(now)
         for name, one in names.fanned.items()
     }
-    return Assembly(snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written, kept, again)
+    return Assembly(
+        snapshots, tuple(unlisted), moving, _next(drafts, kept, present), names.written, kept, again, shut_keys
+    )
 
 
 def _drafts(

@@ -182,7 +182,10 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
     shares = candidate.shares if candidate.shares != UNKNOWN else device.shares
     grouped = bool(device.members or candidate.members)
     missing = lost(device, candidate, present.look, held=present.held.holds(device)) if grouped else ()
-    made.unsettled |= bool(missing)
+    shuts = candidate.shuts
+    if device.shuts != shuts and present.confirmed_ids.holds(device):  # the pod still has what it was granted
+        shuts = tuple(dict.fromkeys((*shuts, *device.shuts)))
+    made.unsettled |= bool(missing) or shuts != candidate.shuts
     digest = device.grouping if missing else candidate.digest
     if (
         device.reason == (said(missing) or candidate.trouble)
@@ -195,7 +198,7 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
         and device.members == candidate.members
         and device.lost == missing
         and device.grouping == digest
-        and device.shuts == candidate.shuts
+        and device.shuts == shuts
         and device.carried == candidate.carried
         and device.gone_since is None
     ):
@@ -203,7 +206,7 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
     if device.shares is not None and shares is not None and device.shares > shares:
         made.leave(replace(device, first_share=shares), _fewer(shares), present.held)
     lead = device.lead or device.place if candidate.members else ""
-    return replace(offered(candidate, device.id, shares, lead, missing), grouping=digest)
+    return replace(offered(candidate, device.id, shares, lead, missing), grouping=digest, shuts=shuts)
 
 
 def absent(made: Draft, device: Device, reason: str, present: Present) -> bool:

@@ -45,11 +45,16 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What drafts are made of: the machine as it is, what pods may hold, and the time in monotonic seconds."""
+    """What drafts are made of: the machine as it is, what pods may hold, and the time in monotonic seconds.
+
+    held: in doubt all that is listed. A list keeps these.
+    confirmed_ids: those of them that were granted or named by PodResources. These exclude others.
+    """
 
     look: Look
     held: Held
     now: float
+    confirmed_ids: Held
 
     def has(self, device: Device) -> bool:
         """Whether the very thing that was listed is still on the host, whoever takes it now.
