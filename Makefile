@@ -22,8 +22,11 @@ help:
 demo: .venv/.ready
 	@$(bin)/device-agent lab --demo
 
+# One process for each core. What changes the whole machine waits for its turn (`whole_machine` in tests/conftest.py).
+PYTEST := $(bin)/python -m pytest -n auto --dist worksteal
+
 test: .venv/.ready
-	$(bin)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # A tier of its own: what it runs on is compiled first, for minutes where nothing is cached.
 test-kubelet: .venv/.ready

@@ -1,8 +1,12 @@
 """The kubelet tier needs programs that are built from Go: it runs when it is asked for."""
 
+import fcntl
+import os
 import signal
+import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # However slow a host is, that fails nothing: no test measures time, nor how long it takes to make an example. And what
@@ -28,6 +32,39 @@ def _asked_for(config):
 
 def pytest_ignore_collect(collection_path, config):
     return True if collection_path in KUBELET_TIER and not _asked_for(config) else None
+
+
+@pytest.fixture
+def whole_machine():
+    """Wait until no other test uses this fixture: one that makes the kernel send events, or adds and removes devices,
+    would be seen by another that counts them.
+
+    The lock is of all processes that test on this machine, whatever checkout they are of.
+    """
+    lock = os.open(tempfile.gettempdir(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """Escape in the report of a test what is not UTF-8: a worker process cannot send it, and would end.
+
+    Tests have the agent log names of files that are not text, and pytest captures the log.
+    """
+    return _encodable((yield))
+
+
+def _encodable(value):
+    """The value with every lone surrogate in its texts escaped."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(each) for key, each in value.items()}
+    return type(value)(map(_encodable, value)) if type(value) in {list, tuple} else value
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -320,8 +321,10 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
 async def test_one_user_shuts_out_nobody_else(served):
-    for path in (served, *Path(served).parents[:4]):
-        os.chmod(path, 0o777)
+    top = Path(tempfile.gettempdir())
+    for path in (Path(served), *Path(served).parents):
+        if top in path.parents:
+            path.chmod(0o777)
     script = (
         "import os, socket, sys; os.setuid(65534); c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]);"
         " c.sendall(b'{\"do\": \"echo\"}\\n'); print(c.makefile().readline(), end='')"

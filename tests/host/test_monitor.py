@@ -12,6 +12,8 @@ from agent.host import monitor, netlink
 from agent.host.monitor import uevents
 from tests.uevents import NULL, needs_events, overrun
 
+pytestmark = pytest.mark.usefixtures("whole_machine")
+
 
 class Heard:
     def __init__(self):

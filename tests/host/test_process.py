@@ -131,12 +131,16 @@ def test_what_is_left_in_the_background_is_killed_and_not_waited_for(on_loop):
 
 DAEMON = """
 import os, sys
+printed, printing = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         print(os.getpid(), flush=True)
+        os.close(printing)
         open(sys.argv[1]).read()
     os._exit(0)
+os.close(printing)
+os.read(printed, 1)
 os.wait()
 """
 

@@ -8,6 +8,8 @@ import pytest
 from tests.agent.rig import FOO, REAL
 from tests.live.seeing import HEALTHY, last
 
+pytestmark = pytest.mark.usefixtures("whole_machine")
+
 # Classes of one node in shares.
 NODES = {
     "fuse": "/dev/fuse", "kvm": "/dev/kvm", "sgx-enclave": "/dev/sgx_enclave", "tpm": "/dev/tpmrm0",

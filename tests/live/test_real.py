@@ -19,6 +19,8 @@ from tests.cli.test_docs import blocks
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
 from tests.uevents import NULL, needs_events, overrun
 
+pytestmark = pytest.mark.usefixtures("whole_machine")
+
 LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81  # include/uapi/linux/loop.h
 
 
