@@ -7,6 +7,7 @@ import pytest
 
 from agent.cli.main import main
 from tests.tree import Tree
+from tests.warm import Warm
 
 TOP = Path(__file__).parents[2]
 
@@ -23,17 +24,23 @@ sys.exit(agent.cli.main.main(sys.argv[1:]))
 """
 
 
+WARM = Warm()
+
+
 def device_agent(*arguments, given="", nobody=False, timeout=240, **environ):
     """The program as a process, without a terminal."""
-    start = ["-c", AS_NOBODY] if nobody else ["-m", "agent.cli.main"]
     clean = {key: value for key, value in os.environ.items() if key not in {"XDG_RUNTIME_DIR", "NO_COLOR"}}
+    clean |= {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(TOP), **environ}
+    if not nobody and not any(name.startswith(("PYTHON", "LC_")) for name in environ):
+        return WARM.run([*arguments], given, clean, timeout)
+    start = ["-c", AS_NOBODY] if nobody else ["-m", "agent.cli.main"]
     return subprocess.run(
         [sys.executable, *start, *arguments],
         input=given,
         capture_output=True,
         text=True,
         cwd=TOP,
-        env={**clean, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(TOP), **environ},
+        env=clean,
         timeout=timeout,
         check=False,
     )
