@@ -398,6 +398,16 @@ def test_slots_wait_with_what_they_give_and_leave_when_held_no_more():
     assert node.settle().lists() == {A: {"p1": ""}}
 
 
+def test_slots_leave_a_list_that_did_not_change_before_its_devices_are_offered_one_by_one():
+    node = Node(spec(A, slots=Slots(2, parse("slot-{n}"))))
+    node.says("p1")
+    for _ in range(2):
+        assert node.settle().lists() == {A: {"slot-0": "", "slot-1": ""}}
+    node.held = frozenset({"slot-1"})
+    node.specs = (spec(A),)
+    assert node.settle().lists() == {A: {"p1": "", "slot-1": "taken out by configuration"}}
+
+
 def test_a_slot_is_unhealthy_when_nothing_of_it_is_healthy():
     node = Node(spec(A, slots=Slots(1, parse("slot-{n}")), nodes=(give("n", "/dev/gone"),)))
     node.says("p1")

@@ -24,7 +24,7 @@ def slotted(
 
     A slot is listed once there is a device to give, Healthy while one of them is, and absent when none is there.
     """
-    made = Draft(resource)
+    made = Draft(resource, unsettled=True)  # its devices are no candidates: without slots none of them may stay
     wanted = dict(_wanted(resource, slots, candidates))
     for device in devices:
         slot = wanted.pop(device.id, None)
