@@ -10,8 +10,10 @@ import pytest
 from agent.allocation.held import Held
 from agent.core.grants import holding
 from agent.core.grants.grant import Refused
+from agent.core.health.drained import Drain, Drained
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.process import running
+from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install
 
 
@@ -43,9 +45,9 @@ async def serving(node):
     await node.allocatable(NIC, 3)
 
 
-def healthy(node, since):
-    """The IDs of NIC that the kubelet was told are Healthy, in any list after the first `since`."""
-    lists = node.kubelet.lists.of(NIC)[since:]
+def healthy(node, since, resource=NIC):
+    """The IDs that the kubelet was told are Healthy, in any list of the resource after the first `since`."""
+    lists = node.kubelet.lists.of(resource)[since:]
     return {device.id for list_ in lists for device in list_.devices if device.health == "Healthy"}
 
 
@@ -179,3 +181,49 @@ async def test_after_an_upgrade_the_state_of_the_version_before_excludes(node):
         await node.until(lambda: node.kubelet.healthy(NIC) == {ALONE})
         assert healthy(node, 0) == {ALONE}
     assert json.loads((node.state / "state.json").read_text())["held"] == [SSD]
+
+
+@pytest.mark.parametrize("answers", ["present", "late", "away"])
+@pytest.mark.parametrize("shares", ["", "replicas = 2"])
+async def test_after_a_restart_with_another_entry_for_it_a_device_is_still_its_pod_s(node, answers, shares):
+    """It is listed as what the pod was given, and is nothing else meanwhile."""
+    kubelet = node.kubelet
+    if answers != "present":
+        node.pod_resources.go()
+    node.plug("foo0", "foo1")
+    node.serve(entry(FOO, shares))
+    async with node.agent():
+        await node.until(lambda: kubelet.allocatable(FOO))
+        (path,) = (await kubelet.allocate("pod", "c", {FOO: 1})).devices
+    node.serve(entry(BAR, shares and "replicas = 3", nodes="/dev/foo[0-9]*"))
+    other = {"/dev/foo0": "/dev/foo1", "/dev/foo1": "/dev/foo0"}[path]
+    async with node.agent() as agent:
+        if answers == "late":
+            node.pod_resources.come()
+        if answers == "away":
+            await agent.tracker.looked()
+            assert not agent.registry.current(BAR).devices  # in doubt the other one may be a pod's, too
+        else:
+            await node.until(lambda: kubelet.healthy(BAR))
+            (device,) = agent.registry.current(BAR).devices
+            assert f"/dev/{device.id}" == other
+        assert {unlisted.reason for unlisted in agent.tracker.assembly.unlisted} >= {
+            f"a pod holds it as {FOO} {path.removeprefix('/dev/')}"
+        }
+
+
+@pytest.mark.parametrize("end", ["clean", "kill"])
+async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
+    state = node.state
+    node.plug("foo0", "foo1")
+    node.serve(FOO)
+    async with node.agent() as agent:
+        await node.allocatable(FOO, 2)
+        places = {device.id: device.place for device in agent.registry.current(FOO).devices}
+        await agent.drain(Drained(places={places["foo0"]: Drain("repair", 0.0)}))
+        if end == "kill":
+            state = shutil.copytree(node.state, node.top / "left")
+    before = len(node.kubelet.lists.of(FOO))
+    async with node.agent(state=state):
+        await node.until(lambda: node.kubelet.healthy(FOO) == {"foo1"})
+        assert healthy(node, before, FOO) == {"foo1"}

@@ -118,8 +118,11 @@ async def test_back_before_the_pod_ends_nothing_is_told(node):
         assert len(kubelet.lists.of(FOO)) == lists
 
 
-async def test_an_agent_that_starts_while_it_is_away_knows_it(node):
+@pytest.mark.parametrize("pod_resources", [True, False])
+async def test_an_agent_that_starts_while_it_is_away_knows_it(node, pod_resources):
     kubelet = node.rig.kubelet
+    if not pod_resources:
+        (node.rig.pods / "kubelet.sock").unlink()
     async with node.rig.agent():
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
@@ -131,7 +134,8 @@ async def test_an_agent_that_starts_while_it_is_away_knows_it(node):
         await node.rig.until(lambda: kubelet.healthy(FOO) == {"eth0"})
         assert agent.tracker.look.away
         kubelet.remove_pod("pod")
-        await node.rig.until(lambda: not kubelet.healthy(FOO))
+        if pod_resources:
+            await node.rig.until(lambda: not kubelet.healthy(FOO))
 
 
 async def test_an_agent_that_starts_and_of_which_no_pod_holds_anything_waits_for_none(node):

@@ -6,6 +6,7 @@ import pytest
 
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO
+from tests.agent.test_vfio import ALONE, DISK, FIRST, NIC, SECOND, SSD, install
 from tests.real.kubelets import NOTHING
 from tests.real.node import CARD, cards, gone_or_there, told
 
@@ -177,6 +178,30 @@ async def test_44_agent_restart_lists_what_is_held_and_missing(eight):
         assert await eight.kubelet.pods_again() == {}
         eight.replug(held)
         await eight.kubelet.sees(FOO, NODES)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_agent_restart_leaves_an_iommu_group_with_its_pod(node, away):
+    """Two resources share the group: the second pod gets no function of it, with PodResources and without."""
+    install(node)
+    await node.kubelet.start()
+    async with node.agent():
+        await node.streaming(NIC, DISK)
+        await node.allocatable(NIC, 3)
+        await node.kubelet.admit("p", {DISK: 1})
+        await node.kubelet.begin("p")
+    if away:
+        (node.pods / "kubelet.sock").rename(node.pods / "away.sock")
+    async with node.agent() as agent:
+        await node.kubelet.sees(NIC, {ALONE}, {FIRST, SECOND})
+        assert (await node.kubelet.admit("q", {NIC: 1}))["c0"][NIC] == {ALONE}
+        with pytest.raises(PodRefused):
+            await node.kubelet.admit("r", {NIC: 1})
+        if not away:
+            await node.until(lambda: agent.held.answered_at)
+            await agent.tracker.looked()
+        assert told(agent, NIC) == ({ALONE}, {FIRST, SECOND})
+        assert told(agent, DISK) == ({SSD}, set())
 
 
 async def test_56_grace_is_over_and_a_container_starts_once_we_are_back(eight):
