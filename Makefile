@@ -1,5 +1,5 @@
 # Everything below works in a clean clone, without root.
-.PHONY: demo test test-fast test-kubelet lint format proto docs bench install uninstall clean help
+.PHONY: demo test test-kubelet lint format proto docs bench install uninstall clean help
 .DEFAULT_GOAL := help
 
 bin := .venv/bin
@@ -7,7 +7,6 @@ bin := .venv/bin
 help:
 	@echo "make demo    a kubelet of our own and a few devices, live, in this terminal"
 	@echo "make test    the tests"
-	@echo "make test-fast  the same without those that take long"
 	@echo "make test-kubelet  scenarios on the real kubelet, built with Go; those with containers need root"
 	@echo "make lint    ruff, mypy, floors, generated messages"
 	@echo "make format  what make lint would complain of and ruff can mend"
@@ -28,14 +27,6 @@ PYTEST := $(bin)/python -m pytest -n auto --dist worksteal
 
 test: .venv/.ready
 	$(PYTEST) $(ARGS)
-
-# Left out: who starts processes in most tests, has thousands of devices, damages every file in turn, or measures.
-SLOW := bench live/test_chaos.py live/test_links.py live/test_scale.py agent/test_operate.py agent/test_process.py \
-        cli/test_docs.py cli/test_explain.py cli/test_following.py cli/test_lab.py cli/test_new_class.py \
-        cli/test_record.py config/test_hostile.py scanners/test_hostile.py
-
-test-fast: .venv/.ready
-	$(PYTEST) $(SLOW:%=--ignore=tests/%) $(ARGS)
 
 # A tier of its own: what it runs on is compiled first, for minutes where nothing is cached.
 test-kubelet: .venv/.ready

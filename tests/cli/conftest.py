@@ -32,7 +32,7 @@ def device_agent(*arguments, given="", nobody=False, timeout=240, **environ):
     clean = {key: value for key, value in os.environ.items() if key not in {"XDG_RUNTIME_DIR", "NO_COLOR"}}
     clean |= {"LC_ALL": "C.UTF-8", "PYTHONPATH": str(TOP), **environ}
     if not nobody and not any(name.startswith(("PYTHON", "LC_")) for name in environ):
-        return WARM.run(list(map(os.fspath, arguments)), given, clean, timeout)
+        return WARM.run([*arguments], given, clean, timeout)
     start = ["-c", AS_NOBODY] if nobody else ["-m", "agent.cli.main"]
     return subprocess.run(
         [sys.executable, *start, *arguments],

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from tests.tree import Tree
 
+MACHINES = Path(__file__).parent / "machines"
+
 # Of these the kernel lists devices under /sys/bus; of the others under /sys/class.
 BUSES = {
     "acpi",
@@ -39,7 +41,39 @@ OF_UDEV = re.compile(r"ID_|DEVLINKS$|TAGS$|CURRENT_TAGS$|USEC_INITIALIZED$|SYSTE
 
 def plug(tree: Tree, text: str) -> list[tuple[str, str]]:
     """Put the devices of a dump into a tree; their directories, with the subsystems that list them."""
-    return [_device(tree, part.splitlines()) for part in re.split(r"\n\s*\n", text.strip())]
+    return [_device(tree, part.splitlines()) for part in _parts(text)]
+
+
+def machine(name: str) -> str:
+    """The dump of a machine that scenarios share."""
+    return (MACHINES / f"{name}.dump").read_text()
+
+
+def without(text: str, paths: list[str]) -> str:
+    """A dump without some devices, each with what is below it; a path that it does not have fails."""
+    gone = _parts(below(text, paths))
+    return "\n\n".join(part for part in _parts(text) if part not in gone)
+
+
+def below(text: str, paths: list[str]) -> str:
+    """Of a dump some devices, each with what is below it; a path that it does not have fails."""
+    found = {path: [part for part in _parts(text) if f"{_path(part)}/".startswith(f"{path}/")] for path in paths}
+    assert all(found.values()), f"no such device: {[path for path, parts in found.items() if not parts]}"
+    return "\n\n".join(part for parts in found.values() for part in parts)
+
+
+def upon(text: str, other: str) -> str:
+    """A dump with what another says instead or besides: in a paragraph of the same path only the lines that differ.
+
+    A line takes the place of the one that says the same property, attribute or link; one that changes nothing fails.
+    """
+    devices = {_path(part): _lines(part) for part in _parts(text)}
+    for part in _parts(other):
+        known = devices.setdefault(_path(part), {})
+        again = known.items() & _lines(part).items() - {("P", f"P: {_path(part)}")}
+        assert not again, f"the machine says so: {_path(part)}: {again}"
+        known |= _lines(part)
+    return "\n\n".join("\n".join(lines.values()) for lines in devices.values())
 
 
 def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
@@ -60,6 +94,25 @@ def unplug(tree: Tree, path: str) -> list[tuple[str, str]]:
     for listed in ("/sys/bus", "/sys/class", "/sys/dev", "/dev", "/sys/kernel/iommu_groups"):
         _drop_dangling(tree, listed)
     return gone
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in re.split(r"\n\s*\n", text.strip()) if part]
+
+
+def _path(part: str) -> str:
+    (path,) = re.findall(r"^P: (.+)$", part, re.MULTILINE)
+    return path
+
+
+def _lines(part: str) -> dict[str, str]:
+    """The lines of a paragraph by what they are about; links below /dev stand side by side."""
+    lines = {}
+    for line in part.splitlines():
+        kind, _, value = line.partition(": ")
+        name = value if kind == "S" else "" if kind in "PN" else value.partition("=")[0]
+        lines[f"{kind.replace('H', 'A')} {name}".strip()] = line
+    return lines
 
 
 def _device(tree: Tree, lines: list[str]) -> tuple[str, str]:

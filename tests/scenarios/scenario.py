@@ -2,12 +2,15 @@
 
     about = "in a sentence"
     tree = '''dump''' · recording = "FILE"     the machine at first: see dump.py, and `device-agent record`
+    machine = "NAME"                           in place of it one of machines/; then tree says what differs there,
+    lacks = ["/devices/…"]                     and these are missing, with what is below them
     files = { "/proc/x" = "text" }             beside it
     resources = '''[[resource]] …'''           the configuration; classes = { NAME = '''…''' } are those of one's own
     [fixture]                                  what the class has on this machine; see fixture.py
     [[step]]                                   in order; all keys may be left out
     about = "…"
     plug = '''dump''' · unplug = ["/devices/…"]        with the kernel's event
+    plug = ["/devices/…"]                              as they were at first, with what is below them
     write = { "/sys/…" = "text" } · remove = ["/…"]    without one, so everything is looked at
     log = ["line"]                             what the kernel says, or with `<12>` before it a program
     later = "10m"                              time that passes first
@@ -46,7 +49,7 @@ from tests.scenarios import dump, fixture
 
 HAPPENS = {"plug", "unplug", "write", "remove", "log", "later", "clear", "release"}
 STEP = HAPPENS | {"about", "lists", "numa", "prefer", "grant"}
-TOP = {"about", "tree", "recording", "files", "resources", "classes", "step", "fixture"}
+TOP = {"about", "machine", "lacks", "tree", "recording", "files", "resources", "classes", "step", "fixture"}
 PREFER = {"ids", "of", "must"}
 GRANT = {"ids", "nodes", "env", "mounts", "cdi", "annotations", "devinfo", "refused"}
 
@@ -88,6 +91,12 @@ def read(path: Path) -> dict:
         said[name] = path.parent / said[name]
     assert set(said) <= TOP, set(said) - TOP
     assert said["about"], "a scenario says what it is about"
+    if "machine" in said:
+        shared = dump.without(dump.machine(said["machine"]), said.get("lacks", []))
+        said["tree"] = dump.upon(shared, said.get("tree", ""))
+    for step in said["step"]:
+        if isinstance(step.get("plug"), list):
+            step["plug"] = dump.below(said.get("tree", ""), step["plug"])
     return said | {"class": path.stem.removeprefix("class-")}
 
 
