@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agent.core.health.drained import Drain, Drained
 from agent.core.health.memory import Memory
 from agent.core.inventory.device import Health, Member, Snapshot
+from agent.core.reason import Reason
 from agent.state import state
 from agent.state.remembered import NOT_SEEN, State
 from agent.state.state import StateFile, load
@@ -140,7 +141,9 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     path = tmp_path / "state.json"
     assert await file.saved()
     before = path.stat().st_ino
-    file.save(State({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason="f"), resource="r")}))
+    file.save(
+        State({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.of("f")), resource="r")})
+    )
     run.cancel()
     await asyncio.wait([run])
     assert path.stat().st_ino == before

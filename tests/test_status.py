@@ -18,7 +18,7 @@ from agent.core.phase import Phase
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.counts import Counts
 from agent.status.status import Status
-from tests.core.building import listed, lists, no_kubelet, refusal, snapshot
+from tests.core.building import failing, listed, lists, no_kubelet, refusal, snapshot
 
 A = "example.com/a"
 
@@ -46,10 +46,12 @@ def status():
 def test_the_line_names_one_that_is_not_healthy(status):
     told(status, listed("w"), listed("x"), first=True)
     assert status.line() == "1 resource streaming, 2 devices, all Healthy"
-    told(status, ill("w", "drained: RMA"), ill("x", "heat: \x1b[2J"))
+    told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), ill("x", "heat: \x1b[2J"))
     assert status.line() == "1 resource streaming, 0 of 2 devices Healthy: example.com/a x: heat: \\x1b[2J"
-    told(status, ill("w", "drained: RMA"), listed("x"))
+    told(status, ill("w", Reason(ReasonCause.DRAIN, "RMA")), listed("x"))
     assert status.line().endswith("1 of 2 devices Healthy: example.com/a w: drained: RMA")
+    told(status, ill("w", "drained: so it says"), ill("x", "heat"))
+    assert status.line().endswith("0 of 2 devices Healthy: example.com/a w: drained: so it says")
     told(status, ill("x", "long " * 100))
     assert len(status.line()) < 200
 
@@ -132,9 +134,11 @@ def test_a_transition_has_what_programs_look_for(caplog):
     status.add(A)
     status.phase(A, Phase.STREAMING, NO_REASON)
     told(status, listed("x"), first=True)
-    told(status, ill("x", "kernel_log: Xid 79\x1b"))
+    told(status, ill("x", failing("kernel_log", "Xid 79\x1b")))
     told(status, listed("x"))
-    streaming, down, back = (record.fields for record in caplog.records)
+    told(status, ill("x", "kernel_log: a node is missing"))
+    streaming, down, back, other = (record.fields for record in caplog.records)
+    assert "DEVICE_AGENT_CHECK" not in other
     assert streaming["MESSAGE_ID"] == Kind.STREAMING.value
     assert (streaming["DEVICE_AGENT_FROM"], streaming["DEVICE_AGENT_TO"]) == ("waiting", "streaming")
     assert down == {
@@ -151,7 +155,7 @@ def test_a_transition_has_what_programs_look_for(caplog):
     }
     assert back["MESSAGE_ID"] == Kind.HEALTHY.value
     assert datetime.fromisoformat(back["DEVICE_AGENT_SINCE"]).tzinfo
-    assert [record.levelno for record in caplog.records] == [logging.INFO, logging.WARNING, NOTICE]
+    assert [record.levelno for record in caplog.records] == [logging.INFO, logging.WARNING, NOTICE, logging.WARNING]
 
 
 def test_many_at_once_are_one_line(status, caplog):

@@ -176,7 +176,12 @@ def _as_json(inventory: Inventory, spec: ResourceSpec) -> dict[str, object]:
             for step in steps(inventory, spec)
         ],
         "devices": [
-            {"id": device.id, "shares": device.shares, "health": device.health.value, "reason": device.reason or None}
+            {
+                "id": device.id,
+                "shares": device.shares,
+                "health": device.health.value,
+                "reason": str(device.reason) or None,
+            }
             for device in inventory.listed(spec)
         ],
         "no_topology": [

@@ -135,7 +135,7 @@ def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str])
         "id": device.id,
         "cleared": sorted(cleared),
         "health": now.health.value if now else None,
-        "reason": (now.reason if now else "") or None,
+        "reason": str(now.reason if now else "") or None,
     }
 
 

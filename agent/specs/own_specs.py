@@ -20,6 +20,7 @@ from agent.core.lists.assemble import Assembly
 from agent.core.lists.draft import offered
 from agent.core.lists.naming import Offers
 from agent.core.lists.present import Held
+from agent.core.reason import Reason
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
@@ -232,4 +233,4 @@ def with_faults(offers: Offers, faults: Faults, specs: Sequence[ResourceSpec]) -
 
 def _with_fault(one: Candidate, key: str, why: Mapping[str, str], specs: Sequence[ResourceSpec]) -> Candidate:
     reason = why.get(key) or why.get("", "")
-    return replace(one, fault=reason) if reason and not one.trouble and specs[one.entry].via else one
+    return replace(one, fault=Reason.of(reason)) if reason and not one.trouble and specs[one.entry].via else one

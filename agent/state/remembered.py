@@ -15,9 +15,10 @@ from agent.core.health.drained import Drain, Drained
 from agent.core.health.memory import Memory
 from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.language.text import ID_LIMIT
+from agent.core.reason import Reason
 
 VERSION = 1
-NOT_SEEN = "not seen since the agent started"
+NOT_SEEN = Reason.of("not seen since the agent started")
 _ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
 _SHARES_LIMIT = 1_000_000
 

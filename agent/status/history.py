@@ -28,7 +28,7 @@ class History:
             kept = before[1 - CHANGES :]
             if len(kept) < len(before) and not any(map(_turned, kept)) and _turned(before[0]):
                 kept = (before[0], *kept[1:])  # since when it is as it is, however often its reason changed since
-            self._changes[name] = (*kept, Change(now, one.old, one.new, one.reason))
+            self._changes[name] = (*kept, Change(now, one.old, one.new, one.reason, one.check))
         for name in list(islice(self._changes, max(0, len(self._changes) - DEVICES))):
             del self._changes[name]
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from operator import itemgetter
 
 from agent.core.grants.holding import Holders
-from agent.core.health.drained import DRAINED
 from agent.core.inventory.device import Health, Snapshot
 from agent.core.kind import NOTICE, Kind, fields
 from agent.core.language.printable import counted, cut, escape
@@ -140,8 +139,8 @@ class Status:
         checks = self._checks(changes[0].resource)
         told = []
         for one in changes:
-            check, since = one.reason.partition(": ")[0], self.history.since(one.resource, one.id)
-            check = check if check in checks else ""
+            since = self.history.since(one.resource, one.id)
+            check = one.check if one.check in checks else ""
             why = self._evidence(one, check) if check else ""
             told.append(Told(one, "" if since is None else _wall(since), check, why))
         return told
@@ -233,7 +232,7 @@ class Status:
     def _first_unhealthy(self) -> str:
         """One device that is not Healthy, and why; what a person has drained comes last."""
         found = [
-            (device.reason.startswith(DRAINED), f"{name} {device.id}: {device.reason}")
+            (device.reason.cause is ReasonCause.DRAIN, f"{name} {device.id}: {device.reason}")
             for name, list_ in self.lists.items()
             if list_.count(Health.UNHEALTHY)
             for device in list_.devices

@@ -28,7 +28,7 @@ async def look(agent):
 
 def listed(agent, resource):
     """What the kubelet is told: reasons by id, empty for what is Healthy."""
-    return {device.id: device.reason for device in agent.tracker.assembly.snapshots[resource].devices}
+    return {device.id: str(device.reason) for device in agent.tracker.assembly.snapshots[resource].devices}
 
 
 async def preferred(rig, resource, available, must, size):

@@ -35,7 +35,7 @@ def say(rig, state, address=ONE):
 
 
 def reasons(agent):
-    return {device.id: device.reason for device in agent.registry.current(NPU).devices}
+    return {device.id: str(device.reason) for device in agent.registry.current(NPU).devices}
 
 
 async def ill(rig, *ids):

@@ -42,7 +42,7 @@ def xid(rig, code, address=ONE, **how):
 
 
 def reasons(agent, name=GPU):
-    return {device.id: device.reason for device in agent.registry.current(name).devices if device.reason}
+    return {device.id: str(device.reason) for device in agent.registry.current(name).devices if device.reason}
 
 
 async def ill(rig, *ids):

@@ -127,7 +127,7 @@ async def test_a_gate_holds_devices_back_and_never_the_registration(rig):
         agent.tracker.nudge()
         await rig.until(lambda: rig.kubelet.unhealthy(FOO) == {"foo0"})
         (device,) = agent.tracker.assembly.snapshots[FOO].devices
-        assert device.reason == 'waits for gate.driver./proc/acme = "on", here off'
+        assert str(device.reason) == 'waits for gate.driver./proc/acme = "on", here off'
 
 
 async def test_a_device_waits_and_turns_unhealthy_when_it_has_to_again(rig):

@@ -70,7 +70,7 @@ def say_line(rig, text):
 
 
 def reasons(agent, name=MIG):
-    return {device.id: device.reason for device in agent.registry.current(name).devices if device.reason}
+    return {device.id: str(device.reason) for device in agent.registry.current(name).devices if device.reason}
 
 
 async def ill(rig, ids, name=MIG):

@@ -59,7 +59,9 @@ def tell(node, name):
 
 
 def why(node, resource):
-    return {device.id: device.reason for device in node.running.registry.current(resource).devices if device.reason}
+    return {
+        device.id: str(device.reason) for device in node.running.registry.current(resource).devices if device.reason
+    }
 
 
 async def test_what_a_container_gets(node):

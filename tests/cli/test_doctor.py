@@ -10,6 +10,7 @@ import pytest
 from agent.cli.doctor import examining as looking
 from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
 from agent.cli.doctor.findings import findings
+from agent.core.reason import Reason
 from agent.kubelet.simulated.checkpoint import Checkpoint
 
 A = "example.com/a"
@@ -58,13 +59,19 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             "another plugin serves it too the kubelet has GPU-1; nvidia-gpu.sock in",
         ),
         (
-            {"faults": {(A, "/dev/nvidia-uvm: no such file"): 8}, "majors": {"nvidia-uvm": 511}},
+            {"faults": {(A, Reason.of("it is not there", path="/dev/nvidia-uvm")): 8}, "majors": {"nvidia-uvm": 511}},
             "FAIL",
             "node",
             "8 devices of example.com/a /dev/nvidia-uvm is missing /proc/devices has 511 nvidia-uvm udevadm",
         ),
         (
-            {"faults": {(A, "/dev/x: no such file"): 1}},
+            {"faults": {(A, Reason.of("x /dev/nvidia-uvm: y")): 1}, "majors": {"nvidia-uvm": 511}},
+            "FAIL",
+            "devices",
+            "1 device of example.com/a /dev/nvidia-uvm: y explain example.com/a",
+        ),
+        (
+            {"faults": {(A, Reason.of("/dev/x: no such file", path="/dev/x")): 1}},
             "FAIL",
             "devices",
             "1 device of example.com/a explain example.com/a",

@@ -30,6 +30,16 @@ def refusal(text):
     return Reason(ReasonCause.REFUSED, text)
 
 
+def failing(check, text):
+    """The reason of a device of which a check fails."""
+    return Reason(ReasonCause.CHECK, text, check)
+
+
+def as_reason(reason):
+    """A reason; of a text one by which nothing is decided."""
+    return Reason.of(reason) if isinstance(reason, str) else reason
+
+
 def line(word, operand, kind=Kind.TEXT, test=None):
     return Line(f"match.{word}", word, kind, test or Equals(operand), repr(operand), HERE)
 
@@ -87,7 +97,7 @@ def host(place, key=None, stamp="1", source="pci"):
 
 
 def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="", unnamed="", possible=(), **more):
-    return Candidate(resource, device, ids, unnamed, numa, nodes, fault, possible, **more)
+    return Candidate(resource, device, ids, unnamed, numa, nodes, as_reason(fault), possible, **more)
 
 
 def look_at(*candidates, turned_down=()):
@@ -99,11 +109,11 @@ def look_at(*candidates, turned_down=()):
     return Look(Listing(), sightings)
 
 
-def listed(name, place=None, **more):
+def listed(name, place=None, reason="", **more):
     """A device as it is listed after `candidate(host(place), name)`."""
     place = place or name
     fields = {"place": place, "key": f"key {place}", "health": Health.HEALTHY, "stamp": "1"}
-    return Device(name, **fields | more)
+    return Device(name, reason=as_reason(reason), **fields | more)
 
 
 def lists(*snapshots):

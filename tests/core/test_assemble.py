@@ -9,6 +9,7 @@ from agent.core.language.pattern import parse
 from agent.core.lists.assemble import LIST_LIMIT, assemble
 from agent.core.lists.draft import RETIRED
 from agent.core.lists.present import FORGET_SECONDS
+from agent.core.reason import Reason
 from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"
@@ -25,7 +26,7 @@ def told(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=())
 
 def said(assembly, resource=A):
     """Ids as the kubelet sees them, with the reason of those that are Unhealthy."""
-    return {name: device.reason for device in assembly.snapshots[resource].devices for name in device.ids()}
+    return {name: str(device.reason) for device in assembly.snapshots[resource].devices for name in device.ids()}
 
 
 def why(assembly):
@@ -42,7 +43,7 @@ def test_what_an_entry_takes_is_listed_in_natural_order():
 def test_a_device_is_what_its_candidate_says():
     found = candidate(host("p1"), "x", "y", numa=(1,), nodes=(node(),), fault="no driver")
     assert told(found).snapshots[A].devices == (
-        Device("x", "p1", "key p1", Health.UNHEALTHY, "no driver", (1,), None, 0, (node(),), None, "1"),
+        Device("x", "p1", "key p1", Health.UNHEALTHY, Reason.of("no driver"), (1,), None, 0, (node(),), None, "1"),
     )
 
 

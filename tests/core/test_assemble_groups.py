@@ -59,7 +59,9 @@ class Life:
         return self.told(self.entries[0].name)
 
     def told(self, resource):
-        return {device.id: device.reason for device in self.lists[resource].devices} if resource in self.lists else {}
+        return (
+            {device.id: str(device.reason) for device in self.lists[resource].devices} if resource in self.lists else {}
+        )
 
     @property
     def waiting(self):

@@ -306,7 +306,7 @@ class Life(RuleBasedStateMachine):
                 continue
             candidate = seen.sightings[device.key].candidate
             assert candidate.resource == resource
-            assert candidate.trouble == ""
+            assert not candidate.trouble
             assert device.id in candidate.ids
             assert candidate.mark == device.mark
             assert (candidate.device.place, candidate.device.stamp) == (device.place, device.stamp)
@@ -378,7 +378,7 @@ class Life(RuleBasedStateMachine):
         for snapshot in self.snapshots.values():
             assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
             assert len({bool(device.numa) for device in snapshot.devices}) <= 1
-            assert all((device.health is Health.HEALTHY) == (device.reason == "") for device in snapshot.devices)
+            assert all((device.health is Health.HEALTHY) == (not device.reason) for device in snapshot.devices)
 
     @invariant()
     def with_nothing_held_and_all_well_everything_is_listed(self):

@@ -19,6 +19,7 @@ from agent.core.inventory.listing import Listing
 from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
+from agent.core.reason import Reason
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
 from tests.core.test_message import message
 
@@ -56,7 +57,7 @@ def known(conditions):
 
 
 def faults(concluded):
-    return {one.ids[0]: one.fault for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.fault) for one in concluded.offers.get(OF, {}).values()}
 
 
 def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
@@ -92,7 +93,9 @@ def test_nothing_fails_nothing_is_copied():
 def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
     both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, Outcome(Says.BAD, "other")))
     assert faults(after((0, both))) == {"both": "latch: no link"}
-    assert faults(after((0, replace(both, fault="/dev/x: no such file")))) == {"both": "/dev/x: no such file"}
+    assert faults(after((0, replace(both, fault=Reason.of("/dev/x: no such file"))))) == {
+        "both": "/dev/x: no such file"
+    }
 
 
 def test_what_was_not_looked_at_was_not_looked_at():
@@ -224,7 +227,7 @@ def test_clearing():
 def test_a_single_look_says_what_is_bad_now():
     """Whatever time it takes to fail."""
     looked = seen(ill("x", (LINK, GOOD), (SLOW, BAD)), ill("y", (SLOW, BAD), fault="/dev/x: none"), ill("z"))
-    assert {one.ids[0]: one.fault for one in as_it_is(looked)[OF].values()} == {
+    assert {one.ids[0]: str(one.fault) for one in as_it_is(looked)[OF].values()} == {
         "x": "slow: no link",
         "y": "/dev/x: none",
         "z": "",
@@ -240,7 +243,7 @@ def test_a_look_asks_the_checks_of_what_it_looks_at():
     lists = assemble(
         first, [entry], frozenset(), {}, 0, candidates=conclude(Concluded(), first.candidates(), (A,), 0, APART).offers
     ).snapshots
-    assert [(one.id, one.health, one.reason) for one in lists[A].devices] == [
+    assert [(one.id, one.health, str(one.reason)) for one in lists[A].devices] == [
         ("x", Health.HEALTHY, ""),
         ("y", Health.UNHEALTHY, "link: state = 'ready', here off"),
     ]
@@ -285,7 +288,7 @@ def test_lists_and_looks_fit_together():
         made = conclude(made, at.candidates(), (A,), now, APART)
         assembly = assemble(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
         told, settled = assembly.snapshots, assembly.settled
-        assert [one.reason for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
+        assert [str(one.reason) for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
 
 
 def test_what_failed_of_several_in_one_place_is_all_remembered():
@@ -328,7 +331,7 @@ def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
 
 
 def test_a_single_look_does_not_know_what_is_awaited():
-    assert next(iter(as_it_is(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault == ""
+    assert str(next(iter(as_it_is(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault) == ""
 
 
 ECC = Check("ecc", Rises("errors"), recover=None)

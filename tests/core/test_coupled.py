@@ -30,7 +30,7 @@ def told(*candidates, held=(), before=None, settled=None, confirmed=None):
 
 
 def reasons(assembly):
-    return {device.id: device.reason for list_ in assembly.snapshots.values() for device in list_.devices}
+    return {device.id: str(device.reason) for list_ in assembly.snapshots.values() for device in list_.devices}
 
 
 def taken(name, resource=A):

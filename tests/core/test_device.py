@@ -5,6 +5,7 @@ import pytest
 from agent.core.grants.requested import requested
 from agent.core.inventory.device import Device, Health, Member, Snapshot, list_bytes, list_order, split_share, unhealthy
 from agent.core.lists.transition import BLIP, Transition, transitions
+from agent.core.reason import Reason
 from tests.core.building import listed, snapshot
 
 SHARED = listed("x", shares=3)
@@ -114,7 +115,7 @@ def test_list_order():
 
 def test_unhealthy_is_the_same_object_where_nothing_changes():
     sick = unhealthy(listed("a"), "absent", 1.0)
-    assert (sick.health, sick.reason, sick.gone_since) == (Health.UNHEALTHY, "absent", 1.0)
+    assert (sick.health, sick.reason, sick.gone_since) == (Health.UNHEALTHY, Reason.of("absent"), 1.0)
     assert unhealthy(sick, "absent", 1.0) is sick
     assert unhealthy(sick, "absent", None).gone_since is None
 

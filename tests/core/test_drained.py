@@ -8,18 +8,19 @@ from hypothesis import strategies as st
 from agent.core.health.drained import Drain, Drained, Overlay, overlay
 from agent.core.inventory.device import Health
 from agent.core.lists.assemble import assemble
-from tests.core.building import candidate, host, look_at, spec
+from agent.core.reason import Reason, ReasonCause
+from tests.core.building import candidate, failing, host, look_at, spec
 
 A, B = "example.com/a", "example.com/b"
 OF = (A, "")
 RMA = Drain("RMA 2231", 1.0)
 ONE, TWO, BROKEN = (candidate(host(name), name) for name in ("one", "two", "broken"))
-BROKEN = replace(BROKEN, fault="heat: 95")
+BROKEN = replace(BROKEN, fault=failing("heat", "95"))
 SEEN = {OF: {one.device.key: one for one in (ONE, TWO, BROKEN)}}
 
 
 def faults(made):
-    return {one.ids[0]: one.fault for found in made.offers.values() for one in found.values()}
+    return {one.ids[0]: str(one.fault) for found in made.offers.values() for one in found.values()}
 
 
 def test_a_place_is_drained_whatever_else_is_the_matter_and_nothing_else_is_copied():
@@ -56,7 +57,7 @@ def test_it_is_unhealthy_and_nothing_else_of_it_changes():
     made = overlay(Overlay(), look.candidates(), Drained({"one": RMA}))
     after = assemble(look, (entry,), frozenset(), told.snapshots, 1.0, candidates=made.offers, settled=told.settled)
     one, two = after.snapshots[A].devices
-    assert (one.health, one.reason) == (Health.UNHEALTHY, "drained: RMA 2231")
+    assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
     assert two is told.snapshots[A].devices[1]
     back = overlay(made, look.candidates(), Drained())
     again = assemble(look, (entry,), frozenset(), after.snapshots, 2.0, candidates=back.offers, settled=after.settled)

@@ -12,6 +12,7 @@ from agent.core.inventory.members import MemberFacts
 from agent.core.inventory.touched import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
+from agent.core.reason import NO_REASON
 from tests.core.building import PCI, Facts, clause, give, line, listed, node, spec
 
 VFIO = clause(line("driver", "vfio"))
@@ -67,10 +68,13 @@ def test_what_an_earlier_entry_has_makes_the_group_unfit_and_says_where_it_is():
     facts = {"a": {"group": 1, "driver": "vfio"}, "b": {"group": 1}}
     first = spec("example.com/first", exclude=(clause(line("driver", "vfio"), name="x"),))
     now = seen((first, spec(match=VFIO, group=CLAIMS)), facts)
-    assert now.candidate("a").fault == "b is in example.com/first"
+    assert str(now.candidate("a").fault) == "b is in example.com/first"
     assert now.candidate("b").resource == "example.com/first"
     facts["b"]["driver"] = Absent("to come", pending=True)
-    assert seen((first, spec(match=VFIO, group=CLAIMS)), facts).candidate("a").fault == "b may be in example.com/first"
+    assert (
+        str(seen((first, spec(match=VFIO, group=CLAIMS)), facts).candidate("a").fault)
+        == "b may be in example.com/first"
+    )
 
 
 def test_excluded_ones_come_along():
@@ -85,9 +89,9 @@ def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_match
     facts = {"a": {"group": 1, "driver": "vfio", "serial": "x"}, "b": {"group": 1, "serial": "y"}, "c": {"group": 1}}
     nodes = {"/dev/x": node("/dev/x"), "/dev/y": node("/dev/y", 1)}
     found = group_of(entry, facts, nodes=nodes)
-    assert (found.nodes, found.fault) == (tuple(nodes.values()), "")
+    assert (found.nodes, found.fault) == (tuple(nodes.values()), NO_REASON)
     facts["c"]["driver"] = "vfio"
-    assert group_of(entry, facts, nodes=nodes).fault == "node n: serial: no such file"
+    assert str(group_of(entry, facts, nodes=nodes).fault) == "node n: serial: no such file"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
     entry = spec(group=BY_GROUP, id=(parse("{serial}"),), nodes=(give("n", "/dev/{serial}"),))
     facts = {name: {"group": 1, "serial": name} for name in "ab"}
     before = seen((entry,), facts)
-    assert before.candidate("a").fault == "/dev/a: no such file"
+    assert str(before.candidate("a").fault) == "/dev/a: no such file"
     after = look(
         (entry,),
         before.listing,
@@ -163,7 +167,7 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
         before,
         Touched(frozenset({"/dev/b"})),
     )
-    assert after.candidate("a").fault == ""
+    assert str(after.candidate("a").fault) == ""
     assert after.candidate("a") is after.candidate("b")
 
 

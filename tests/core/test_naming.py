@@ -51,7 +51,7 @@ class Node:
 
     def lists(self):
         return {
-            name: {each: device.reason for device in snapshot.devices for each in device.ids()}
+            name: {each: str(device.reason) for device in snapshot.devices for each in device.ids()}
             for name, snapshot in self.assembly.snapshots.items()
         }
 
@@ -413,7 +413,11 @@ def test_a_slot_is_unhealthy_when_nothing_of_it_is_healthy():
     node.says("p1")
     node.settle()
     (slot,) = node.assembly.snapshots[A].devices
-    assert (slot.health, slot.reason) == (Health.UNHEALTHY, "p1: /dev/gone: no such file")
+    assert (slot.health, str(slot.reason), slot.reason.path) == (
+        Health.UNHEALTHY,
+        "p1: /dev/gone: no such file",
+        "/dev/gone",
+    )
     assert node.assembly.snapshots[A] != Snapshot(A)
 
 

@@ -63,7 +63,7 @@ def leaning(check, *behind, device=None, facts=()):
 
 
 def faults(concluded):
-    return {one.ids[0]: one.fault for one in concluded.offers.get(OF, {}).values()}
+    return {one.ids[0]: str(one.fault) for one in concluded.offers.get(OF, {}).values()}
 
 
 def seen(*children):

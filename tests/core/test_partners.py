@@ -81,7 +81,7 @@ def outcome(look):
         if sighting.candidate:
             taken = sighting.candidate
             partners = {join.name: device.name for (_, join), device in taken.partners.items()}
-            found[key] = (taken.resource, taken.waits, taken.fault, tuple(sorted(partners.items())))
+            found[key] = (taken.resource, taken.waits, str(taken.fault), tuple(sorted(partners.items())))
         else:
             found[key] = tuple((refusal.address, refusal.here, refusal.undecided) for refusal in sighting.refusals)
     return found

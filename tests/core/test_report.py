@@ -1,6 +1,7 @@
 """What is said of an agent at a moment: what needs a person and what does not."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,16 +14,17 @@ from agent.core.grants.holding import Holder
 from agent.core.health.conclude import Concluded, conclude
 from agent.core.health.drained import Drain, Drained, Overlay, overlay
 from agent.core.health.heard import Journal
-from agent.core.inventory.device import Health
+from agent.core.inventory.device import Health, Snapshot
 from agent.core.lists.assemble import assemble
-from agent.core.lists.transition import Change
+from agent.core.lists.transition import Change, transitions
 from agent.core.phase import Phase
-from agent.core.reason import Reason
+from agent.core.reason import NO_REASON, Reason
 from agent.core.report.explained import explained
 from agent.core.report.moment import STARTING, InForce, Kubelet, Moment, ResourceState, Stream
 from agent.core.report.problems import problems
 from agent.core.report.status import status
-from tests.core.building import candidate, clause, host, look_at, no_kubelet, spec
+from agent.status.history import History
+from tests.core.building import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
 from tests.core.test_message import message
 
 A = "example.com/a"
@@ -58,6 +60,9 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
         "held": frozenset(held),
     }
     return Moment(**fields | more)
+
+
+ILL = {False: Health.HEALTHY, True: Health.UNHEALTHY}
 
 
 def bad(name, fault="heat", **more):
@@ -117,7 +122,7 @@ def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
     before = moment(good("d0"), good("d1"))
     gone = moment(good("d1"), previous=before.assembly.snapshots, held=("d0",), drained=drained)
-    assert [device.reason for device in gone.assembly.snapshots[A].devices] == ["absent", ""]
+    assert [str(device.reason) for device in gone.assembly.snapshots[A].devices] == ["absent", ""]
     assert problems(gone) == ()
     assert told(moment(good("d1"), previous=before.assembly.snapshots)) == [(A, "Unhealthy", "absent", ("d0",))]
 
@@ -280,11 +285,19 @@ def test_who_cannot_hear_does_not_know():
 
 def test_a_change_names_its_check():
     entry = spec(checks=(Check("link", clause()),))
-    said = ["link: down", "absent", "back, was: link: down", ""]
-    changes = [Change(900.0, Health.HEALTHY, Health.UNHEALTHY, reason) for reason in said]
-    made = moment(good("a"), specs=(entry,), changes={(A, "a"): changes})
-    history = explained(made, "a")["devices"][0]["history"]
-    assert [one["check"] for one in history] == ["link", None, None, None]
+    told = [failing("link", "down"), Reason.of("link: down"), NO_REASON, failing("taken_out", "down")]
+    lists = [Snapshot(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
+    changes = [one for before, after in pairwise(lists) for one in transitions(before, after)]
+    history = History()
+    history.record(changes, 900.0)
+    made = moment(good("a"), specs=(entry,), changes=history.changes)
+    said = [(one["check"], one["reason"]) for one in explained(made, "a")["devices"][0]["history"]]
+    assert said == [
+        ("link", "link: down"),
+        (None, "link: down"),
+        (None, "back, was: link: down"),
+        (None, "taken_out: down"),
+    ]
 
 
 def test_what_fails_comes_first_and_outlasts_the_device():

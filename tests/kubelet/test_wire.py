@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agent.core.grants.grant import Cause, Refused
 from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.reason import NO_REASON, Reason
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
 
@@ -18,7 +19,7 @@ devices = st.builds(
     place=st.just("p"),
     key=st.just("k"),
     health=st.sampled_from(Health),
-    reason=st.sampled_from(["", "hot"]),
+    reason=st.sampled_from([NO_REASON, Reason.of("hot")]),
     numa=st.sampled_from([(), (0,), (1,), (0, 1), (130, 70000)]),
     shares=st.sampled_from([None, 1, 3]),
     first_share=st.just(0),
@@ -68,7 +69,7 @@ def test_one_change_among_ten_thousand_encodes_one():
     encoder = ListEncoder()
     before = encoder.encode(Snapshot("example.com/a", tuple(many)))
     assert encoder.encoded == 10_000
-    many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason="hot")
+    many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.of("hot"))
     after = encoder.encode(Snapshot("example.com/a", tuple(many)))
     assert encoder.encoded == 10_001
     assert len(after.wire) == len(before.wire) + 2
@@ -79,10 +80,10 @@ def test_one_change_among_ten_thousand_encodes_one():
 
 def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_nothing():
     encoder = ListEncoder()
-    first = Snapshot("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason="hot"),))
+    first = Snapshot("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.of("hot")),))
     ready = encoder.encode(first)
     assert encoder.encode(first) is ready
-    unseen = Snapshot("example.com/a", (replace(first.devices[0], reason="hotter", gone_since=1.0),))
+    unseen = Snapshot("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), gone_since=1.0),))
     assert encoder.encode(unseen) is ready
     assert encoder.encoded == 1
 

@@ -120,7 +120,7 @@ async def healthy():
     async def until(faults):
         async with asyncio.timeout(60):
             while {
-                device.id: device.reason.partition(":")[0]
+                device.id: str(device.reason).partition(":")[0]
                 for device in tracker.assembly.snapshots["example.com/net"].devices
             } != faults:
                 published.clear()
@@ -163,7 +163,7 @@ async def moved():
                 await published.wait()
 
     def listed():
-        return {device.id: device.reason for device in tracker.assembly.snapshots["example.com/net"].devices}
+        return {device.id: str(device.reason) for device in tracker.assembly.snapshots["example.com/net"].devices}
 
     pod = network_namespace()
     try:

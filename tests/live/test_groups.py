@@ -101,7 +101,7 @@ def told(agent, *bases):
 
 
 def reason(agent, resource, number=0):
-    return agent.registry.current(resource).devices[number].reason
+    return str(agent.registry.current(resource).devices[number].reason)
 
 
 async def test_a_kit_is_plugged_part_by_part(rig):

@@ -167,9 +167,9 @@ async def test_a_program_opens_a_node(rig):
     )
     async with rig.kubelet, rig.agent(root=REAL) as agent:
         await rig.until(lambda: last(rig.kubelet, "example.com/opened") == {"null": HEALTHY})
-        await rig.until(lambda: "exit code 1" in agent.registry.current("example.com/tty").devices[0].reason)
+        await rig.until(lambda: "exit code 1" in str(agent.registry.current("example.com/tty").devices[0].reason))
         await rig.until(lambda: last(rig.kubelet, "example.com/tty") == {"tty": UNHEALTHY})
-        assert "/dev/tty" in agent.registry.current("example.com/tty").devices[0].reason
+        assert "/dev/tty" in str(agent.registry.current("example.com/tty").devices[0].reason)
 
 
 @needs_events

@@ -66,7 +66,7 @@ class Shown:
     def _faulty(self, said: dict[str, str]) -> str:
         for id_, words in said.items():
             devices = [listed[id_] for listed in self.lists if id_ in listed]
-            reasons = {device.reason for device in devices if device.health is Health.UNHEALTHY}
+            reasons = {str(device.reason) for device in devices if device.health is Health.UNHEALTHY}
             if not words or not any(words in reason for reason in reasons):
                 return f"faulty: {id_} is not Unhealthy for {words!r}, but {sorted(reasons)}"
         return "" if said else "faulty: none"

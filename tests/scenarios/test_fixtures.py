@@ -9,6 +9,7 @@ import pytest
 
 from agent.config.load import SHIPPED
 from agent.core.inventory.device import Device, Health
+from agent.core.reason import Reason
 from tests.scenarios.fixture import MARKS, Shown, check
 from tests.scenarios.scenario import read
 
@@ -34,7 +35,7 @@ def test_only_classes_are_named():
 
 
 def device(id_: str, health: Health = Health.HEALTHY, numa: tuple[int, ...] = (0,), reason: str = "") -> Device:
-    return Device(id_, "", id_, health, reason, numa)
+    return Device(id_, "", id_, health, Reason.of(reason), numa)
 
 
 GOOD = {"a": device("a"), "b": device("b", numa=(1,))}

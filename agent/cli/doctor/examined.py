@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from agent.core.reason import Reason
+
 
 class Socket(Enum):
     """What became of an attempt to connect."""
@@ -85,7 +87,7 @@ class Examined:
     nodes: tuple[GivenNode, ...] = ()
     runtimes: tuple[Runtime, ...] = ()
     deaf: str = ""
-    faults: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    faults: Mapping[tuple[str, Reason], int] = field(default_factory=dict)
     majors: Mapping[str, int] = field(default_factory=dict)
     inotify: Mapping[str, int] = field(default_factory=dict)
     by_cdi: tuple[str, ...] = ()

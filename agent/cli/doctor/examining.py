@@ -22,6 +22,7 @@ from agent.config.load import load
 from agent.config.settings import Settings
 from agent.config.toml.finding import Severity
 from agent.core.language.value import Absent
+from agent.core.reason import Reason
 from agent.host.root import Root
 from agent.kubelet.socket_file import PREFIX
 
@@ -233,7 +234,7 @@ def _inotify(root: Root) -> Mapping[str, int]:
     return {name: int(said) for name, said in read if isinstance(said, str) and said.isdecimal()}
 
 
-def _faults(inventory: Inventory) -> Mapping[tuple[str, str], int]:
+def _faults(inventory: Inventory) -> Mapping[tuple[str, Reason], int]:
     reasons = ((name, device.reason) for name, devices in inventory.lists.items() for device in devices)
     return Counter((name, reason) for name, reason in reasons if reason)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,7 +10,6 @@ from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
 GRAVE = frozenset({"FAIL", "WARN"})
 _ORDER = ("FAIL", "WARN", "NOTE", "ok")
 _INOTIFY = {"max_user_instances": 128, "max_user_watches": 8192}  # what kernels have by default, at the least
-_NODE = re.compile(r"/dev/[^\s:,]+")
 _KEY = "device_ownership_from_security_context"
 
 
@@ -126,21 +124,20 @@ def _foreign(seen: Examined) -> Iterator[Finding]:
 def _devices(seen: Examined) -> Iterator[Finding]:
     for (resource, reason), count in seen.faults.items():
         devices = f"{count} device{'s' * (count != 1)} of {resource}"
-        missing = _NODE.search(reason)
-        module = _major_of(missing[0], seen) if missing else None
+        module = _major_of(reason.path, seen) if reason.path.startswith("/dev/") else None
         if module is not None:
             evidence = f"{reason}; /proc/devices has {seen.majors[module]} {module}, so its module is loaded"
             fix = f"udev or the driver's own tool makes it: udevadm trigger, device-agent explain {resource}"
             yield Finding(
                 "FAIL",
                 "node",
-                f"{devices} cannot be given out: {missing[0] if missing else ''} is missing",
+                f"{devices} cannot be given out: {reason.path} is missing",
                 evidence,
                 fix,
             )
         else:
             yield Finding(
-                "FAIL", "devices", f"{devices} cannot be given out", reason, f"device-agent explain {resource}"
+                "FAIL", "devices", f"{devices} cannot be given out", str(reason), f"device-agent explain {resource}"
             )
     if not seen.faults:
         yield Finding("ok", "devices", "all that is there can be given out")

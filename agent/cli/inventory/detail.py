@@ -211,7 +211,7 @@ def _health(item: Item) -> Iterator[str]:
     if device is None:
         yield f"  health       not listed: {escape(item.waits) or 'each slot gives it with the others'}"
     else:
-        yield f"  health       {device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
+        yield f"  health       {device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
     yield from _checks(item.checks)
 
 

@@ -72,7 +72,7 @@ def explanation(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) ->
     count = sum(map(len, listed))
     lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")
     lines += _topology(inventory, spec, listed)
-    lines += [f"    {device.id}  Unhealthy: {escape(device.reason)}" for device in unhealthy]
+    lines += [f"    {device.id}  Unhealthy: {escape(str(device.reason))}" for device in unhealthy]
     for left in inventory.unlisted:
         if left.resource == spec.name:
             lines.append(f"    {printable(left.place, None)}  not listed: {escape(left.reason)}")

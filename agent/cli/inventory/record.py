@@ -23,7 +23,7 @@ def record(inventory: Inventory, item: Item) -> dict[str, object]:
         "device_id": device.id if device else None,
         "shares": device.shares if device else None,
         "health": device.health.value if device else None,
-        "reason": (device.reason if device else item.waits) or None,
+        "reason": str(device.reason if device else item.waits) or None,
         "together": list(item.others),
         "checks": [
             {"name": one.check.name, "says": one.outcome.says.value, "reason": one.outcome.reason or None}

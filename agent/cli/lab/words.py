@@ -122,7 +122,7 @@ class Words:
         def row(device: Device) -> Row:
             holders = sorted({held[each][0] for each in device.ids() if each in held})
             shares = f" ×{device.shares}" if device.shares is not None else ""
-            health = f"{device.health.value}{f': {escape(device.reason)}' if device.reason else ''}"
+            health = f"{device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
             style = "red" if device.reason else ""
             return Row((f"{device.id}{shares}", printable(device.place, None), health, " ".join(holders) or "–"), style)
 

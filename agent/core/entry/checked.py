@@ -20,6 +20,7 @@ from agent.core.language.clause import Clause
 from agent.core.language.logic import THREE_VALUED, Knowledge
 from agent.core.language.text import Fact
 from agent.core.language.value import Absent, Value
+from agent.core.reason import Reason, ReasonCause
 
 
 class Checked(NamedTuple):
@@ -39,9 +40,9 @@ class Checked(NamedTuple):
     behind: tuple[Behind, ...] = ()
     read: Read | None = None
 
-    def said(self, reason: str) -> str:
-        """Of whom and of what, in front of a reason."""
-        return f"{self.check.name}: {self.member}: {reason}" if self.member else f"{self.check.name}: {reason}"
+    def failure(self, text: str) -> Reason:
+        """Return the reason of a device of which this check fails, with the member that it is about."""
+        return Reason(ReasonCause.CHECK, f"{self.member}: {text}" if self.member else text, self.check.name)
 
 
 class Hung(NamedTuple):

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
-
-DRAINED = "drained"  # how the reason of a device begins that a person has drained
+from agent.core.reason import Reason, ReasonCause
 
 
 class Drain(NamedTuple):
@@ -23,9 +22,9 @@ class Drain(NamedTuple):
     since: float
 
     @property
-    def said(self) -> str:
-        """As the reason of a device."""
-        return f"{DRAINED}: {self.reason}" if self.reason else DRAINED
+    def unhealthy_reason(self) -> Reason:
+        """The reason of a device that is drained."""
+        return Reason(ReasonCause.DRAIN, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,5 +98,5 @@ def _over(
             after[key] = made[key]
         else:
             drain = drained.of(of[0], candidate.places)
-            after[key] = replace(candidate, fault=drain.said) if drain else candidate
+            after[key] = replace(candidate, fault=drain.unhealthy_reason) if drain else candidate
     return found if all(after[key] is candidate for key, candidate in found.items()) else after

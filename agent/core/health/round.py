@@ -16,6 +16,7 @@ from agent.core.health.conditions import Conditions, Spot, Ward
 from agent.core.health.heard import Journal
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.hanging import every_check, held_by, ill_among
+from agent.core.reason import NO_REASON, Reason
 
 OK, FAILING = "ok", "failing"
 _LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
@@ -84,17 +85,17 @@ class Round:
             return candidate
         return replace(candidate, fault=fault, waits=waits, ailing=ailing)
 
-    def _concluded(self, checked: Iterable[Checked], *, looked: bool) -> str:
+    def _concluded(self, checked: Iterable[Checked], *, looked: bool) -> Reason:
         """Step the conditions of these checks; the reason of the first that fails."""
-        reason = ""
+        reason = NO_REASON
         for one in checked:
             known = knowing(one, ill_among(one.behind, partial(self._concluded, looked=looked)))
             spot = Spot(one.entry, one.key)
             condition = self._condition(spot, known, looked=looked)
             if condition is None:
-                reason = reason or one.said(known.outcome.reason)
+                reason = reason or one.failure(known.outcome.reason)
             elif condition.failing:
-                reason = reason or one.said(condition.reason)
+                reason = reason or one.failure(condition.reason)
         return reason
 
     def _condition(self, spot: Spot, one: Checked, *, looked: bool) -> Condition | None:

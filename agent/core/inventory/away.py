@@ -18,6 +18,7 @@ from agent.core.inventory.device import Device, HostDevice, Snapshot
 from agent.core.inventory.facts import Facts, Reader
 from agent.core.language.clause import Clause
 from agent.core.language.value import Absent
+from agent.core.reason import Reason
 
 _FUNCTION = re.compile(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/|\Z)")
 _OF_THE_MACHINE = frozenset({"pci", "host", "options"})
@@ -108,7 +109,7 @@ def away(
         unnamed="",
         numa=(numa,) if isinstance(numa, int) and numa >= 0 else device.numa,
         nodes=device.nodes,
-        fault=_unfit(there, facts),
+        fault=Reason.of(_unfit(there, facts)),
         waits=gate,
         entry=mover.entry,
         written=spec.written,

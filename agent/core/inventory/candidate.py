@@ -22,6 +22,7 @@ from agent.core.language.logic import Knowledge
 from agent.core.language.pattern import Pattern, literal, parse
 from agent.core.language.text import Fact, Text, clean_id
 from agent.core.language.value import Absent, text_of
+from agent.core.reason import NO_REASON, Reason
 
 UNKNOWN = 0  # a number of shares that cannot be said
 
@@ -43,7 +44,7 @@ class Candidate:
     unnamed: why the first of the other alternatives cannot be written; empty if all can.
     numa: its NUMA nodes; empty where none is known.
     nodes: its device nodes, as far as they are there.
-    fault: why it cannot be handed out now (a node, a mount or a CDI device is missing); empty if it can.
+    fault: why it cannot be handed out now (a node, a mount or a CDI device is missing); `NO_REASON` if it can.
     possible: what the other alternatives might say if their words were there. While one is still to come, those after
         it are among them: that one goes before.
     waits: why it is not to be listed yet, or Unhealthy if it is; empty if nothing holds it back.
@@ -69,7 +70,7 @@ class Candidate:
     unnamed: str
     numa: tuple[int, ...]
     nodes: tuple[Node, ...]
-    fault: str
+    fault: Reason
     possible: tuple[Pattern, ...] = ()
     waits: str = ""
     entry: int = 0
@@ -96,9 +97,9 @@ class Candidate:
         return "" if self.shares is None else self.suffix
 
     @property
-    def trouble(self) -> str:
-        """Why it is not Healthy if it is listed; empty if it is."""
-        return self.waits or self.fault
+    def trouble(self) -> Reason:
+        """Return why it is not Healthy if it is listed; `NO_REASON` if it is."""
+        return Reason.of(self.waits) or self.fault
 
     @property
     def digest(self) -> str:
@@ -165,7 +166,7 @@ def candidate(
         waits = waits or f"replicas: {shares.reason}"
     nodes, fault = _nodes(spec.nodes, fact, standing)
     faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
-    faults += [doubt for _, doubt in expected((*spec.env, *spec.annotations), fact)]
+    faults += [Reason.of(doubt) for _, doubt in expected((*spec.env, *spec.annotations), fact)]
     return Candidate(
         resource=spec.name if waits or isinstance(name, Absent) else name,
         device=device,
@@ -173,7 +174,7 @@ def candidate(
         unnamed=unnamed,
         numa=_topology(spec, fact),
         nodes=nodes,
-        fault=next(filter(None, faults), ""),
+        fault=next(filter(None, faults), NO_REASON),
         possible=tuple(possible),
         waits=waits,
         entry=entry,
@@ -227,48 +228,48 @@ def could_be(text: Text, fact: Fact) -> Pattern:
     return parse("".join(parts))
 
 
-def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tuple[tuple[Node, ...], str]:
+def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tuple[tuple[Node, ...], Reason]:
     """The nodes that are there, and why those are not that have to be."""
     found: dict[str, Node] = {}
-    fault = ""
+    fault = NO_REASON
     for give, doubt in expected(gives, fact):
-        fault = fault or doubt
+        fault = fault or Reason.of(doubt)
         paths = give.path.write_paths(fact)
         if isinstance(paths, Absent):
-            fault = fault or ("" if give.optional else f"node {give.name}: {paths.reason}")
+            fault = fault or (NO_REASON if give.optional else Reason.of(f"node {give.name}: {paths.reason}"))
             continue
         for path in paths:
             there = standing.node(path)
             if isinstance(there, Node):
                 found[there.path] = there
             elif not give.optional:
-                fault = fault or f"{path}: {there.reason}"
+                fault = fault or Reason.of(f"{path}: {there.reason}", path=path)
     return tuple(found.values()), fault
 
 
-def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
+def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standing) -> Iterator[Reason]:
     """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
     for give, doubt in expected(gives, fact):
-        yield doubt
+        yield Reason.of(doubt)
         patterns = give.path.write_paths(fact, glob=True)
         if isinstance(patterns, Absent):
-            yield "" if give.optional else f"mount {give.name}: {patterns.reason}"
+            yield NO_REASON if give.optional else Reason.of(f"mount {give.name}: {patterns.reason}")
             continue
         for pattern in patterns:
             there = standing.fits(pattern)
             if isinstance(there, Absent) and not give.optional:
-                yield f"{pattern}: {there.reason}"
+                yield Reason.of(f"{pattern}: {there.reason}", path=pattern)
 
 
-def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: Standing) -> Iterator[str]:
+def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: Standing) -> Iterator[Reason]:
     """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
     for give, doubt in expected(gives, fact):
-        yield doubt
+        yield Reason.of(doubt)
         names = give.name.write_all(fact)
         if isinstance(names, Absent):
-            yield f"cdi {give.key}: {names.reason}"
+            yield Reason.of(f"cdi {give.key}: {names.reason}")
             continue
         for name in names:
             spec = name if give.unchecked and is_name(name) else standing.cdi(name)
             if isinstance(spec, Absent):
-                yield f"{name} {spec.reason}"
+                yield Reason.of(f"{name} {spec.reason}")

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from agent.core.entry.resource import SHARE_DIGITS, SHARE_MARK
 from agent.core.language.piece import Taken
 from agent.core.language.value import natural
+from agent.core.reason import NO_REASON, Reason
 
 Form: TypeAlias = tuple[str, str]
 
@@ -87,7 +88,7 @@ class Device:
     """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
 
     key, stamp: those of the host device that it was last seen as.
-    reason: why it is Unhealthy; empty when it is Healthy.
+    reason: why it is Unhealthy; `NO_REASON` when it is Healthy.
     gone_since: monotonic seconds since when the host does not show it; None while it is there.
     nodes: device nodes as last seen, for comparison at the moment of a grant.
     members: the host devices that it is made of, if its entry puts several together; the fields above tell of the first
@@ -104,7 +105,7 @@ class Device:
     place: str
     key: str
     health: Health
-    reason: str = ""
+    reason: Reason = NO_REASON
     numa: tuple[int, ...] = ()
     shares: int | None = None
     first_share: int = 0
@@ -220,9 +221,10 @@ def list_order(device: Device) -> tuple[str, str, int]:
 
 def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:
     """The same device, Unhealthy for that reason and gone since then; itself if it is so already."""
-    if (device.health, device.reason, device.gone_since) == (Health.UNHEALTHY, reason, gone_since):
+    why = Reason.of(reason)
+    if (device.health, device.reason, device.gone_since) == (Health.UNHEALTHY, why, gone_since):
         return device
-    return replace(device, health=Health.UNHEALTHY, reason=reason, gone_since=gone_since)
+    return replace(device, health=Health.UNHEALTHY, reason=why, gone_since=gone_since)
 
 
 def list_bytes(id_length: int, numa_nodes: int = 0) -> int:

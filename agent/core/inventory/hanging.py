@@ -10,6 +10,7 @@ from agent.core.entry.checked import Behind, Checked, Hung, WithHealth, knowing
 from agent.core.entry.inquiry import Answer, Reply
 from agent.core.inventory.waiting import not_yet
 from agent.core.language.printable import cut
+from agent.core.reason import NO_REASON, Reason
 
 
 class Spoken(Protocol):
@@ -27,8 +28,8 @@ class Spoken(Protocol):
 class Verdict(Protocol):
     """Who says what comes of checks."""
 
-    def __call__(self, checked: Iterable[Checked]) -> str:
-        """Why the device fails of which these are; empty if it does not."""
+    def __call__(self, checked: Iterable[Checked]) -> Reason:
+        """Return why the device fails that has these checks; `NO_REASON` if it does not."""
 
 
 def ill_among(behind: Iterable[Behind], verdict: Verdict) -> dict[str, str]:
@@ -37,7 +38,7 @@ def ill_among(behind: Iterable[Behind], verdict: Verdict) -> dict[str, str]:
     for one in behind:
         fails = verdict(one.checked)
         held, _ = held_by(one.hung, verdict)
-        if why := one.waits or held or fails:
+        if why := one.waits or held or str(fails):
             ill[one.name] = why
     return ill
 
@@ -60,10 +61,10 @@ def at_once(checked: Checked) -> Checked:
     return knowing(checked, ill_among(checked.behind, fails_at_once))
 
 
-def fails_at_once(checked: Iterable[Checked]) -> str:
+def fails_at_once(checked: Iterable[Checked]) -> Reason:
     """Why checks fail at a single look, which cannot know for how long."""
     bad = (one for one in map(at_once, checked) if one.outcome.says is Says.BAD)
-    return next((one.said(one.outcome.reason) for one in bad), "")
+    return next((one.failure(one.outcome.reason) for one in bad), NO_REASON)
 
 
 def partners(one: Spoken) -> Iterator[Behind]:

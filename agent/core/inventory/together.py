@@ -13,6 +13,7 @@ from agent.core.inventory.device import HostDevice, Member
 from agent.core.inventory.facts import Facts
 from agent.core.inventory.gather import Group
 from agent.core.inventory.members import MemberFacts
+from agent.core.reason import NO_REASON, Reason
 
 _SHOWN = 3  # strangers that are named
 
@@ -40,13 +41,13 @@ def together(
     part_of = {device.key: name for name, found in group.parts.items() for device in found}
     nodes = {node.path: node for one in made.values() for node in one.nodes}
     unfit = _unfit(grouping, group)
-    faults = (*_strangers(group, owner), *(one.fault for one in (first, *others)))
+    faults = (*map(Reason.of, _strangers(group, owner)), *(one.fault for one in (first, *others)))
     return replace(
         first,
         resource=spec.name if unfit else first.resource,
         numa=tuple(sorted({numa for one in made.values() for numa in one.numa})),
         nodes=tuple(nodes.values()),
-        fault=next(filter(None, faults), ""),
+        fault=next(filter(None, faults), NO_REASON),
         waits=unfit or first.waits,
         grouping=grouping,
         group=group,

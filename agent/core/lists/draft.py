@@ -17,6 +17,7 @@ from agent.core.inventory.device import Device, Form, Health, Member, list_order
 from agent.core.inventory.look import Look
 from agent.core.lists.lost import lost, said
 from agent.core.lists.present import Held, Present
+from agent.core.reason import Reason
 
 RETIRED = "taken out by configuration"
 ABSENT = "absent"
@@ -156,7 +157,7 @@ def offered(
     missing: tuple[Member, ...] = (),
 ) -> Device:
     """The device that a candidate makes under an id, which the member at the place `lead` gave, in so many shares."""
-    reason = said(missing) or candidate.trouble
+    reason = Reason.of(said(missing)) or candidate.trouble
     return Device(
         id=id,
         place=candidate.device.place,
@@ -188,7 +189,7 @@ def still(made: Draft, device: Device, candidate: Candidate, present: Present) -
     made.unsettled |= bool(missing) or shuts != candidate.shuts
     digest = device.grouping if missing else candidate.digest
     if (
-        device.reason == (said(missing) or candidate.trouble)
+        device.reason == (Reason.of(said(missing)) or candidate.trouble)
         and device.nodes == candidate.nodes
         and device.numa == candidate.numa
         and device.shares == shares

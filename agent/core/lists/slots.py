@@ -11,6 +11,7 @@ from agent.core.language.text import clean_id
 from agent.core.language.value import Absent, Value
 from agent.core.lists.draft import ABSENT, RETIRED, SLOT_KEY, Draft, absent, still
 from agent.core.lists.present import Present
+from agent.core.reason import NO_REASON, Reason
 
 
 def slotted(
@@ -52,7 +53,9 @@ def _wanted(resource: str, slots: Slots, candidates: Mapping[str, Candidate]) ->
     """The slots as candidates, by id."""
     healthy = any(not candidate.trouble for candidate in candidates.values())
     first = min(candidates.values(), key=lambda one: one.device.key, default=None)
-    fault = "" if healthy or first is None else f"{first.device.name}: {first.trouble}"
+    fault = NO_REASON
+    if not healthy and first is not None:
+        fault = Reason.of(f"{first.device.name}: {first.trouble}", path=first.trouble.path)
     for n in range(slots.count):
         id = slot_id(resource, slots, n)  # noqa: A001  the API's own word
         key = f"{SLOT_KEY}{resource}:{n}"

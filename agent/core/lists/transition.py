@@ -19,6 +19,8 @@ class Transition:
     """A device's way from one health to another; `old` is None for a new device, `new` for one that left.
 
     From Healthy to Healthy it is a blip: what is there now is not what was there.
+
+    check: the check that fails now; empty if the health does not follow from a check.
     """
 
     resource: str
@@ -28,6 +30,7 @@ class Transition:
     reason: str
     place: str = ""
     key: str = ""
+    check: str = ""
 
     @property
     def blip(self) -> bool:
@@ -42,12 +45,13 @@ class Transition:
 
 
 class Change(NamedTuple):
-    """A transition as it is remembered: when (monotonic seconds), from what to what, and why."""
+    """A transition as it is remembered: when (monotonic seconds), from what to what, why, and by which check."""
 
     at: float
     old: Health | None
     new: Health | None
     reason: str
+    check: str = ""
 
 
 def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
@@ -59,17 +63,18 @@ def transitions(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
         if id(device) in same:
             continue
         at = device.place, device.key
+        reason, check = str(device.reason), device.reason.check
         known = old.pop(_key(device), None)
         if known is None:
-            yield Transition(after.resource, device.id, None, device.health, device.reason, *at)
+            yield Transition(after.resource, device.id, None, device.health, reason, *at, check)
         elif known.health is not device.health:
-            reason = device.reason or f"back, was: {known.reason}"
-            yield Transition(after.resource, device.id, known.health, device.health, reason, *at)
+            reason = reason or f"back, was: {known.reason}"
+            yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
         elif device.health is Health.HEALTHY:
             if _replaced(known, device):
                 yield Transition(after.resource, device.id, known.health, device.health, BLIP, *at)
         elif known.reason != device.reason:
-            yield Transition(after.resource, device.id, known.health, device.health, device.reason, *at)
+            yield Transition(after.resource, device.id, known.health, device.health, reason, *at, check)
     for device in old.values():
         at = device.place, device.key
         yield Transition(after.resource, device.id, device.health, None, "no pod can hold it", *at)

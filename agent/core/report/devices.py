@@ -27,7 +27,7 @@ def device_of(moment: Moment, resource: str, device: Device) -> Said:
         "address": address(moment, resource, device),
         "place": device.place,
         "health": device.health.value,
-        "reason": device.reason or None,
+        "reason": str(device.reason) or None,
         "since": moment.at(since(moment, resource, device)),
         "drained": drain_said(moment.drained.of(resource, device.places)),
         "leaving": leaving(moment, resource, device),

@@ -44,11 +44,10 @@ def _history(moment: Moment, resource: str, device: Device) -> list[Said]:
 
 
 def _change(moment: Moment, one: Change, checks: frozenset[str]) -> Said:
-    check = one.reason.partition(": ")[0]
     return {
         "time": moment.at(one.at),
         "from": one.old.value if one.old else None,
         "to": one.new.value if one.new else None,
-        "check": check if check in checks else None,
+        "check": one.check if one.check in checks else None,
         "reason": one.reason or None,
     }

@@ -10,7 +10,7 @@ from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.printable import counted
 from agent.core.phase import Phase
-from agent.core.reason import ReasonCause
+from agent.core.reason import Reason, ReasonCause
 from agent.core.report.devices import address, holders, leaving, since
 from agent.core.report.moment import Moment
 
@@ -91,7 +91,7 @@ def _resources(moment: Moment) -> Iterator[Problem]:
 
 def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
     name = snapshot.resource
-    alike: dict[str, list[Device]] = {}
+    alike: dict[Reason, list[Device]] = {}
     for device in snapshot.devices:
         wanted = moment.drained.of(name, device.places) is not None or leaving(moment, name, device)
         if device.health is Health.UNHEALTHY and not wanted:
@@ -102,7 +102,7 @@ def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
             yield Problem(
                 name,
                 "Unhealthy",
-                reason,
+                str(reason),
                 (f"device-agent explain {first.id}",),
                 min(since(moment, name, device) for device in fold),
                 tuple(device.id for device in fold),
