@@ -49,7 +49,7 @@ class Machine:
                 self.concluded, look.candidates(), names, self.now, 0.05, journal=self.journal, stirred=None
             )
         return {
-            candidate.device.name: candidate.fault
+            candidate.device.name: str(candidate.fault)
             for found in self.concluded.offers.values()
             for candidate in found.values()
         }
