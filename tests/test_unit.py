@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.config.settings import Settings
+
 UNIT = Path(__file__).parents[1] / "systemd" / "device-agent.service"
 EXPOSURE = 20  # tenths; a bare unit has 96
 
@@ -75,3 +77,52 @@ def test_what_the_contract_asks():  # 80, 83
     assert int(service["LimitNOFILE"]) >= 10_000  # a thousand resources have three each
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["CapabilityBoundingSet"] == ""
+
+
+def values(key):
+    """Return every value of a list-valued key of the unit, in order."""
+    lines = UNIT.read_text().splitlines()
+    return [value for line in lines if line.startswith(f"{key}=") for value in line.partition("=")[2].split()]
+
+
+def writable():
+    """Return the paths that the unit may write."""
+    paths = {path.removeprefix("-") for path in values("ReadWritePaths")}
+    paths |= {f"/var/lib/{name}" for name in values("StateDirectory")}
+    paths |= {f"/run/{name}" for name in values("RuntimeDirectory")}
+    return paths | ({"/tmp", "/var/tmp"} if values("PrivateTmp") == ["yes"] else set())
+
+
+def test_every_writable_path_has_a_reason():
+    """The table of operations.md is the list: a path that is new in the unit needs a row, with its reason."""
+    page = (UNIT.parents[1] / "docs" / "operations.md").read_text()
+    table = page.partition("| the unit may write | reason |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|$", table, re.MULTILINE)
+    reasons = {path: reason for paths, reason in rows for path in re.findall(r"`([^`]+)`", paths)}
+    assert reasons.keys() == writable()
+    assert all(reasons.values())
+    more = {"BindPaths", "CacheDirectory", "LogsDirectory", "ConfigurationDirectory", "RootDirectory"}
+    assert not [key for key in more if values(key)]
+
+
+def test_what_root_could_write_without_a_capability_is_read_only():
+    """systemd 252 and 257 leave these writable beside ProtectSystem=strict: tried as a process of the unit."""
+    assert values("ProtectSystem") == ["strict"]
+    assert {"/run", "/dev", "/dev/shm", "-/dev/mqueue", "-/dev/hugepages"} <= set(values("ReadOnlyPaths"))
+    assert {"-/var/lib/kubelet/config.yaml", "-/var/lib/kubelet/kubeadm-flags.env"} <= set(values("ReadOnlyPaths"))
+    assert {"-/var/lib/kubelet/pki", "-/var/lib/kubelet/pods"} <= set(values("InaccessiblePaths"))
+
+
+def test_sockets_that_obey_root_are_hidden():
+    """A read-only mount does not keep from connecting, and systemd asks for nothing but user 0."""
+    assert values("TemporaryFileSystem") == ["/run/systemd:ro"]
+    assert values("BindReadOnlyPaths") == ["/run/systemd/notify", "-/run/systemd/journal"]
+    hidden = {"-/run/dbus", "-/run/udev/control", "-/run/containerd", "-/run/crio", "-/run/docker.sock", "-/run/k3s"}
+    assert hidden <= set(values("InaccessiblePaths"))
+
+
+def test_the_agent_may_write_where_it_does_by_default():
+    kubelet, paths = Settings().kubelet, Settings().paths
+    written = [kubelet.dir, kubelet.watcher_dir, paths.state, paths.control, paths.cdi[-1], paths.devinfo]
+    for path in (Path(re.sub("^/var/run/", "/run/", path)) for path in written):
+        assert any(path.is_relative_to(allowed) for allowed in writable()), path
