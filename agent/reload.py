@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 
 from agent.core.entry.own import Own
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Statement
 from agent.core.language.printable import counted, escape
+from agent.core.struct import Struct, field, replace
 
 _TOLD = frozenset(
     {"origin", "class_name", "match", "exclude", "wait", "hinges", "gate", "leans", "registration", "adds"}
@@ -27,8 +27,7 @@ _KEYS = {  # what is called otherwise in a file
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct):
     """Resource names by what a reload does with them, each in file order.
 
     moved: the way of registration is another, so the endpoint is made anew; all others keep theirs.
@@ -105,11 +104,11 @@ def _lines(spec: ResourceSpec) -> dict[str, Statement]:
 
 def _fields(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
     """The keys of which something else is said than before, but clauses."""
-    for each in fields(ResourceSpec):
-        was, now = getattr(old, each.name), getattr(new, each.name)
-        if each.name in _TOLD or was == now:
+    for field_name in ResourceSpec.__struct_fields__:
+        was, now = getattr(old, field_name), getattr(new, field_name)
+        if field_name in _TOLD or was == now:
             continue
-        key = _KEYS.get(each.name, each.name)
+        key = _KEYS.get(field_name, field_name)
         named, known = _named(now, new), _named(was, old)
         if named or known:
             other = [name for name in dict.fromkeys((*known, *named)) if named.get(name) != known.get(name)]

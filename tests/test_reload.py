@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import fields, replace
 
 import pytest
 
@@ -7,6 +6,7 @@ from agent.config.language.table import PLACES
 from agent.core.entry.resource import ResourceSpec, Source
 from agent.core.language.clause import Origin
 from agent.core.language.text import parse
+from agent.core.struct import replace
 from agent.reload import _KEYS, _TOLD, difference
 from tests.core.building import cdi, clause, env, give, line, mount, spec
 
@@ -124,6 +124,6 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
 def test_every_field_of_an_entry_can_be_said():
     """A field that a file calls otherwise is said as there."""
     ours = {"own", "joins", "checks", "moves", "shares", "shares_by", "suffix", "name_text", "every"}
-    told = {one.name for one in fields(ResourceSpec)} - _TOLD - set(_KEYS)
+    told = set(ResourceSpec.__struct_fields__) - _TOLD - set(_KEYS)
     assert set(_KEYS) >= ours
     assert told <= set(PLACES["entry"][1])

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,7 @@ from agent.core.health.drained import Drain, Drained
 from agent.core.health.memory import Memory
 from agent.core.inventory.device import Health, Member, Snapshot
 from agent.core.reason import Reason
+from agent.core.struct import replace
 from agent.state import state
 from agent.state.remembered import NOT_SEEN, State
 from agent.state.state import StateFile, load

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from agent.checks.asking import Asking
@@ -13,14 +12,14 @@ from agent.checks.probes import Looks as Rests
 from agent.checks.probes import Probes
 from agent.core.entry.inquiry import Answer, Probe, Question
 from agent.core.language.value import Absent, Scalar
+from agent.core.struct import Struct
 
 
 class Looks(Asks, Rests, Protocol):
     """Who looks, and so wants answers and reports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct):
     """See `agent.scanners.reading.Answers`."""
 
     asking: Asking

@@ -10,13 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from typing import Protocol, TypeAlias
 
 from agent.core.entry.inquiry import Answer, Question, Reply
+from agent.core.struct import replace
 
 WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
 _GOLDEN = 0.6180339887498949  # whose multiples spread most evenly

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.entry.inquiry import Reply
 from agent.core.language.text import has_control
 from agent.core.language.value import Kind, Scalar, from_kernel
+from agent.core.struct import Struct
 
 LINE_LIMIT = 65536  # bytes of a line; a longer one is none
 _TEXT_LIMIT = 4096  # characters of a place, a name, a value, a reason
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct):
     """How a place is, and why."""
 
     place: str
@@ -24,8 +23,7 @@ class Verdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct):
     """What is so at a place; None: that is known no more."""
 
     place: str
@@ -33,27 +31,23 @@ class Field:
     value: Scalar | None
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct):
     """Nothing is said of a place any more."""
 
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Off:
+class Off(Struct):
     """There is nothing to report on this host, and why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(Struct):
     """All that there is to say now was said."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(Struct):
     """Nothing, but that somebody is there to say it."""
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 
 from agent.cli.check import aloud
 from agent.cli.inventory.classes import of_shelf
@@ -23,6 +22,7 @@ from agent.config.aloud.manual import Manual, lines_of, manual
 from agent.config.load import Study, study
 from agent.config.toml.finding import nearest
 from agent.core.language.printable import counted, escape
+from agent.core.struct import Struct, asdict
 from agent.host.root import Root
 
 OUTPUTS = ("json", "jsonl", "name")
@@ -75,8 +75,7 @@ def _wrong(arguments: argparse.Namespace) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Here:
+class _Here(Struct):
     """How many host devices a class finds, and which resources have some of them."""
 
     count: int

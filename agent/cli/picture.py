@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from agent.cli.status import device_table, summary, times_of
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
 from agent.control.control import Answer
 from agent.core.language.printable import columns, counted, escape
+from agent.core.struct import Struct, replace
 
 ORDERS = ("name", "in use", "unhealthy")
 END = (b"q", b"Q", b"\x03", b"\x04")
@@ -29,8 +29,7 @@ _SMALL = 24  # lines; with fewer there are no last changes
 _UP, _DOWN = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct):
     """What a person wants to see.
 
     chosen: the resource that is pointed at. only: text that names have. typing: keys are that text.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.cli.terminal import Terminal, cut, pad
 from agent.core.language.printable import columns
+from agent.core.struct import Struct
 
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct):
     """A title and how the column gives way.
 
     narrowest: it may be cut down to so many columns; 0 for one that is never cut.
@@ -25,8 +24,7 @@ class Column:
     leaves: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct):
     """The cells of one line, printable, one for each column; and how they are meant: bold, dim, red, yellow."""
 
     cells: tuple[str, ...]

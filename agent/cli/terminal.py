@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 from agent.core.language.printable import columns
+from agent.core.struct import Struct
 
 _PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "░": ".", "─": "-"})
 _CODES = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Struct):
     """How to show text.
 
     width: columns to stay within; None where nothing is a screen: no cut, no fold, one record a line.

@@ -16,7 +16,6 @@ import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import cast
 
 from agent.cli.asking import Unreachable, asked, control_of, reached
@@ -24,6 +23,7 @@ from agent.cli.picture import View, picture, pressed, resources
 from agent.cli.saying import refuse
 from agent.cli.terminal import Terminal
 from agent.control.control import Answer
+from agent.core.struct import replace
 
 QUIET = False
 NO_TERMINAL = 2

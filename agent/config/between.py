@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from agent.config.merge.shelf import Sentence
@@ -18,6 +17,7 @@ from agent.core.language.clause import Line
 from agent.core.language.operators import Equals
 from agent.core.language.text import Text
 from agent.core.language.value import Kind, Scalar, comparable, text_of
+from agent.core.struct import MutableStruct, field
 
 _Piece: TypeAlias = str | tuple[object, ...]
 _Key: TypeAlias = tuple[_Piece, ...]
@@ -41,8 +41,7 @@ class Entry(Protocol):
         """What it means."""
 
 
-@dataclass(slots=True)
-class _Earlier:
+class _Earlier(MutableStruct):
     """The entries before one, by what a later one would have in common with them.
 
     taking: of each source, by an operand that all they take says, or None. ids: by the text, and the source.

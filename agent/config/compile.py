@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from agent.config.clauses.clause import compile_clause
@@ -42,6 +41,7 @@ from agent.core.entry.inquiry import Probe
 from agent.core.entry.let import Constant
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Clause
+from agent.core.struct import replace
 
 NO_PROBES: Mapping[str, Probe] = MappingProxyType({})
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'

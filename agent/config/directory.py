@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from agent.config import settings
 from agent.config.settings import DIRECTORY, PathSettings, Settings
 from agent.config.toml.files import Files, unreadable
 from agent.config.toml.finding import Finding, Severity
+from agent.core.struct import replace
 
 
 def settings_in(files: Files, findings: list[Finding]) -> Settings:

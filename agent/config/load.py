@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from agent.config import between
 from agent.config.compile import check_class, compile_entry
@@ -21,13 +20,13 @@ from agent.config.toml.spot import Mark, Spot
 from agent.core.entry.prefer import Near, Rule
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.pattern import PatternError
+from agent.core.struct import Struct, replace
 from agent.scanners import catalog
 
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "classes")
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Struct):
     """What a directory says. `resources` are those of files without errors, in file order.
 
     files: the files read, as people know them. digest: six hexadecimal digits that change with any of them.
@@ -45,8 +44,7 @@ class Configuration:
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct):
     """One `[[resource]]`, merged, with its spec if it has one."""
 
     sentence: Sentence
@@ -54,8 +52,7 @@ class Entry:
     spec: ResourceSpec | None
 
 
-@dataclass(frozen=True, slots=True)
-class Study:
+class Study(Struct):
     """A configuration with all that it was made from. `own`: the names of classes that do not come with the program."""
 
     configuration: Configuration

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from agent.config.language.table import OPERATORS, hint, not_yet
@@ -18,6 +17,7 @@ from agent.core.entry.resource import NODE_NUMBER, Source
 from agent.core.inventory.members import ALL_OF, split
 from agent.core.language.pattern import PatternError
 from agent.core.language.value import Kind, Value
+from agent.core.struct import MutableStruct, Struct, field, replace
 from agent.scanners import catalog
 
 # Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
@@ -45,8 +45,7 @@ _CHOSEN_NODES = {
 _LATER = frozenset({"major_minor"})
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct):
     """What is known of a word before any host is looked at.
 
     many: it is a list. varies: it can differ between two devices of one container. table: it is a many of things with
@@ -96,8 +95,7 @@ class OwnWords(Protocol):
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(MutableStruct):
     """What may be said in one entry. `source` is None if it is not known; then every word passes.
 
     keys_known, words_known: as of `Expansion`.

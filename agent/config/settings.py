@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agent.config.language import durations
@@ -16,6 +15,7 @@ from agent.config.toml.spot import Piece, Spot
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.devinfo import DIRECTORY as DEVINFO
 from agent.core.entry.inquiry import Probe
+from agent.core.struct import Struct, field
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
 SOCKET_NAME_LENGTH = 40  # characters that the agent's own socket names may have (agent.kubelet.socket_file)
@@ -25,8 +25,7 @@ _PROBE = "probe"
 DIRECTORY = "/etc/device-agent"
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletSettings:
+class KubeletSettings(Struct):
     """Where the kubelet is met."""
 
     dir: str = "/var/lib/kubelet/device-plugins"
@@ -35,8 +34,7 @@ class KubeletSettings:
     pod_resources: str = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
 
-@dataclass(frozen=True, slots=True)
-class PathSettings:
+class PathSettings(Struct):
     """Where the agent reads and writes."""
 
     resources: str = f"{DIRECTORY}/resources.d"
@@ -47,23 +45,20 @@ class PathSettings:
     devinfo: str = DEVINFO
 
 
-@dataclass(frozen=True, slots=True)
-class LookSettings:
+class LookSettings(Struct):
     """When the host is looked at; both in seconds."""
 
     every: float = 30.0
     settle: float = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadSettings:
+class ReloadSettings(Struct):
     """When the configuration is read again by itself."""
 
     watch: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsSettings:
+class MetricsSettings(Struct):
     """Where metrics are served; `listen` is empty for nowhere. pods: they tell which pods hold what."""
 
     listen: str = ""
@@ -71,15 +66,13 @@ class MetricsSettings:
     pods: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogSettings(Struct):
     """What is logged."""
 
     level: str = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct):
     """The whole of agent.toml."""
 
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)

@@ -11,13 +11,13 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.app import Agent
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Finding, Severity, render
 from agent.core.kind import Kind, fields
 from agent.core.language.printable import counted
+from agent.core.struct import Struct
 from agent.host import systemd
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
@@ -28,8 +28,7 @@ QUIET_SECONDS = 0.5  # after the last change to the files, before they are read:
 log = logging.getLogger("agent")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct):
     """What became of a reload; `refused` says why it changed nothing.
 
     before, after: digests; equal if nothing changed. seconds: from reading the files to the new lists.

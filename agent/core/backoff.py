@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from agent.core.struct import Struct, replace
 
 STEADY_SECONDS = 10.0  # a stream that lived so long was a success
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Struct):
     """Seconds to wait after a failure: `first`, then doubling up to `ceiling`; jitter takes off up to a fifth."""
 
     first: float

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agent.core.struct import Struct
 
 BURST = 2  # messages that may follow each other at once after a quiet time
 INTERVAL = 1 / 3  # seconds to earn one more
 _NOW = 1e-6  # seconds too few to wait for
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct):
     """What one stream has sent so far, as far as it matters.
 
     At most 5 messages in any second, and none waits longer than 334 ms: each costs the kubelet a rewrite of its

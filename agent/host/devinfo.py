@@ -13,10 +13,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from agent.core.entry.devinfo import DevInfo
 from agent.core.language.text import digest
+from agent.core.struct import Struct
 
 LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
 _OURS = "devinfo"  # the directory of the state's
@@ -27,8 +27,7 @@ class DevInfoError(Exception):
     """Why a device-information file cannot be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Memory:
+class _Memory(Struct):
     """What is remembered of one of our files: the id it is of, and the texts that may stand in it, newest first."""
 
     id: str

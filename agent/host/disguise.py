@@ -12,9 +12,9 @@ import hmac
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from agent.core.language.value import Absent
+from agent.core.struct import replace
 from agent.host.recorder import Recording
 
 # Files that hold one, by their last name; `address` of a network interface alone, for PCI slots have one too.

@@ -11,13 +11,13 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import inotify_simple
 from inotify_simple import flags
 
+from agent.core.struct import MutableStruct, field
 from agent.host.root import LINKS, Root
 
 READ = 16384  # bytes taken in one go: some hundred events, before others on the event loop have their turn
@@ -40,8 +40,7 @@ _SYSCTLS = {errno.EMFILE: "fs.inotify.max_user_instances", errno.ENOSPC: "fs.ino
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(MutableStruct):
     """One inode: its canonical path, the names in it that lead on to wanted directories, and which of these it is."""
 
     path: str

@@ -12,9 +12,9 @@ import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from agent.core.struct import Struct
 from agent.host.aside import begin
 
 OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
@@ -27,8 +27,7 @@ _FREE = 16 * _CHUNK  # bytes that are read as they come; behind these
 _BREATH = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct):
     """How a program ended: its exit code, or minus the signal that ended it; None while it has not. And what it said.
 
     output: what it wrote to stdout and stderr, the first `OUTPUT_LIMIT` bytes.

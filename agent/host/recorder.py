@@ -10,17 +10,16 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 from agent.core.language.value import Absent
+from agent.core.struct import Struct, field, replace
 from agent.host.root import LINKS, Entry, Root
 from agent.host.tree import Told
 
 NOT_RECORDED = Absent("was not recorded", unread=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct):
     """A machine as it was looked at; all paths are canonical.
 
     links: to their targets, relative ones. nodes: to `c 10:229`. contents: what was read of files.

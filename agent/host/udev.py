@@ -11,9 +11,9 @@ is `c10:229`, `b7:0`, `n3` (a network interface's index) or `+subsystem:name`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 from agent.host.root import Root
 
 DATABASE = "/run/udev/data"
@@ -25,8 +25,7 @@ NOT_YET = "udev has not finished with it"
 _LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names outgrows a page
 
 
-@dataclass(frozen=True, slots=True)
-class Properties:
+class Properties(Struct):
     """The properties of one device.
 
     from_udev: false where the machine has no udev database. pending: udev has yet to say what it knows.

@@ -7,7 +7,6 @@ The list is encoded by hand, for the generated code takes 12-19 us a device and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress, count
 from operator import is_not
@@ -18,6 +17,7 @@ from grpclib.exceptions import GRPCError
 from agent.core.grants.grant import Cause, Refused
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.language.printable import cut, escape
+from agent.core.struct import Struct
 from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
     DevicePluginOptions,
@@ -43,8 +43,7 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct):
     """What a plugin asks of the kubelet. Never changes while a stream lives."""
 
     pre_start: bool = False

@@ -6,13 +6,13 @@ So a sweep costs what reading costs, and is judged like an event.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import is_
 from typing import Any, TypeAlias
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Fit, HostDevice, Node
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct, field
 from agent.scanners.words import Thing
 
 Mark: TypeAlias = tuple[str, str, str, str, str, str]
@@ -53,8 +53,7 @@ class Seen:
         return tuple(filter(None, (device.directory, device.node, device.key.removeprefix("node:"))))
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct):
     """What one look asked, of things and of what stands on the host."""
 
     seen: Mapping[Mark, Seen] = field(default_factory=dict)
@@ -64,8 +63,7 @@ class Asked:
     specs: Mapping[str, str | Absent] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct):
     """What all looks have asked since the last sweep, for the entries of which they were.
 
     sweeps: how many there were since everything was looked at anew. more: things that events asked about.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import agent.scanners
@@ -14,6 +13,7 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.listing import Listing, Oddity
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.value import Kind
+from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import route
 from agent.scanners.route import UnknownWord
@@ -22,8 +22,7 @@ from agent.scanners.scanner import Found, Scanner
 __all__ = ["KINDS", "UnknownWord", "WordType", "default_ids", "listing", "watched", "word", "words"]
 
 
-@dataclass(frozen=True, slots=True)
-class WordType:
+class WordType(Struct):
     """What a word is before it is read; `many` is a list, for which there are list tests only.
 
     table: it is several things, and this is the table of their words.

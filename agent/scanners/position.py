@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from agent.core.inventory.device import HostDevice
 from agent.core.language.value import Absent
+from agent.core.struct import replace
 from agent.scanners.words import Sight
 
 # These have a part in ID_PATH that is not made here: rather none than another than udev's.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from agent.core.language.value import Kind
+from agent.core.struct import Struct
 from agent.scanners.auxiliary_words import AUXILIARY
 from agent.scanners.drm_words import DRM
 from agent.scanners.every import EVERY
@@ -47,8 +47,7 @@ class UnknownWord(ValueError):  # noqa: N818  it is what it says, not an acciden
         super().__init__(f"no word {segment!r} of {table}")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct):
     """What to do to learn a fact of a thing.
 
     relations: to follow first, in order. Then one of: `word` to read; `property` of udev; `path`, components of a

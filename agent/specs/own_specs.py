@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
 from agent.anew import Asked
@@ -21,6 +20,7 @@ from agent.core.lists.draft import offered
 from agent.core.lists.naming import Offers
 from agent.core.lists.present import Held
 from agent.core.reason import Reason
+from agent.core.struct import MutableStruct, field, replace
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
@@ -35,8 +35,7 @@ _NONE: Mapping[str, Candidate] = {}  # always the same, as it is compared by ide
 Faults: TypeAlias = Mapping[str, Mapping[str, str]]  # why a device has no spec, by resource and key
 
 
-@dataclass(slots=True)
-class _Spec:
+class _Spec(MutableStruct):
     """The spec of one resource.
 
     basis: what it was made of; if that is the same nothing has to be done. late: nobody waits for it any more.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from agent.core.health.memory import Memory
 from agent.core.inventory.device import SUFFIX, Device, Health, Member, Snapshot, list_order
 from agent.core.language.text import ID_LIMIT
 from agent.core.reason import Reason
+from agent.core.struct import Struct, field
 
 VERSION = 1
 NOT_SEEN = Reason.of("not seen since the agent started")
@@ -25,8 +25,7 @@ _SHARES_LIMIT = 1_000_000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct):
     """The lists as last told, and the ids that pods may hold.
 
     fanned: those lists whose name came out of words, with the name as its entry writes it.

@@ -12,8 +12,8 @@ import json
 import logging
 import os
 import stat
-from dataclasses import replace
 
+from agent.core.struct import replace
 from agent.state.remembered import State, Writer, from_json
 
 FILE = "state.json"

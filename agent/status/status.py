@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 from agent.core.grants.holding import Holders
@@ -23,6 +22,7 @@ from agent.core.lists.transition import STORM, Transition, transitions
 from agent.core.phase import Phase
 from agent.core.reason import Reason, ReasonCause
 from agent.core.report.moment import STARTING, Kubelet, ResourceState, stamp
+from agent.core.struct import replace
 from agent.counts import Counts
 from agent.host import systemd
 from agent.status.history import History

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from agent.core.entry.log import Record
 from agent.core.entry.resource import ResourceSpec
@@ -23,10 +22,10 @@ from agent.core.inventory.hanging import every_check
 from agent.core.inventory.look import Look
 from agent.core.language.value import Absent
 from agent.core.lists.naming import Offers
+from agent.core.struct import Struct, replace
 
 
-@dataclass(frozen=True, slots=True)
-class _Clearing:
+class _Clearing(Struct):
     """That a person clears checks of a device; `done` is told which of them failed."""
 
     entry: str

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device, Snapshot
@@ -15,6 +14,7 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.lost import forgotten
 from agent.core.lists.naming import Fanned, Offers, whose
 from agent.core.lists.present import Held
+from agent.core.struct import replace
 from agent.registry import Registry
 from agent.specs.own_specs import OwnSpecs, with_faults
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from agent.core.entry.program import Command
@@ -14,6 +13,7 @@ from agent.core.inventory.away import Mover
 from agent.core.inventory.look import NOTHING_MOVES, Look, look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.printable import escape
+from agent.core.struct import replace
 from agent.host.aside import begin
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root

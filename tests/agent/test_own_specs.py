@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.core.grants import holding
+from agent.core.struct import replace
 from agent.host.cdi import SpecDirectories
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, SHORT, entry

@@ -3,12 +3,12 @@
 import json
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent import preparing
+from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import AllocationError
 from agent.tracker import looking

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import inotify_simple
 import pytest
@@ -16,6 +16,7 @@ from agent.alone import AlreadyRunning
 from agent.core.backoff import Backoff
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.phase import Phase
+from agent.core.struct import replace
 from agent.host import presence
 from agent.host.presence import Presence
 from agent.kubelet import endpoint, register

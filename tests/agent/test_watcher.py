@@ -2,12 +2,12 @@
 
 import os
 import shutil
-from dataclasses import replace
 
 import pytest
 
 from agent.core.backoff import Backoff
 from agent.core.phase import Phase
+from agent.core.struct import replace
 from agent.registration import watched as watching
 from tests.agent.rig import BAR, FOO, SHORT, entry, phases, reason
 from tests.agent.test_registration import Steep, made_seldom

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -115,7 +114,7 @@ def test_every_setting_has_its_row_with_its_default():
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \| `(.+?)` \|", text, re.MULTILINE))
     for section, (make, readers) in settings._SECTIONS.items():
         made = make()
-        assert {field.name for field in fields(made)} == set(readers)
+        assert set(made.__struct_fields__) == set(readers)
         for key in readers:
             assert rows[f"{section}.{key}"] == shown(getattr(made, key)), f"{section}.{key}"
 

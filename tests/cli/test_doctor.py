@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from agent.cli.doctor import examining as looking
 from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
 from agent.cli.doctor.findings import findings
 from agent.core.reason import Reason
+from agent.core.struct import replace
 from agent.kubelet.simulated.checkpoint import Checkpoint
 
 A = "example.com/a"

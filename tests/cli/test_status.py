@@ -1,7 +1,6 @@
 """status: how an answer of the agent looks to people."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from agent.core.phase import Phase
 from agent.core.reason import Reason
 from agent.core.report.moment import InForce, Kubelet, ResourceState
 from agent.core.report.status import revision, status
+from agent.core.struct import replace
 from tests.core.building import no_kubelet, spec
 from tests.core.test_report import NOW, A, bad, good, moment
 

@@ -1,10 +1,9 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.toml.finding import Finding, Severity, as_json, nearest, render, sort, summary
+from agent.core.struct import replace
 
 ERROR = Finding(
     file="resources.d/cam.toml",

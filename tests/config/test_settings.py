@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from agent.config.language import durations
 from agent.config.settings import Settings, read
@@ -27,7 +27,7 @@ def test_the_file_we_ship_says_every_key_and_its_default():
     assert settings == Settings()
     written = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     assert {name: set(table) for name, table in written.items()} == {
-        name: set(table) for name, table in asdict(settings).items()
+        name: set(table) for name, table in to_builtins(settings).items()
     }
 
 

@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -10,6 +9,7 @@ from agent.core.grants.needed import cdi_names, mount_patterns, node_paths
 from agent.core.inventory.device import Fit, Node
 from agent.core.language.text import parse
 from agent.core.language.value import Absent
+from agent.core.struct import replace
 from tests.core.building import cdi, env, give, listed, mount, node, spec, table
 
 

@@ -1,13 +1,12 @@
 """What a container gets of devices that are several host devices each."""
 
-from dataclasses import replace
-
 import pytest
 
 from agent.core.grants.allocate import allocate
 from agent.core.grants.grant import Cause, Chosen, Each, Refused
 from agent.core.inventory.device import Fit
 from agent.core.language.value import Absent
+from agent.core.struct import replace
 from tests.core.building import env, give, listed, mount, node, spec
 
 

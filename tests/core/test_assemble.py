@@ -1,7 +1,5 @@
 """What becomes of a list, case by case; `test_assemble_life.py` has the rules for every case."""
 
-from dataclasses import replace
-
 import pytest
 
 from agent.core.inventory.device import Device, Health, Snapshot
@@ -10,6 +8,7 @@ from agent.core.lists.assemble import LIST_LIMIT, assemble
 from agent.core.lists.draft import RETIRED
 from agent.core.lists.present import FORGET_SECONDS
 from agent.core.reason import Reason
+from agent.core.struct import replace
 from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
 
 A, B = "example.com/a", "example.com/b"

@@ -1,7 +1,5 @@
 """The life of devices that are several host devices each."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +12,7 @@ from agent.core.inventory.touched import Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
 from agent.core.lists.assemble import assemble
+from agent.core.struct import replace
 from tests.core.building import PCI, Facts, clause, line, spec
 
 A, B = "example.com/a", "example.com/b"

@@ -1,7 +1,6 @@
 """Any life of a machine, its pods and its configuration: rules that hold of each list on the way."""
 
 import random
-from dataclasses import replace
 from functools import cache
 
 from hypothesis import settings
@@ -18,6 +17,7 @@ from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.draft import SLOT_KEY
 from agent.core.lists.naming import EMPTY_SECONDS, Fanned
 from agent.core.lists.present import FORGET_SECONDS
+from agent.core.struct import replace
 from tests.core.building import PCI, clause, line, spec
 
 RESOURCES = ("example.com/a", "example.com/b", "example.com/c")

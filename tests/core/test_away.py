@@ -1,7 +1,5 @@
 """Devices that are in pods: which may be, which are, and what they are meanwhile."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +14,7 @@ from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
 from agent.core.lists.assemble import assemble
+from agent.core.struct import replace
 from tests.core.building import Facts, clause, line, spec
 
 NET = Source("net")

@@ -1,7 +1,5 @@
 """What a check says of a device at one look."""
 
-from dataclasses import replace
-
 import pytest
 
 from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
@@ -9,6 +7,7 @@ from agent.core.entry.inquiry import Answer, Command, Dial, Reply, Run, Service,
 from agent.core.language.operators import Equals, Items, Not, Of
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 from tests.core.building import Known, clause
 from tests.core.building import line as match_line
 

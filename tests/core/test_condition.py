@@ -1,6 +1,5 @@
 """The automaton of a check: tables, and against a second definition of it that reads the whole history."""
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
 from agent.core.health.condition import HEALTHY, UNSAID, Condition, step
+from agent.core.struct import replace
 from tests.core.building import clause
 
 APART = 0.05  # seconds

@@ -1,7 +1,5 @@
 """Checks over looks: which looks count, what is told, what outlasts a device and the agent."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +18,7 @@ from agent.core.inventory.look import look
 from agent.core.inventory.touched import EVERYTHING, Touched
 from agent.core.lists.assemble import assemble
 from agent.core.reason import Reason
+from agent.core.struct import replace
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
 from tests.core.test_message import message
 

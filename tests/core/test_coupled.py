@@ -1,7 +1,5 @@
 """One IOMMU group is one pod's, over all resources."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from agent.core.inventory.candidate import candidate as candidate_of
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.members import alone
 from agent.core.lists.assemble import assemble
+from agent.core.struct import replace
 from tests.core.building import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
 
 A, B = "example.com/a", "example.com/b"

@@ -1,11 +1,10 @@
-from dataclasses import replace
-
 import pytest
 
 from agent.core.grants.requested import requested
 from agent.core.inventory.device import Device, Health, Member, Snapshot, list_bytes, list_order, split_share, unhealthy
 from agent.core.lists.transition import BLIP, Transition, transitions
 from agent.core.reason import Reason
+from agent.core.struct import replace
 from tests.core.building import listed, snapshot
 
 SHARED = listed("x", shares=3)

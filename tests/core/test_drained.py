@@ -1,7 +1,5 @@
 """What is drained, over the candidates of a look."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +7,7 @@ from agent.core.health.drained import Drain, Drained, Overlay, overlay
 from agent.core.inventory.device import Health
 from agent.core.lists.assemble import assemble
 from agent.core.reason import Reason, ReasonCause
+from agent.core.struct import replace
 from tests.core.building import candidate, failing, host, look_at, spec
 
 A, B = "example.com/a", "example.com/b"

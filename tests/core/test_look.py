@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +10,7 @@ from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.language.operators import Equals, Exists, Not
 from agent.core.language.text import parse
 from agent.core.language.value import Absent, Kind
+from agent.core.struct import replace
 from tests.core.building import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
 
 UNREAD = Absent("EIO", unread=True)

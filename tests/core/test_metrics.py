@@ -1,7 +1,6 @@
 """Metrics as text, and the alerts that are made of them."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from agent.core.inventory.listing import Listing, Oddity
 from agent.core.report.exposition import Family, Histogram, text
 from agent.core.report.metrics import ANSWERS, KERNEL_LOG, TELLERS, Shown, metrics
 from agent.core.report.tally import Distribution, Tally
+from agent.core.struct import replace
 from agent.counts import Counts
 from tests.core.building import candidate, clause, host, spec
 from tests.core.test_report import A, bad, good, moment

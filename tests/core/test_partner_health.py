@@ -1,7 +1,5 @@
 """The health of partners: whoever was looked at, and whatever happened, it is that of the partner, at once."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +20,7 @@ from agent.core.inventory.checking import checked
 from agent.core.inventory.hanging import at_once, held_by
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 from tests.core.building import PCI, Known, candidate, clause, host, line
 from tests.core.test_message import message
 

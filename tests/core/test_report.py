@@ -1,6 +1,5 @@
 """What is said of an agent at a moment: what needs a person and what does not."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -23,6 +22,7 @@ from agent.core.report.explained import explained
 from agent.core.report.moment import STARTING, InForce, Kubelet, Moment, ResourceState, Stream
 from agent.core.report.problems import problems
 from agent.core.report.status import status
+from agent.core.struct import replace
 from agent.status.history import History
 from tests.core.building import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
 from tests.core.test_message import message

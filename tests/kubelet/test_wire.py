@@ -1,7 +1,5 @@
 """The model on the wire: lists, refusals. Grants are in test_granted.py."""
 
-from dataclasses import replace
-
 import pytest
 from grpclib.const import Status
 from hypothesis import given
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from agent.core.grants.grant import Cause, Refused
 from agent.core.inventory.device import Device, Health, Snapshot
 from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
 

@@ -11,9 +11,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from agent.core.struct import replace
 from agent.kubelet.simulated.container_options import ContainerOptions
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, PodRefused
 from agent.kubelet.simulated.events import Events

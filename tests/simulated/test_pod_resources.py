@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from dataclasses import replace
 
 import pytest
 from grpclib import GRPCError
 from grpclib.client import Channel
 from grpclib.const import Status
 
+from agent.core.struct import replace
 from agent.kubelet.messages import v1
 from agent.kubelet.simulated.pod_resources import Bucket
 from tests.simulated.conftest import SHORT

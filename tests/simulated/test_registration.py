@@ -1,13 +1,13 @@
 """Register: what the kubelet checks, and in which order it does what."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from grpclib import GRPCError
 from grpclib.const import Status
 from grpclib.exceptions import StreamTerminatedError
 
+from agent.core.struct import replace
 from agent.kubelet.simulated.resource_name import accepted
 from tests.simulated.conftest import SHORT
 from tests.simulated.tiny_plugin import TinyPlugin, device

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 from agent.core.reason import Reason
+from agent.core.struct import Struct, field
 
 
 class Socket(Enum):
@@ -18,8 +18,7 @@ class Socket(Enum):
     UNKNOWN = "may not be asked"
 
 
-@dataclass(frozen=True, slots=True)
-class GivenNode:
+class GivenNode(Struct):
     """A device node that a resource gives: where, and who may open it.
 
     number: of a character device (major:minor) that has no link in /dev/char; empty for one that has, and for others.
@@ -33,8 +32,7 @@ class GivenNode:
     number: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Struct):
     """A configuration of a container runtime.
 
     ownership, cdi: what it says of device_ownership_from_security_context and of enable_cdi, if it does.
@@ -48,8 +46,7 @@ class Runtime:
     cdi: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(Struct):
     """All that was seen.
 
     live: it is this very host, and not a tree in its place; only then sockets and rights mean something.

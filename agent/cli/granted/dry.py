@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agent.anew import asked_of, read_anew
@@ -21,6 +20,7 @@ from agent.core.inventory.look import Look
 from agent.core.inventory.touched import EVERYTHING
 from agent.core.lists.assemble import Assembly, assemble
 from agent.core.lists.naming import Offers
+from agent.core.struct import Struct, replace
 from agent.host.cdi import SpecDirectories
 from agent.host.root import Root
 from agent.tracker.looking import take_look
@@ -33,8 +33,7 @@ class OwnSpec(NamedTuple):
     document: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(Struct):
     """One look at the host, as the agent has it when the kubelet asks."""
 
     root: Root

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.language.printable import escape
+from agent.core.struct import MutableStruct, field
 
 Value: TypeAlias = "str | int | bool | Sequence[Value] | Mapping[str, Value]"
 
@@ -15,8 +15,7 @@ _WIDTH = 118
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(MutableStruct):
     """One of their resources, as one or several `[[resource]]`.
 
     label, line: how it is called in their file, and where it stands there.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import yaml
+
+from agent.core.struct import Struct, field
 
 _TAG = "tag:yaml.org,2002:"
 _MOST = 100_000  # values of a file; the largest there are have some thousand
@@ -16,8 +17,7 @@ class NotTheirs(Exception):  # noqa: N818  it is what it says
     """The file is none of that program's; the message says what was looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct):
     """One value and its line, from 1.
 
     text: a scalar as it is written, so that an unquoted `1209` is still four digits; empty for tables and lists.

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.cli.inventory.inventory import Inventory
 from agent.core.language.printable import counted, printable
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import catalog
 
 _SHOWN = 3  # devices that are named
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(Struct):
     """What is at a path that is no device's, and the next step to one (may be empty)."""
 
     said: str

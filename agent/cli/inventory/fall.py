@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agent.cli.inventory.inventory import Inventory, Item, TurnedDown
 from agent.cli.table import Column, Row, render
@@ -14,14 +13,14 @@ from agent.core.inventory.device import Device
 from agent.core.language.clause import Origin
 from agent.core.language.printable import counted, escape, printable
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 from agent.scanners.globs import is_glob
 
 QUIET = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
 _SHOWN = 3  # devices that are named where some fell
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct):
     """One clause: how many host devices are left after it, and those that fell by it."""
 
     said: str

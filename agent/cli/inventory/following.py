@@ -14,11 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
 
 from agent.cli.inventory.take import below_dev
 from agent.config.load import Configuration
 from agent.core.inventory.touched import Touched
+from agent.core.struct import MutableStruct
 from agent.host.inotify import PathWatch
 from agent.host.links import link_events
 from agent.host.monitor import uevents
@@ -28,8 +28,7 @@ from agent.scanners import catalog
 _AGE = re.compile(r" \(\d+ (?:s|min|h|d)(?: \d+ (?:s|min|h))?\)")
 
 
-@dataclass(slots=True)
-class Following:
+class Following(MutableStruct):
     """Says an answer, and what is new of it.
 
     lines: of the answer a line is one thing, so that only those are said that are new, and those that went.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from agent.core.entry.checked import Checked
@@ -15,6 +14,7 @@ from agent.core.inventory.listing import Oddity
 from agent.core.language.value import Absent, Value
 from agent.core.lists.join import Unlisted
 from agent.core.lists.topology import Silence
+from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners.reading import HostReader
 
@@ -35,8 +35,7 @@ class TurnedDown:
         return self._nearly(self.refusal)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct):
     """One host device. `device` is what the entry `taken_by` offers of it, if it does.
 
     resource: the name under which it is offered, or would be. checks: what each check of the entry says of it.

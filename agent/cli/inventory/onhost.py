@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from agent.cli.inventory.fall import QUIET, Step, last_to_fall, steps
 from agent.cli.inventory.inventory import Inventory, Item
@@ -15,6 +14,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.entry.shadow import leaves_nothing
 from agent.core.inventory.judge import judge
 from agent.core.language.printable import counted, printable
+from agent.core.struct import replace
 from agent.host.numa import known
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.pci_names import PciNames
@@ -12,6 +11,7 @@ from agent.cli.table import Column, Row, left_out, render
 from agent.cli.terminal import Terminal
 from agent.core.language.printable import counted, printable
 from agent.core.language.value import Absent, text_of
+from agent.core.struct import MutableStruct, field
 
 COLUMNS = (
     Column("HOST DEVICE"),
@@ -30,8 +30,7 @@ _WIDE = (
 _BRIDGE = "06"  # base class of bridges: of no use to a pod
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(MutableStruct):
     """What becomes one row: the first of some alike items, and how many more there are."""
 
     name: str

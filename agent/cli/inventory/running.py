@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agent.cli.asking import Unreachable, reached
 from agent.cli.clock import Times
@@ -14,6 +13,7 @@ from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.control.control import Answer
 from agent.core.language.printable import escape
+from agent.core.struct import Struct
 from agent.host.root import Root
 
 ANSWER_SECONDS = 5.0
@@ -21,8 +21,7 @@ ANSWER_SECONDS = 5.0
 _BELOW = " " * 15
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct):
     """What the agent says of what was asked; `said` is whose view this is, in one line.
 
     answer: None where no agent answers that looks at this machine. utc: how times are said.

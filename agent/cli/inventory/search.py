@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from agent.cli.inventory.elsewhere import Elsewhere, elsewhere
 from agent.cli.inventory.inventory import Inventory, Item
@@ -11,13 +10,13 @@ from agent.config.toml.finding import nearest
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import split_share
 from agent.core.language.value import Absent, Kind, OperandError, equal, from_person
+from agent.core.struct import Struct
 from agent.host.root import Root
 
 _SHOWN = 8  # candidates of an ambiguous name that are listed
 
 
-@dataclass(frozen=True, slots=True)
-class NotFound:
+class NotFound(Struct):
     """No device, and why; `suggestions` are names to try. `there`: what is there in place of one."""
 
     reason: str

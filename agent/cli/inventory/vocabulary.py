@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agent.cli.inventory.what import shown
 from agent.cli.table import Column, Row, render
@@ -15,6 +14,7 @@ from agent.core.language.pattern import parse
 from agent.core.language.piece import Capture
 from agent.core.language.printable import LIMIT, counted, escape
 from agent.core.language.value import Absent, natural
+from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import catalog
 from agent.scanners.every import EVERY
@@ -31,8 +31,7 @@ _VALUES = 3  # different values of a word that are shown
 _COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct):
     """A word or a relation. here: what it says of the devices there are, different values only."""
 
     name: str
@@ -41,8 +40,7 @@ class Entry:
     here: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(Struct):
     """Everything that may be said of a source's devices.
 
     files: names in their directories that are no words, and can be written: paths, `./state`.

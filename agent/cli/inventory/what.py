@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.cli.inventory.inventory import Inventory, Item
 from agent.cli.inventory.pci_names import PciNames
 from agent.core.inventory.device import Node
 from agent.core.language.printable import printable
 from agent.core.language.value import Absent, Value, text_of
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class What:
+class What(Struct):
     """`one` says it of this device, `alike` of all that differ from it in number only."""
 
     one: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agent.core.inventory.device import Node
 from agent.core.language.pattern import literal
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners.listed import places
 
@@ -19,8 +19,7 @@ _, _FUNCTIONS = places("pci")
 _CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct):
     """One resource, as a person would write it."""
 
     name: str

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 
 from agent.app import Agent
 from agent.cli.lab import configuration as made
@@ -15,6 +14,7 @@ from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import Configuration, load
 from agent.core.inventory.device import Snapshot
 from agent.core.phase import Phase
+from agent.core.struct import Struct, replace
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
 from agent.kubelet.simulated.events import Event
@@ -23,8 +23,7 @@ from agent.kubelet.simulated.kubelet import Kubelet
 DEADLINE = 10.0  # seconds within which anything here has to happen
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Struct):
     """A pod of the lab's with its one container, and what that got."""
 
     name: str

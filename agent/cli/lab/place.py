@@ -7,9 +7,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from agent.config.settings import SOCKET_NAME_LENGTH, SOCKET_PATH_LIMIT, Settings
+from agent.core.struct import Struct, replace
 
 _ROOM = (
     SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - len("/da-4194304-12345678/registry/")
@@ -17,8 +17,7 @@ _ROOM = (
 _SHM = "/dev/shm"  # noqa: S108  nodes are looked for below /dev only, and this is where a person may write there
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct):
     """Where everything of one lab is.
 
     links: a directory below /dev for links to the lab's own nodes; empty where none can be made.

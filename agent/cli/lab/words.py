@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from agent.cli.lab import configuration as made
 from agent.cli.lab.grant import grant_lines
@@ -14,6 +13,7 @@ from agent.config.toml.finding import Severity, nearest
 from agent.config.toml.finding import render as render_finding
 from agent.core.inventory.device import Device, Health
 from agent.core.language.printable import counted, escape, printable
+from agent.core.struct import Struct
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 
@@ -21,8 +21,7 @@ class Wrong(Exception):  # noqa: N818  it is what it says
     """A line that cannot be done, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct):
     """One word: what may follow it, what it does, and the doing."""
 
     after: str

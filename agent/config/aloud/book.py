@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from agent.config.aloud.said import Said, place, value
 from agent.config.aloud.sentence import clauses_of
@@ -12,10 +11,10 @@ from agent.config.merge.shelf import Sentence
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.resource.named import name_leaf
 from agent.config.toml.finding import nearest
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct):
     """A class or an entry, read back.
 
     kind: "class" or "entry". name: the class's, or where the entry stands. resource: what an entry serves.

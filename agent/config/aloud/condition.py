@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from agent.config.aloud.said import listed, value
 from agent.config.language.table import OPERATORS
 from agent.config.merge.tree import Branch, Conflict, Gone, Leaf, Node
+from agent.core.struct import replace
 
 _IS = {"like": "like", "in": "in", "at_least": "at least", "at_most": "at most", "above": "above", "below": "below"}
 _DOES = {"matching": "matches", "contains": "contains", "has": "has", "has_all": "has all of", "has_any": "has any of"}

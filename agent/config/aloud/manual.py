@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agent.config.aloud.lasting import lasting
 from agent.config.aloud.notes import notes
@@ -13,12 +12,12 @@ from agent.config.aloud.sentence import sections
 from agent.config.load import Study
 from agent.config.merge.tree import Branch
 from agent.core.language.printable import columns, escape
+from agent.core.struct import Struct
 
 _SUBJECTS = ("takes", "words", "name", "id", "shares", "waits", "health", "gives", "prefers", "options", "besides")
 
 
-@dataclass(frozen=True, slots=True)
-class Manual:
+class Manual(Struct):
     """A class as its users see it.
 
     own: it is one of the configuration's. part: it is for others to use. takes: its source, in words.

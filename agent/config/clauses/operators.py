@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
 from agent.config.clauses.misfit import FOR_LISTS, misfit
@@ -16,6 +15,7 @@ from agent.core.language import operators
 from agent.core.language.clause import Clause
 from agent.core.language.operators import AllOf, AnyOf, Equals, Has, Of, Test
 from agent.core.language.value import Kind, OperandError, Scalar, from_person
+from agent.core.struct import Struct, replace
 
 _TEXT_KINDS = frozenset({Kind.TEXT, Kind.PATH})
 _ID_KINDS = frozenset({Kind.HEX, Kind.CLASS, Kind.PCI})
@@ -29,8 +29,7 @@ _ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Tests:
+class Tests(Struct):
     """The tests of one word. `clause` compiles what is asked of each thing that a many leads to."""
 
     word: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from agent.config.give.parts import Part, When, has_unread_key
 from agent.config.leaves.texts import Phrase, path_phrase
@@ -12,6 +11,7 @@ from agent.config.scope import Known, Scope
 from agent.config.toml.spot import Piece
 from agent.core.entry.resource import NODE_NUMBER, NodeGive
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 
 _PERMISSIONS = "rwm"  # in the order that the kubelet passes on
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from agent.config.toml.spot import Spot
 from agent.core.language.clause import Clause
 from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, Value
+from agent.core.struct import MutableStruct, replace
 
 _OPEN = Absent("is of the host", pending=True)
 
@@ -30,8 +30,7 @@ class When(NamedTuple):
     each: bool = False
 
 
-@dataclass(eq=False)
-class Part:
+class Part(MutableStruct, eq=False, dict=True):
     """One of them; address: how it is called, `give` or `give.also.NAME`."""
 
     branch: Branch

@@ -7,7 +7,6 @@ is a matter of clauses, asked again for each grant.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent.config.give.nodes import collision, container_paths, permissions_of
@@ -21,6 +20,7 @@ from agent.core.language.clause import Clause, Either, Line, Origin
 from agent.core.language.operators import Equals, Exists, Test
 from agent.core.language.text import parse
 from agent.core.language.value import Kind
+from agent.core.struct import MutableStruct, replace
 
 CHECK = "vfio"  # the name of the check that it brings
 SOURCES = ("pci", "mdev")  # whose devices VFIO hands out
@@ -125,8 +125,7 @@ def _to(branch: Branch, scope: Scope) -> Phrase | None:
     return found[0]
 
 
-@dataclass
-class _Nodes:
+class _Nodes(MutableStruct):
     """What all nodes of one `give.vfio` have in common."""
 
     origin: Origin

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from agent.config.merge.tree import Branch
@@ -11,6 +10,7 @@ from agent.config.scope import Scope
 from agent.core.entry.resource import EnvGive, MountGive, NodeGive
 from agent.core.language.clause import Clause
 from agent.core.language.text import Text
+from agent.core.struct import replace
 
 BY_KUBELET = "kubelet"
 _OF_CONTAINER = frozenset({"n", "asked", "offered", "all_given", "share"})  # not of the device alone

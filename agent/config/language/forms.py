@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
+
+from agent.core.struct import Struct
 
 
 class Shape(Enum):
@@ -20,8 +21,7 @@ class Shape(Enum):
     PAIRS = "pairs"  # words with words: one value
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct):
     """How a key is written.
 
     place: the keys of the table, or of each of the named. short: the key that a value stands for, where no table

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from agent.core.struct import Struct
 
 VENDOR_LIMIT = 244  # the kubelet checks "requests." + name, and a prefix has 253 characters at most
 NAME_LIMIT = 63
@@ -12,8 +13,7 @@ _VENDOR = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-@dataclass(frozen=True, slots=True)
-class BadName:
+class BadName(Struct):
     """Why the kubelet refuses a name: the piece of it that is at fault, and what to write."""
 
     message: str

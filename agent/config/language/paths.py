@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.core.language.text import has_control
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class PathFault:
+class PathFault(Struct):
     """Why a text cannot be a path, and what to write instead."""
 
     message: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.config.leaves.texts import Phrase, phrase
@@ -13,6 +12,7 @@ from agent.config.scope import Scope
 from agent.config.toml.spot import Mark, Spot
 from agent.core.language.structure import Array, Literal, Part, Table
 from agent.core.language.text import Text
+from agent.core.struct import MutableStruct
 
 
 class Filled(NamedTuple):
@@ -51,8 +51,7 @@ def compile_json(branch: Branch, scope: Scope, what: str = "json") -> Filled:
     )
 
 
-@dataclass
-class _Filling:
+class _Filling(MutableStruct):
     scope: Scope
     phrases: list[Phrase]
 

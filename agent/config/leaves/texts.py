@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.config.language.paths import path_fault
 from agent.config.scope import ANYTHING, Known, Scope
@@ -12,14 +11,14 @@ from agent.config.toml.spot import Mark, Piece, Spot
 from agent.core.entry.resource import NODE_NUMBER
 from agent.core.language.text import Slot, Text, TextError, env_name, has_control, parse
 from agent.core.language.value import Kind
+from agent.core.struct import Struct
 
 _SLOT_MARK = 0xE000  # private characters that stand for slots while a path is judged; 6400 of them
 _NAME_PIECE = re.compile(r"[A-Za-z0-9_]*")
 _PLAIN_KINDS = frozenset({Kind.INT, Kind.BOOL, Kind.HEX, Kind.CLASS})
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(Struct):
     """A text, what is known of the word in each slot, and where it was written."""
 
     text: Text

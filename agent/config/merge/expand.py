@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from agent.config.language import kinds
 from agent.config.language.forms import Form, Shape, form_of
@@ -12,6 +11,7 @@ from agent.config.merge import lines
 from agent.config.merge.tree import Branch, Gone, Leaf, Node
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
+from agent.core.struct import MutableStruct, field
 
 # What is said where no table stands, of places that people stumble over.
 _WRITE = {
@@ -20,8 +20,7 @@ _WRITE = {
 }
 
 
-@dataclass(slots=True)
-class Expansion:
+class Expansion(MutableStruct):
     """What one file says of one class or entry.
 
     keys_known: no key of its own was left out, so what is missing is really missing.

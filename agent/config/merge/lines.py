@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from agent.config.language.paths import without_climbing
 from agent.config.language.table import EITHER, OPERATORS
 from agent.config.merge.tree import ALTERNATIVES, KEEPING_OUT, Branch, Gone, Leaf, Node
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
+from agent.core.struct import replace
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 

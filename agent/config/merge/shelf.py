@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 
 from agent.config.language.table import hint
@@ -15,14 +14,15 @@ from agent.config.toml.document import parse
 from agent.config.toml.files import Files
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
+from agent.core.struct import Struct, not_compared
 
 NOT_INHERITED = frozenset({"about", "class", "uses", "part"})
 
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+@not_compared("shelf")
+class Sentence(Struct):
     """A class or an entry, merged with all it uses.
 
     files: the files it was written in. keys_known, words_known: as of `Expansion`, of all of it.
@@ -33,7 +33,7 @@ class Sentence:
     files: frozenset[str]
     keys_known: bool = True
     words_known: bool = True
-    shelf: Shelf | None = field(default=None, compare=False, repr=False)
+    shelf: Shelf | None = None
 
     def inherited(self) -> Branch:
         """What of it goes into what uses it."""
@@ -41,8 +41,7 @@ class Sentence:
         return Branch(members, self.tree.spot, self.tree.place)
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(Struct):
     """A directory of classes. `shown`: the directory as people know it, if that is another."""
 
     path: str

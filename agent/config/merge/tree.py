@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from agent.config.language.table import EITHER, verbs_of
 from agent.config.toml.finding import Finding
 from agent.config.toml.spot import Spot
+from agent.core.struct import Struct, replace
 
 # Places of branches whose keys are names. The alternatives of an `either` that is one line of its clause: those of
 # another file are a further line, for an entry narrows what it uses. A clause that keeps devices out while it holds.
@@ -16,8 +16,7 @@ ALTERNATIVES = EITHER
 KEEPING_OUT = "keeps out"
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct):
     """One value, replaced as a whole. `replaced` are the spots whose values it stands in for, the newest first."""
 
     value: object
@@ -25,16 +24,14 @@ class Leaf:
     replaced: tuple[Spot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(Struct):
     """What `false` took out, kept so that a part reached on another way does not bring it back."""
 
     spot: Spot
     replaced: tuple[Spot, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct):
     """A table: its members merge one by one. `place`: where its keys are known, if they are the language's."""
 
     members: Mapping[str, Node]
@@ -68,8 +65,7 @@ class Branch:
                 yield name, node
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Struct):
     """Two used classes say different things here; the first of them, until somebody decides."""
 
     first: Node

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.parts import has_unread_key
@@ -23,6 +22,7 @@ from agent.core.entry.rises import Rises
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.text import Text
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 
 _BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
 

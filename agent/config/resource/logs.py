@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.language.durations import seconds
@@ -18,6 +17,7 @@ from agent.core.language.message import KINDS, Brace, Message, parse
 from agent.core.language.pattern import PatternError
 from agent.core.language.text import has_control
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 
 MOST_EVENTS = 1000  # events in a window, for each of which something is remembered
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tomllib
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from agent.config.toml.finding import Finding, Severity
 from agent.config.toml.positions import Extent, Place, scan
+from agent.core.struct import Struct, not_compared
 
 KeyPath: TypeAlias = Sequence[str | int]  # ("resource", 0, "give", "nodes", "tty", "path"); numbers count from 0
 
@@ -24,8 +24,7 @@ class DocumentError(Exception):
         self.finding = finding
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct):
     """A piece of one line: numbers count from 1, columns are characters, the end is exclusive.
 
     What goes over several lines ends here with its first line.
@@ -36,8 +35,8 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+@not_compared("_root", "_line_starts")
+class Document(Struct):
     r"""A valid TOML file. `name` is the path people know; `text` has no byte order mark and `\n` line ends.
 
     Every path of `data` has a place. One that is not in `data` has that of the nearest path around it, the
@@ -47,8 +46,8 @@ class Document:
     name: str
     text: str
     data: dict[str, Any]
-    _root: Place = field(repr=False, compare=False)
-    _line_starts: tuple[int, ...] = field(repr=False, compare=False)
+    _root: Place
+    _line_starts: tuple[int, ...]
 
     def key(self, path: KeyPath) -> Span:
         """Where the key is written: of a dotted key or header the one segment. An element has its array's."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.core.language.printable import columns, counted, escape
+from agent.core.struct import Struct
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
 SETTINGS = "agent.toml"  # with a mistake in it nothing can be started
@@ -21,8 +21,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct):
     """One thing a person should change. Lines and columns count from 1, in characters; the end is exclusive.
 
     `file` is the path as people know it, relative to the configuration directory. `write` is the whole hint

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 
 from agent.config.toml.positions import BASIC, LITERAL, MULTI_BASIC, MULTI_LITERAL, SEGMENT, TwiceError, scan
 from agent.core.language.printable import printable
+from agent.core.struct import Struct
 
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _ASSIGNMENT = re.compile(rf"[ \t]*(?:{SEGMENT})(?:[ \t]*\.[ \t]*(?:{SEGMENT}))*[ \t]*=[ \t]*")
@@ -26,8 +26,7 @@ _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
 _SWITCHES = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
+class Mistake(Struct):
     """The offsets to mark (the end exclusive), what is wrong there, and the hint (`write …`; may be empty)."""
 
     start: int

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from agent.core.struct import MutableStruct, field
 
 Extent: TypeAlias = tuple[int, int]  # offsets in the text, the end exclusive
 _Named: TypeAlias = tuple[str, Extent]  # one segment of a key, and where it stands
@@ -32,8 +33,7 @@ _SCALAR = re.compile(
 )
 
 
-@dataclass(slots=True)
-class Place:
+class Place(MutableStruct):
     """Where one path stands, and the paths below it. Filled while scanning, only read afterwards.
 
     `key` is the key as first written, or as its own header writes it; an array's element has none, a table

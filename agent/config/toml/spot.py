@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from agent.config.toml.document import Document, Span
 from agent.config.toml.finding import Finding, Severity
 from agent.core.language.clause import Origin
+from agent.core.struct import Struct
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")  # what a key is that needs no quotes
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct):
     """A part of a text value, by offset and length; what a finding marks instead of the whole value."""
 
     at: int
@@ -25,8 +24,7 @@ class Piece:
 Mark: TypeAlias = Piece | Literal["value", "key", "text"]
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(Struct):
     """One path of one document. Two spots are equal where the same thing of the same file is meant."""
 
     document: Document

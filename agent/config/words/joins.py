@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.config.clauses.clause import compile_clause
@@ -20,6 +19,7 @@ from agent.config.words.options import compile_options
 from agent.core.entry.own import Below, Join, Own, Pool, Theirs
 from agent.core.entry.resource import Source
 from agent.core.language.clause import Clause
+from agent.core.struct import Struct, replace
 
 # What is taken over of a class that is joined.
 _OF_WORDS = frozenset(("source", "let", "join", "options", "probe", "health", "wait", "gate", "give"))
@@ -43,16 +43,14 @@ class WordsOf(Protocol):
         """The own words of that tree in that scope."""
 
 
-@dataclass(frozen=True, slots=True)
-class Partner:
+class Partner(Struct):
     """How the own words of a partner are made, and whether anybody speaks of its health."""
 
     words_of: WordsOf
     cared: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct):
     """A join, and the scope in which the words of its partner are."""
 
     join: Join

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from agent.config.leaves.values import value_of
 from agent.config.merge.tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Made, Scope
@@ -11,6 +9,7 @@ from agent.config.toml.spot import Spot
 from agent.core.entry.let import By, canonical
 from agent.core.language import pattern
 from agent.core.language.value import Kind, OperandError, Scalar, from_kernel, from_person
+from agent.core.struct import replace
 
 
 def compile_by(name: str, source: Made, branch: Branch, kind: Kind, scope: Scope) -> Made | None:

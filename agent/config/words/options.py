@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.config.language.paths import path_fault
 from agent.config.language.table import hint
@@ -13,13 +12,13 @@ from agent.config.scope import Known, Scope
 from agent.config.toml.spot import Spot
 from agent.core.entry.let import Constant
 from agent.core.language.value import Kind, OperandError, Scalar, Value, from_person
+from agent.core.struct import Struct
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DOMAINS = ("one_of", "some_of", "type")
 
 
-@dataclass(frozen=True, slots=True)
-class _Domain:
+class _Domain(Struct):
     """What an option may be: a value of `kind`; where there are choices one of them, or with `some` several."""
 
     kind: Kind

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -24,6 +23,7 @@ from agent.core.inventory.partner import Joined, Wellness
 from agent.core.language.pattern import parse
 from agent.core.language.piece import Capture
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 from agent.scanners import catalog
 
 _T = TypeVar("_T")

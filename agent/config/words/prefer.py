@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from agent.config.language.table import hint
 from agent.config.merge.tree import Branch, Leaf
@@ -17,6 +16,7 @@ from agent.core.entry.own import Own
 from agent.core.entry.prefer import PCIE, Cost, Keyed, Links, Near, Rule, Scores
 from agent.core.entry.resource import Source
 from agent.core.language.value import Kind, OperandError, from_kernel, from_person
+from agent.core.struct import replace
 
 _END, _SCORE = "end", "score"  # the words of a line of a file
 

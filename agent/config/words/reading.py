@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from agent.config.language.paths import without_climbing
@@ -15,6 +14,7 @@ from agent.core.entry.own import Join
 from agent.core.entry.reads import Path, Read
 from agent.core.language.text import Slot, TextError, parse
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 
 
 class Reading(NamedTuple):

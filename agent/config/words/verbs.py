@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from agent.config.clauses.clause import compile_clause
 from agent.config.leaves.texts import phrase
@@ -17,6 +16,7 @@ from agent.core.entry.own import Own
 from agent.core.entry.reads import Field, NameOf, NamesOf, Path, ReadAll
 from agent.core.language import pattern
 from agent.core.language.value import Kind
+from agent.core.struct import replace
 
 _BITS = 64  # of a number that the kernel says
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.entry.check import Check
 from agent.core.language.clause import Clause
+from agent.core.struct import Struct
 
 HEALTHY, REASON = "healthy", "reason"
 
 
-@dataclass(frozen=True, slots=True)
-class Hinge:
+class Hinge(Struct):
     """A `wait` that speaks of the health of partners. leans: the names of the joins that lead to these."""
 
     clause: Clause
     leans: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cared:
+class Cared(Struct):
     """The checks, `wait` and `gate` of a class or an entry, by its name: what they find is so for all who join it.
 
     hinges: those `wait` that rest on partners of its own.

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from agent.core.language.text import digest
 from agent.core.language.value import Absent
+from agent.core.struct import Struct, field
 
 DIRECTORIES = ("/etc/cdi", "/var/run/cdi")  # where runtimes look unless told otherwise; the later one goes first
 SUFFIXES = (".json", ".yaml")  # of files that are specs; `.yml` is none
@@ -26,8 +26,7 @@ class SpecError(ValueError):
     """Why a file is no CDI spec."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpecFile:
+class SpecFile(Struct):
     """One file of a directory of specs: the full names of its devices, or why it defines none."""
 
     path: str
@@ -35,8 +34,7 @@ class SpecFile:
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Specs:
+class Specs(Struct):
     """What all specs of a host define together.
 
     directories: where they were looked for. paths: the file that has each device. conflicts: two files of one

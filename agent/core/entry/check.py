@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from agent.core.language.message import Key, keys_of
 from agent.core.language.printable import cut
 from agent.core.language.text import Fact, Slot, Text, filtered
 from agent.core.language.value import Absent, Scalar, text_of
+from agent.core.struct import Struct, not_compared, replace
 
 SHOWN = 200  # characters of a reason
 _UNKNOWN = "?"  # stands for a word that says nothing
@@ -74,8 +74,8 @@ class Doubt(Enum):
     TIMEOUT = "timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@not_compared("doubt")
+class Outcome(Struct):
     """What one look says, and why, if that is bad.
 
     answer: the number of the answer that it rests on; None if it rests on none.
@@ -88,15 +88,14 @@ class Outcome:
     answer: int | None = None
     count: int | None = None
     ear: Ear | None = None
-    doubt: Doubt | None = field(default=None, compare=False)
+    doubt: Doubt | None = None
 
     def because(self, reason: str) -> Outcome:
         """The same for another reason."""
         return self if reason == self.reason else replace(self, reason=cut(reason, SHOWN))
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct):
     """`health.NAME`. Equal checks say the same, wherever they are written.
 
     holds: what has to hold, whom to ask, the counter that must not grow, or what to listen for.

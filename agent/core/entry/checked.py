@@ -7,7 +7,6 @@ asked then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from agent.core.entry.cared import HEALTHY, REASON
@@ -21,6 +20,7 @@ from agent.core.language.logic import THREE_VALUED, Knowledge
 from agent.core.language.text import Fact
 from agent.core.language.value import Absent, Value
 from agent.core.reason import Reason, ReasonCause
+from agent.core.struct import replace
 
 
 class Checked(NamedTuple):

@@ -7,27 +7,26 @@ device that has none of the words is alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.language.clause import Clause
 from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
+from agent.core.struct import Struct, field, not_compared
 
 Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
 
 _ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
 
 
-@dataclass(frozen=True, slots=True)
-class By:
+class By(Struct):
     """A word by which devices are together."""
 
     word: str
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Grouping:
+@not_compared("digest")
+class Grouping(Struct):
     """`group` of an entry.
 
     claims: whatever is in the group comes along, matched or not.
@@ -38,7 +37,7 @@ class Grouping:
     by: tuple[By, ...] = ()
     claims: bool = False
     parts: Mapping[str, Clause] = field(default_factory=dict)
-    digest: str = field(default="", compare=False)
+    digest: str = ""
 
 
 def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:

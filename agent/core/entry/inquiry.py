@@ -5,7 +5,6 @@ An answer is a fact like any other: a look takes the one that is known, and wait
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -13,6 +12,7 @@ from agent.core.entry.program import arguments
 from agent.core.language.logic import Knowledge
 from agent.core.language.text import Fact, Text
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 
 
 class Reply(Enum):
@@ -28,8 +28,7 @@ class Reply(Enum):
     AWAITED = "awaited"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct):
     """What was told, and why. `number`: another for each answer, so that looks at one answer count once.
 
     late: nothing is known because there was no answer in time.
@@ -41,8 +40,7 @@ class Answer:
     late: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct):
     """Whether a program ends with 0 within so many seconds; asked again after `every`."""
 
     argv: tuple[str, ...]
@@ -55,8 +53,7 @@ class Command:
         return f"run:{hash(self):x}"
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Struct):
     """`[probe.NAME]`: a program that runs on and reports of places. It may be silent for so many seconds."""
 
     name: str
@@ -80,8 +77,7 @@ class Speaks(Enum):
     AMD_METRICS = "amd-metrics"
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct):
     """Whether a service at a Unix socket says that a device is well; asked again after `every`.
 
     of: what the service calls it; empty for the service as a whole.
@@ -117,8 +113,7 @@ class Asks(Protocol):
         """The inquiry about a thing; absent if a word of it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct):
     """`run = ["PROGRAM", "ARGUMENT", …]`. An argument with a list word is one for each of its elements."""
 
     argv: tuple[Text, ...]
@@ -131,8 +126,7 @@ class Run:
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.every)
 
 
-@dataclass(frozen=True, slots=True)
-class Dial:
+class Dial(Struct):
     """`socket = "PATH"`."""
 
     path: Text
@@ -152,8 +146,7 @@ class Dial:
         return Service(paths[0], self.timeout, self.every, of or "", self.speaks)
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct):
     """`probe = "NAME"`: what that says of the place where the device is."""
 
     probe: Probe

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agent.core.entry.inquiry import Probe
 from agent.core.entry.own import Asked, Own
@@ -14,10 +13,10 @@ from agent.core.language.logic import CAREFUL
 from agent.core.language.pattern import Pattern
 from agent.core.language.text import Text
 from agent.core.language.value import Absent, Kind, Scalar, Value, natural, text_of
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct):
     """`options.NAME`: what the entry chose."""
 
     value: Value
@@ -28,8 +27,7 @@ class Constant:
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Struct):
     """A `{word:type}` of the source's pattern."""
 
     word: str
@@ -39,8 +37,7 @@ class Captured:
         return facts.captured(self.word)
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
+class Same(Struct):
     """`read = "word"`: what another word says. `kind`: what its text is to be parsed as, if not simply taken over."""
 
     word: str
@@ -56,8 +53,7 @@ class Same:
         return parsed(self.kind, text_of(value))
 
 
-@dataclass(frozen=True, slots=True)
-class FirstOf:
+class FirstOf(Struct):
     """`first_of = [..]`: the first that is there. What is there and cannot be read, or is still to come, ends it."""
 
     alternatives: tuple[Own, ...]
@@ -73,8 +69,7 @@ class FirstOf:
         return Absent("; ".join(dict.fromkeys(reasons)))
 
 
-@dataclass(frozen=True, slots=True)
-class OrElse:
+class OrElse(Struct):
     """`else`: what stands where there is nothing; not where something is that could not be read."""
 
     own: Own
@@ -86,8 +81,7 @@ class OrElse:
         return self.value if missing(value) else value
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(Struct):
     """`take = "PATTERN", of = …`: what stands at the brace of the pattern."""
 
     pattern: Pattern
@@ -103,8 +97,7 @@ class Take:
         return taken[0][1] if taken else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
 
 
-@dataclass(frozen=True, slots=True)
-class By:
+class By(Struct):
     """`by = "word", map = { … }`: what the map says of the word: the exact key first, else the longest that fits.
 
     exact: by the key in its canonical form (`canonical`). fitting: patterns, longest first. other: `else`, what the map
@@ -132,8 +125,7 @@ class By:
         return Absent(f"the map has no {key[:64]!r}") if found is None else found
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct):
     """`text = "{a}-{b}"`: that text; of one with a list word, one for each of its elements."""
 
     text: Text
@@ -149,8 +141,7 @@ class Written:
         return values if self.many or isinstance(values, Absent) else values[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Holds:
+class Holds(Struct):
     """`holds = { … }`: whether the clause holds; unknown while a word that decides it could not be read."""
 
     clause: Clause
@@ -163,8 +154,7 @@ class Holds:
         return Absent(f"{failing.statement.address}: {failing.here}", failing.doubt.unread, failing.doubt.pending)
 
 
-@dataclass(frozen=True, slots=True)
-class KfdAddress:
+class KfdAddress(Struct):
     """`kfd_address = ["domain", "location_id"]`: the PCI address of a node of KFD's topology.
 
     Bus, device and function are the lower 16 bits of the location; above them newer kernels number the partitions.
@@ -183,8 +173,7 @@ class KfdAddress:
         return f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Struct):
     """`bits = ["28-31", "0-2"], of = …`: those bits of a number side by side, the first range in front.
 
     ranges: lowest and highest bit of each.
@@ -205,8 +194,7 @@ class Bits:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Base64Url:
+class Base64Url(Struct):
     """`base64url = ["a", "b"]`: the bytes of these hexadecimal texts, one after the other, without padding."""
 
     parts: tuple[Own, ...]
@@ -229,8 +217,7 @@ class Base64Url:
         return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceIn:
+class PlaceIn(Struct):
     """`place_in = "list", of = …`: how many of the list come before that, in the order of their type, `kind`.
 
     What is in it several times counts once. Numbers go by their size, PCI addresses by domain, bus, device, function.
@@ -260,8 +247,7 @@ class PlaceIn:
         return (len(value), value) if self.kind is Kind.PCI else (0, natural(value))
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(Struct):
     """`probe = "NAME", field = "FIELD"`: what that probe reports of the place where the device is."""
 
     probe: Probe

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from agent.core.language.clause import Clause
@@ -10,6 +9,7 @@ from agent.core.language.logic import NOTHING, PLAIN, Knowledge
 from agent.core.language.message import Key, Message
 from agent.core.language.piece import Taken
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
 
 
 class Often(NamedTuple):
@@ -42,8 +42,7 @@ class Spoken(NamedTuple):
     latches: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(Struct):
     """`log` with what belongs to it. Equal ones hear the same.
 
     only, ignore: clauses over what the pattern takes: only these lines count, these do not.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 
 from agent.core.entry.let import Captured, Same
 from agent.core.entry.own import Join, Own
 from agent.core.language.clause import Line
 from agent.core.language.text import Slot
+from agent.core.struct import Struct
 
 
 def mentioned(thing: object) -> Iterator[str]:
@@ -25,8 +25,8 @@ def mentioned(thing: object) -> Iterator[str]:
         parts: Iterable[object] = thing.values()
     elif isinstance(thing, tuple):
         parts = thing
-    elif is_dataclass(thing):
-        parts = (getattr(thing, field.name) for field in fields(thing))
+    elif isinstance(thing, Struct):
+        parts = (getattr(thing, name) for name in thing.__struct_fields__)
     else:
         return
     for part in parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from agent.core.entry.cared import Cared
@@ -13,6 +12,7 @@ from agent.core.language.clause import Clause
 from agent.core.language.logic import Knowledge
 from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Kind, Scalar, Value
+from agent.core.struct import Struct, field
 
 
 class Asked(Knowledge, Protocol):
@@ -75,8 +75,7 @@ class Below(NamedTuple):
     pattern: Pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct):
     """The devices among which a partner is looked for: equal pools share one index.
 
     match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
@@ -104,8 +103,7 @@ class Pool:
             yield from join.pool.sources()
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Struct):
     """`join.NAME`. `ours`: the words of the device that are equal to `theirs` of the pool, in that order.
 
     optional: a device may be without; else it waits for its partner. every: seconds between looks at the partners'

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agent.core.entry.own import Own
 from agent.core.entry.reads import Path
 from agent.core.language.value import Kind
+from agent.core.struct import Struct, field
 
 PCIE = "pcie"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct):
     """`cost`: how far the other end of a link is; less is nearer.
 
     by: the word of the link that says; None where it is always `otherwise`. exact: by its canonical text, of `kind`.
@@ -27,8 +26,7 @@ class Cost:
     otherwise: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(Struct):
     """`[links.NAME]` whose links are directories: `theirs` of a link is `ours` of the device at its other end.
 
     own: words of a link. kind: of both words.
@@ -43,8 +41,7 @@ class Links:
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Struct):
     """`[links.NAME]` whose links are lines of a file, "one other score": `ours` is the word that names the ends.
 
     cost: by the score; None where the score is a number, and the cost itself.
@@ -57,16 +54,14 @@ class Scores:
     cost: Cost | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(Struct):
     """`{ VERB = "word" }`: "same", "packed", "balanced" or "order" by what a word says."""
 
     verb: str
     word: str
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
+class Near(Struct):
     """`{ near = "pcie" }`, or by links."""
 
     links: Links | Scores | None = None

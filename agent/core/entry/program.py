@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.text import Fact, Slot, Text, has_control
 from agent.core.language.value import Absent
+from agent.core.struct import Struct, not_compared
 
 START_SECONDS = 25.0  # all programs before a container starts together: the kubelet gives up after 30 (contract #74)
 
@@ -21,8 +21,8 @@ class Command(NamedTuple):
     optional: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+@not_compared("origin")
+class Program(Struct):
     """`prepare.NAME`, `prestart.NAME`. The first of `run` is an absolute path without words.
 
     when: where it is run; None if always.
@@ -32,7 +32,7 @@ class Program:
     run: tuple[Text, ...]
     timeout: float
     optional: bool
-    origin: Origin = field(compare=False)
+    origin: Origin
     when: Clause | None = None
 
     def command(self, fact: Fact) -> Command | Absent:

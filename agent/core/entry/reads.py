@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from agent.core.entry.own import Asked, Join
 from agent.core.language.pattern import literal
 from agent.core.language.text import Slot, filtered, is_name
 from agent.core.language.value import Absent, Kind, Scalar, Value, from_kernel, text_of
+from agent.core.struct import Struct, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
+class Path(Struct):
     """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
 
     A word is one name or a part of one, never a pattern and never a way elsewhere.
@@ -76,8 +75,7 @@ class Path:
         return whose if isinstance(whose, Absent) else (whose, path)
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct):
     """`read = "PATH"`."""
 
     path: Path
@@ -88,8 +86,7 @@ class Read:
         return parsed(self.kind, self.path.only(self.path.texts(facts), facts))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadAll:
+class ReadAll(Struct):
     """`read_all = "PATH"`: what all that fit say; what is not there and what is empty is left out."""
 
     path: Path
@@ -100,8 +97,7 @@ class ReadAll:
         return _all(self.kind, self.path.texts(facts))
 
 
-@dataclass(frozen=True, slots=True)
-class NamesOf:
+class NamesOf(Struct):
     """`names_of = "PATH"`: what all that fits is called."""
 
     path: Path
@@ -112,8 +108,7 @@ class NamesOf:
         return _all(self.kind, self.path.names(facts))
 
 
-@dataclass(frozen=True, slots=True)
-class NameOf:
+class NameOf(Struct):
     """`name_of = "PATH"`: what the one that fits is called."""
 
     path: Path
@@ -124,8 +119,7 @@ class NameOf:
         return parsed(self.kind, self.path.only(self.path.names(facts), facts))
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct):
     """`field = "NAME", of = "PATH"`: that field of the one file that fits, from its first line that has it."""
 
     name: str

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from agent.core.language.clause import Clause, things_in
 from agent.core.language.logic import Knowledge
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct):
     """What clauses read of one thing, so that they can be asked again when it cannot be read any more."""
 
     words: Mapping[str, Value | Absent]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from agent.core.entry.cared import Hinge
 from agent.core.entry.check import Check
@@ -16,6 +15,7 @@ from agent.core.language.clause import Clause, Origin
 from agent.core.language.pattern import Pattern
 from agent.core.language.structure import Table
 from agent.core.language.text import Text
+from agent.core.struct import Struct, field, not_compared, replace
 
 SHARE_MARK = "::"  # between a device's id and the number of its share; no text of a device can hold it
 NODE_NUMBER = "major_minor"  # of the node that a `to` is said of: 511:3
@@ -26,8 +26,8 @@ SHARE_DIGITS = 6  # of the largest number of a share
 _ANYWHERE = Origin("", 0)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGive:
+@not_compared("origin")
+class NodeGive(Struct):
     """`give.nodes.NAME`: device nodes to hand out. `permissions` is one of r, w, m in that order, never empty.
 
     each: where several host devices are one device, each gives its own.
@@ -41,15 +41,15 @@ class NodeGive:
     to: tuple[Text, ...]
     permissions: str
     optional: bool
-    origin: Origin = field(compare=False)
+    origin: Origin
     each: bool = False
     when: Clause | None = None
     in_spec: bool = False
     tells: tuple[tuple[str, Text], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MountGive:
+@not_compared("origin")
+class MountGive(Struct):
     """`give.mounts.NAME`: files and directories of the host. `path` may be a glob; a `to` that ends in `/` keeps names,
     and without any each comes out where it is on the host. each: as of `NodeGive`.
     """
@@ -59,14 +59,14 @@ class MountGive:
     to: tuple[Text, ...]
     read_only: bool
     optional: bool
-    origin: Origin = field(compare=False)
+    origin: Origin
     each: bool = False
     when: Clause | None = None
     in_spec: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CdiGive:
+@not_compared("origin")
+class CdiGive(Struct):
     """`give.cdi.NAME`: a CDI device by its full name. `via` is "field" or "annotation": how the runtime is told.
 
     unchecked: it is given whether or not a spec on the host has it.
@@ -76,12 +76,12 @@ class CdiGive:
     name: Text
     via: str
     unchecked: bool
-    origin: Origin = field(compare=False)
+    origin: Origin
     when: Clause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EnvGive:
+@not_compared("origin")
+class EnvGive(Struct):
     """`give.env.KEY`, `give.annotations.KEY`: a variable, or an annotation of the container.
 
     value: a text, or what becomes JSON. join: what glues the values of several devices. member: with JSON, the name
@@ -92,7 +92,7 @@ class EnvGive:
     name: Text
     value: Text | Table
     join: str | None
-    origin: Origin = field(compare=False)
+    origin: Origin
     when: Clause | None = None
     member: Text | None = None
     in_spec: bool = False
@@ -104,16 +104,15 @@ class EnvGive:
         return (self.name, *value, *([] if self.member is None else [self.member]))
 
 
-@dataclass(frozen=True, slots=True)
-class VfioGive:
+@not_compared("origin")
+class VfioGive(Struct):
     """That an entry gives by VFIO, whose nodes are among its others: who has one function of an IOMMU group has all."""
 
-    origin: Origin = field(compare=False)
+    origin: Origin
     when: Clause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SharesBy:
+class SharesBy(Struct):
     """`replicas.by`: how many shares, by what a word says: the count of its text, else of the longest pattern that
     fits, else `otherwise`. `map` is what was written, in canonical texts.
     """
@@ -131,24 +130,21 @@ class SharesBy:
         return next((count for pattern, count in self.patterns if pattern.matches(text)), self.otherwise)
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct):
     """`limit`: how many ids one container may have, and whether two shares of one device may be among them."""
 
     per_container: int | None = None
     distinct: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Slots:
+class Slots(Struct):
     """`slots`: so many shares of all devices together, named by a text with `{n}` and perhaps `{resource}`."""
 
     count: int
     id: Text
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSpec:
+class ResourceSpec(Struct):
     """One `[[resource]]` entry with its classes merged in, checked and compiled.
 
     name: the resource's name as written; of an entry that adds to another's resource (`adds`), that other's.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Rises:
+class Rises(Struct):
     """`rises`: the word that counts."""
 
     word: str

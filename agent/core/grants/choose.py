@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import comb
 from operator import add, mul, sub
+
+from agent.core.struct import MutableStruct, Struct
 
 MOST = 12_870  # ways that are all gone through: 8 of 16
 _MOST_TAKEN = 8 * MOST  # devices in all these ways together, which is what going through them costs
@@ -13,8 +14,7 @@ _MOST_KINDS = 64  # whose costs by twos are all worked out
 _STEPS = 6_000  # costs that a search without going through all may look at: a few milliseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct):
     """What is to be chosen from, in the order that decides where all is equal.
 
     room: how many there are of each kind. alone: what each one of a kind costs. beside: what one costs beside another,
@@ -148,8 +148,7 @@ def _search(costs: Costs, size: int) -> list[int]:
     return _exchanged(least, costs, beside) if len(order) <= _MOST_KINDS else least.counts
 
 
-@dataclass(slots=True)
-class _Taken:
+class _Taken(MutableStruct):
     """So many of each kind; what they cost; and what one more of each would."""
 
     counts: list[int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device, Fit, HostDevice, Node, split_share
 from agent.core.language.printable import cut, escape
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct, field
 
 REFUSAL_LIMIT = 200  # characters
 _STEP_LIMIT = 120  # of these, for what to do next
@@ -65,8 +65,7 @@ class Refused(Exception):  # noqa: N818  the field's word for it
         return Refused(self.cause, cut(self.text, REFUSAL_LIMIT - len(step)) + step)
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedNode:
+class GrantedNode(Struct):
     """A device node for a container: canonical host path, container path, permissions (letters r, w, m in order)."""
 
     host: str
@@ -75,8 +74,7 @@ class GrantedNode:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class GrantedMount:
+class GrantedMount(Struct):
     """A file or directory of the host for a container: canonical host path, container path."""
 
     host: str
@@ -84,8 +82,7 @@ class GrantedMount:
     read_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct):
     """What one container gets of one resource. Every form a runtime wants is rendered from this value.
 
     cdi: full names of CDI devices that the runtime is told by the field of the API; others are in an annotation.
@@ -113,8 +110,7 @@ class Each(NamedTuple):
     things: Mapping[str, tuple[Recorded, ...] | Absent] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct):
     """One device in a request, with what the host says of it now.
 
     shares: the numbers of the shares asked for, empty for a whole device.

@@ -15,8 +15,9 @@ excludes others for good. What else may look like a proof:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+from agent.core.struct import Struct, field
 
 SURE_SECONDS = 60.0
 
@@ -32,8 +33,7 @@ class Holder(NamedTuple):
 Holders: TypeAlias = Mapping[tuple[str, str], tuple[Holder, ...]]  # by resource and id
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(Struct):
     """Ids that a pod may hold.
 
     unnamed_since: each with the monotonic time of the first answer that did not name it; None if the last one did, or

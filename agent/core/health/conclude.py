@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TypeAlias
 
@@ -13,10 +12,10 @@ from agent.core.health.round import Round
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.hanging import every_check, fails_at_once, held_by, partners
 from agent.core.lists.naming import Offers
+from agent.core.struct import Struct, field, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Concluded:
+class Concluded(Struct):
     """Candidates as their checks leave them: what fails is their fault.
 
     seen: the candidates of the look that this is of. offers: the same, with what fails.

@@ -8,7 +8,6 @@ What is said first is how a device begins: `trip` is borne with what was well, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from math import inf
 
 from agent.core.entry.check import ONE, SHOWN, After, Check, Looks, Outcome, Says, spoken
@@ -17,10 +16,11 @@ from agent.core.entry.rises import Rises
 from agent.core.health.heard import Journal, Line
 from agent.core.language.printable import cut
 from agent.core.language.text import Slot
+from agent.core.struct import Struct, not_compared, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+@not_compared("turned", "evidence")
+class Condition(Struct):
     """Where a check stands.
 
     reason: what the look said that made it fail. It stays: what a failing device says afterwards is no news.
@@ -46,8 +46,8 @@ class Condition:
     latched: bool = False
     cleared: int = -1
     early: bool = False
-    turned: float | None = field(default=None, compare=False)
-    evidence: str = field(default="", compare=False)
+    turned: float | None = None
+    evidence: str = ""
 
 
 HEALTHY = Condition()

@@ -8,11 +8,11 @@ devices can be in one place (the nodes of a camera).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from agent.core.health.condition import Condition
+from agent.core.struct import Struct, field, replace
 
 TOGETHER = 256  # devices that are looked at in one look because their time has come
 
@@ -29,16 +29,14 @@ class Spot(NamedTuple):
     at: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ward:
+class Ward(Struct):
     """The conditions of one device, by check."""
 
     place: str
     conditions: Mapping[str, Condition]
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Struct):
     """All of them, after a look.
 
     there: of devices that are there. left: of those that left while something failed.

@@ -7,12 +7,12 @@ takes it back. Of a device it belongs to its place, like every condition: what i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.lists.naming import Offers
 from agent.core.reason import Reason, ReasonCause
+from agent.core.struct import Struct, field, replace
 
 
 class Drain(NamedTuple):
@@ -27,8 +27,7 @@ class Drain(NamedTuple):
         return Reason(ReasonCause.DRAIN, self.reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Struct):
     """All that is drained: places, whoever takes what stands there, and resources with all that they have."""
 
     places: Mapping[str, Drain] = field(default_factory=dict)
@@ -59,8 +58,7 @@ class Drained:
         return replace(self, resources={name: drain for name, drain in self.resources.items() if name != resource})
 
 
-@dataclass(frozen=True, slots=True)
-class Overlay:
+class Overlay(Struct):
     """Candidates with what is drained as their fault.
 
     seen, drained: what it is made of.

@@ -6,21 +6,20 @@ A line is read once for each distinct `Log`, and then looked up by what it says:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.entry.log import Log, Record, Spoken
 from agent.core.language.message import Key
 from agent.core.language.piece import Taken
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 
 KEYS_LIMIT = 4096  # of whom it is remembered what one `Log` heard
 
 Told: TypeAlias = tuple[Log, Key]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct):
     """A line that counts: its number since boot, when it was heard, what it says and what was taken of it."""
 
     number: int
@@ -29,8 +28,7 @@ class Line:
     taken: Taken
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Struct):
     """What a `Log` heard of one key.
 
     recent: the last lines that count, as many as may matter.

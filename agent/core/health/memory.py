@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from agent.core.health.condition import HEALTHY, Condition
 from agent.core.health.conditions import By, Conditions, Failing, Spot, Ward
+from agent.core.struct import Struct, field, replace
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct):
     """What one life of the agent knows of checks that the next one has to.
 
     failing: the reasons. latched: of those, which only a person makes healthy because of what the kernel log said.

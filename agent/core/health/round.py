@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from agent.core.entry.check import Says
@@ -17,6 +16,7 @@ from agent.core.health.heard import Journal
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.hanging import every_check, held_by, ill_among
 from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import replace
 
 OK, FAILING = "ok", "failing"
 _LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from agent.core.entry.cdi import is_name
 from agent.core.entry.checked import Checked, Hung
@@ -23,20 +22,19 @@ from agent.core.language.pattern import Pattern, literal, parse
 from agent.core.language.text import Fact, Text, clean_id
 from agent.core.language.value import Absent, text_of
 from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import Struct, field
 
 UNKNOWN = 0  # a number of shares that cannot be said
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct):
     """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
 
     ids: tuple[str, ...]
     possible: tuple[Pattern, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct):
     """A host device that an entry takes, with what the resource's list needs of it; or several, which are one device.
 
     device: the first of those that match; its words stand for them all.

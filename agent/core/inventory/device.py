@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.resource import SHARE_DIGITS, SHARE_MARK
 from agent.core.language.piece import Taken
 from agent.core.language.value import natural
 from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import Struct, replace
 
 Form: TypeAlias = tuple[str, str]
 
@@ -25,8 +26,7 @@ class Health(Enum):
     UNHEALTHY = "Unhealthy"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct):
     """A device node as it stands on the host now: canonical path, `c` or `b`, and its number."""
 
     path: str
@@ -47,8 +47,7 @@ def pci_key(address: str) -> str:
     return f"pci:{address}"
 
 
-@dataclass(frozen=True, slots=True)
-class HostDevice:
+class HostDevice(Struct):
     """A thing seen on the host by one source.
 
     key: equal for the same thing whoever looks, so that one entry alone can take it.
@@ -83,8 +82,7 @@ class Member(NamedTuple):
     part: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct):
     """A host device as a resource offers it; with `shares` it is that many devices of the kubelet's.
 
     key, stamp: those of the host device that it was last seen as.
@@ -156,22 +154,36 @@ class Device:
         return 1 if self.shares is None else self.shares - self.first_share
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, dict=True):
     """All that one resource offers at one moment, in list order (natural order of id)."""
 
     resource: str
     devices: tuple[Device, ...] = ()
-    _index: dict[str, list[Device]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _counts: dict[Health, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Sequence[Device]]:
+        """The devices by id: of one id there may be a whole one and one in shares."""
+        index: dict[str, list[Device]] = {}
+        for device in self.devices:
+            index.setdefault(device.id, []).append(device)
+        return index
+
+    @cached_property
+    def _counts(self) -> Mapping[Health, int]:
+        """How many ids the kubelet sees, by health."""
+        healthy = unhealthy = 0
+        for device in self.devices:
+            ids = 1 if device.shares is None else len(device)
+            if device.health is Health.HEALTHY:
+                healthy += ids
+            else:
+                unhealthy += ids
+        return {Health.HEALTHY: healthy, Health.UNHEALTHY: unhealthy}
 
     def find(self, id: str) -> tuple[Device, int | None] | None:  # noqa: A002  the API's own word
         """The device that an id of the kubelet's means, and which share of it; none if it is not listed."""
-        if not self._index:
-            for device in self.devices:
-                self._index.setdefault(device.id, []).append(device)
         (base, mark), share = split_share(id)
-        for device in self._index.get(base, ()):
+        for device in self._by_id.get(base, ()):
             if device.mark != mark:
                 continue
             if device.shares is None:
@@ -187,15 +199,6 @@ class Snapshot:
 
     def count(self, health: Health) -> int:
         """How many ids the kubelet sees with that health; counted once."""
-        if not self._counts:
-            healthy = unhealthy = 0
-            for device in self.devices:
-                ids = 1 if device.shares is None else len(device)
-                if device.health is Health.HEALTHY:
-                    healthy += ids
-                else:
-                    unhealthy += ids
-            self._counts.update({Health.HEALTHY: healthy, Health.UNHEALTHY: unhealthy})
         return self._counts[health]
 
 

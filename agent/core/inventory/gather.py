@@ -7,16 +7,15 @@ earlier entry has stays there.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from agent.core.entry.group import Grouping, Tie
 from agent.core.inventory.device import HostDevice
 from agent.core.language.value import natural
+from agent.core.struct import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Tied:
+class Tied(Struct):
     """What one host device says to the grouping of one entry.
 
     device: as the entry's source sees it. ties: what it shares with others of its group. part: which one it is, if the
@@ -44,8 +43,7 @@ class Judged(Protocol):
     def tied(self) -> Mapping[int, Tied]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct):
     """Host devices that are one device of the entry with that number, in natural order of place.
 
     matched: those that made it; the other members come along.
@@ -63,8 +61,7 @@ class Group:
 Bonds: TypeAlias = Mapping[Tie, frozenset[str]]  # the keys of all that have a tie
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(Struct):
     """All groups, by key of each member; and what ties host devices together, by number of the entry."""
 
     groups: Mapping[str, Group] = field(default_factory=dict)

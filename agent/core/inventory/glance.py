@@ -6,7 +6,6 @@ Nearly every entry turns nearly every device down by its vendor, its driver or s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
@@ -17,10 +16,10 @@ from agent.core.inventory.judge import Refusal, turned_down
 from agent.core.language.clause import Clause, Line
 from agent.core.language.logic import CAREFUL, PLAIN
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct):
     """A line of an entry that is decided by the value of its word, if all that comes before it lets a device pass.
 
     excluding: it is of an `exclude`. then: what is asked after it; None if that is not known by one value.

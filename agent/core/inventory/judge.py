@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from agent.core.entry.group import Grouping
 from agent.core.entry.resource import ResourceSpec
 from agent.core.language.clause import Failing, Line, Origin, shown
 from agent.core.language.logic import CAREFUL, Knowledge
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct):
     """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
 
     undecided: it rests on what is still to come; until then no later entry has the device either.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from agent.core.entry.resource import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.identity import apart
+from agent.core.struct import Struct, field
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct):
     """What is on the host, per source; and what looked like a device but is none, or could not be read.
 
     directories: where it may change without an event of the kernel's.
@@ -22,8 +21,7 @@ class Listing:
     directories: Mapping[Source, frozenset[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Oddity:
+class Oddity(Struct):
     """Something a source came across and did not take for a host device: a path, and why.
 
     failed: that is the source itself, which cannot be looked at.

@@ -7,7 +7,6 @@ The first entry whose clauses hold takes the device, whatever its id, nodes or h
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from agent.core.entry.program import Command
@@ -29,12 +28,13 @@ from agent.core.inventory.together import together
 from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.inventory.trait import traits_of
 from agent.core.language.value import Absent
+from agent.core.struct import Struct, field, not_compared, replace
 
 NOTHING_MOVES: Mapping[str, Mover] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+@not_compared("places", "partners", "views", "movers", "refused", "memory", "_offers")
+class Look(Struct):
     """The machine as one look saw it; sightings by key of the host device.
 
     grouped: candidates of several host devices, by key of each.
@@ -48,19 +48,19 @@ class Look:
 
     listing: Listing = field(default_factory=Listing)
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
-    places: Places = field(default_factory=Places, repr=False, compare=False)
+    places: Places = field(default_factory=Places)
     grouped: Mapping[str, Candidate] = field(default_factory=dict)
     gathered: Gathered = field(default_factory=Gathered)
-    partners: Partners | None = field(default=None, repr=False, compare=False)
+    partners: Partners | None = None
     gates: Mapping[int, str] = field(default_factory=dict)
     programs: Mapping[int, tuple[Wanted, ...]] = field(default_factory=dict)
-    views: dict[tuple[Source, ...], View] = field(default_factory=dict, repr=False, compare=False)
-    movers: Mapping[str, Mover] = field(default_factory=dict, repr=False, compare=False)
+    views: dict[tuple[Source, ...], View] = field(default_factory=dict)
+    movers: Mapping[str, Mover] = field(default_factory=dict)
     away: frozenset[str] = frozenset()
-    refused: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
-    memory: object = field(default=None, repr=False, compare=False)
+    refused: frozenset[str] = frozenset()
+    memory: object = None
 
-    _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict, repr=False, compare=False)
+    _offers: dict[tuple[str, str], Mapping[str, Candidate]] = field(default_factory=dict)
 
     def candidate(self, key: str) -> Candidate | None:
         """What is made of a host device, with others or alone; none if that is nothing."""

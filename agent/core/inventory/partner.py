@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.entry.cared import HEALTHY
 from agent.core.entry.own import Asked, Join
 from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
+from agent.core.struct import Struct
 
 Key: TypeAlias = tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Struct):
     """`NAME.word`: what a word says of the partner; without a word what people call it."""
 
     join: Join
@@ -42,8 +41,7 @@ def key_of(words: Iterable[tuple[str, Kind]], facts: Asked) -> Key | Absent:
     return tuple(key)
 
 
-@dataclass(frozen=True, slots=True)
-class Wellness:
+class Wellness(Struct):
     """`NAME.healthy`, `NAME.reason`: known when the checks of the partner are concluded, which is after a look."""
 
     join: Join

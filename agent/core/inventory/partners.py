@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from agent.core.entry.own import Below, Join, Pool
@@ -18,6 +17,7 @@ from agent.core.inventory.touched import Places
 from agent.core.language.clause import shown
 from agent.core.language.logic import PLAIN
 from agent.core.language.value import Absent, natural
+from agent.core.struct import MutableStruct, field, replace
 
 _NAMED = 3  # partners that a reason names where there are several
 
@@ -26,8 +26,7 @@ Found: TypeAlias = Mapping[tuple[str, Join], HostDevice]  # partners by the key 
 _Asker: TypeAlias = tuple[Pool | None, str]
 
 
-@dataclass(slots=True)
-class _Index:
+class _Index(MutableStruct):
     """The devices of one pool by what they say.
 
     keys: of each device; None if it is none that may be joined. doubts: why of some that is not known yet.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from agent.core.entry.group import ties
 from agent.core.entry.resource import ResourceSpec, Source
@@ -17,10 +16,10 @@ from agent.core.inventory.members import alone
 from agent.core.inventory.partners import Partners, joined
 from agent.core.inventory.standing import Noted
 from agent.core.inventory.trait import traits_of
+from agent.core.struct import Struct, field, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct):
     """One host device in one look: who takes it, who turned it down (in file order) and what that rests on.
 
     candidate: what the entry that takes it makes of it; None if that puts host devices together, and see

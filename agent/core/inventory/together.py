@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from agent.core.entry.checked import Checked
 from agent.core.entry.group import Grouping
@@ -14,6 +13,7 @@ from agent.core.inventory.facts import Facts
 from agent.core.inventory.gather import Group
 from agent.core.inventory.members import MemberFacts
 from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import replace
 
 _SHOWN = 3  # strangers that are named
 

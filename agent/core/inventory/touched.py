@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from agent.core.entry.resource import Source
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(Struct):
     """What an event may have changed; `everything` is the sweep.
 
     paths: canonical, below /sys/devices or /dev, without the root prefix; marks of inquiries are among them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from agent.core.entry.let import canonical
@@ -12,33 +12,37 @@ from agent.core.entry.prefer import Cost, Keyed, Links, Near, Scores
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Kind, Scalar, comparable, from_kernel
+from agent.core.struct import Struct, field
 
 _STEP = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}|[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(Struct):
     """Where a device sits on PCI Express: root complex, root port, bridges and itself; and its NUMA nodes."""
 
     path: tuple[str, ...] = ()
     numa: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """A device among its links: what names it as an end, and how far each other end is, by what names that.
-
-    least, most: of how far they are; 0 where there are none.
-    """
+class Ends(Struct, dict=True):
+    """A device among its links: what names it as an end, and how far each other end is, by what names that."""
 
     name: Scalar | None = None
-    far: Mapping[Scalar | None, int] = field(default_factory=dict, hash=False)
-    least: int = field(default=0, init=False)
-    most: int = field(default=0, init=False)
+    far: Mapping[Scalar | None, int] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "least", min(self.far.values(), default=0))
-        object.__setattr__(self, "most", max(self.far.values(), default=0))
+    def __hash__(self) -> int:
+        """Of its name: how far the others are cannot be hashed."""
+        return hash(self.name)
+
+    @cached_property
+    def least(self) -> int:
+        """How far the nearest end is; 0 where there is none."""
+        return min(self.far.values(), default=0)
+
+    @cached_property
+    def most(self) -> int:
+        """How far the farthest end is; 0 where there is none."""
+        return max(self.far.values(), default=0)
 
 
 # None: the word is absent, which is like no other, not even another absent one.

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from agent.core.language.logic import NOTHING, PLAIN, Knowledge, Logic, Verdict, both, either
 from agent.core.language.operators import AllOf, AnyOf, Not, Of, Test, Things
 from agent.core.language.value import Absent, Kind, Value, text_of
+from agent.core.struct import Struct, not_compared
 
 _SHOWN = 3  # things or alternatives that an explanation tells of
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct):
     """Where something was written: file relative to the configuration, line and column from 1."""
 
     file: str
@@ -26,20 +25,20 @@ class Origin:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+@not_compared("address", "written", "origin")
+class Line(Struct):
     """One line of a clause: the word (or path) as written, its kind, the test, and where it stands.
 
     `address` is its name in errors and explanations, `written` the test as the person wrote it. Lines are equal that
     mean the same.
     """
 
-    address: str = field(compare=False)
+    address: str
     word: str
     kind: Kind
     test: Test
-    written: str = field(compare=False)
-    origin: Origin = field(compare=False)
+    written: str
+    origin: Origin
 
     @property
     def plain(self) -> bool:
@@ -75,14 +74,14 @@ class Line:
         return shown(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+@not_compared("address", "written", "origin")
+class Either(Struct):
     """`either = { NAME = clause, … }`: at least one of these."""
 
-    address: str = field(compare=False)
+    address: str
     alternatives: tuple[Clause, ...]
-    written: str = field(compare=False)
-    origin: Origin = field(compare=False)
+    written: str
+    origin: Origin
 
     def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether one of them holds of a thing."""
@@ -116,13 +115,13 @@ class Failing(NamedTuple):
     doubt: Absent | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+@not_compared("name", "origin")
+class Clause(Struct):
     """A named clause; `lines` all hold together. Equal clauses say the same, whatever their names."""
 
-    name: str = field(compare=False)
+    name: str
     lines: tuple[Statement, ...]
-    origin: Origin = field(compare=False)
+    origin: Origin
 
     def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether it holds of a thing."""

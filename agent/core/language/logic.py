@@ -6,10 +6,10 @@ One evaluation for every place that a clause stands in: only the `Logic` differs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
 
 Verdict: TypeAlias = bool | None  # None: undecided
 
@@ -39,8 +39,7 @@ class _Nothing:
 NOTHING = _Nothing()
 
 
-@dataclass(frozen=True, slots=True)
-class Logic:
+class Logic(Struct):
     """What an absent word means: whether a test of its value, or of whether it is there, stays undecided by it.
 
     Where it does not, a test of the value fails, and the word counts as not being there.

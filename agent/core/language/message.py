@@ -8,12 +8,13 @@ anything, `{{` and `}}` are braces, the rest is literal. A number or an address 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from agent.core.language.pattern import PatternError
 from agent.core.language.piece import Taken
 from agent.core.language.value import Absent, Kind, Scalar, comparable, from_kernel, from_person
+from agent.core.struct import Struct, not_compared
 
 LIMIT = 4096  # characters of a message that are looked at; the kernel cuts them far below
 
@@ -28,40 +29,42 @@ _BRACE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?::([a-z]*))?
 Key: TypeAlias = tuple[Scalar, ...]  # what stands for the words that are compared, in forms that are equal as they are
 
 
-@dataclass(frozen=True, slots=True)
-class Brace:
+@not_compared("at")
+class Brace(Struct):
     """A brace of a message: a word that is compared, or one that is taken. `at` is its offset as written."""
 
     word: str
     kind: Kind
     takes: bool
-    at: int = field(compare=False, default=0)
+    at: int = 0
 
 
 Piece: TypeAlias = str | Brace | None  # None is a `*`
 _Part: TypeAlias = tuple[Brace | None, tuple[str | Brace, ...]]  # what has any length, and what follows it
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, dict=True):
     """A parsed pattern of a message."""
 
     text: str
     pieces: tuple[Piece, ...]
-    _parts: tuple[_Part, ...] = field(init=False, repr=False, compare=False)
-    _begins: str = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Split it as it is matched: at each piece of any length."""
+    @cached_property
+    def _begins(self) -> str:
+        """The literal text before its first other piece."""
+        first = self.pieces[0] if self.pieces else None
+        return first if isinstance(first, str) else ""
+
+    @cached_property
+    def _parts(self) -> tuple[_Part, ...]:
+        """The pieces as they are matched: split at each piece of any length."""
         parts: list[tuple[Brace | None, list[str | Brace]]] = [(None, [])]
         for piece in self.pieces:
             if piece is None or (isinstance(piece, Brace) and piece.kind not in _VALUES):
                 parts.append((piece, []))
             else:
                 parts[-1][1].append(piece)
-        object.__setattr__(self, "_parts", tuple((lead, tuple(rest)) for lead, rest in parts))
-        first = self.pieces[0] if self.pieces else None
-        object.__setattr__(self, "_begins", first if isinstance(first, str) else "")
+        return tuple((lead, tuple(rest)) for lead, rest in parts)
 
     @property
     def compared(self) -> tuple[Brace, ...]:

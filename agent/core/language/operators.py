@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from agent.core.language.logic import Knowledge, Logic, Verdict, both, either, opposite
 from agent.core.language.pattern import Pattern
 from agent.core.language.value import Absent, Kind, Scalar, Value, comparable, equal, text_of
+from agent.core.struct import Struct, not_compared
 
 
 class Condition(Protocol):
@@ -30,8 +30,7 @@ def _absent(value: Absent, logic: Logic) -> Verdict:
     return None if logic.value(value) else False
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(Struct):
     """`"x"`, `1`, `true`: equal by the word's kind. Of a list it never holds."""
 
     operand: Scalar
@@ -43,8 +42,7 @@ class Equals:
         return not isinstance(value, tuple) and equal(kind, value, self.operand)
 
 
-@dataclass(frozen=True, slots=True)
-class Like:
+class Like(Struct):
     """`{ like = … }`: fits one of these globs, whole."""
 
     patterns: tuple[Pattern, ...]
@@ -59,12 +57,12 @@ class Like:
         return any(pattern.matches(text) for pattern in self.patterns)
 
 
-@dataclass(frozen=True, slots=True)
-class Matching:
+@not_compared("fits")
+class Matching(Struct):
     """`{ matching = … }`: fits the whole regular expression, which `fits` asks in linear time."""
 
     expression: str
-    fits: Callable[[str], bool] = field(compare=False, repr=False)
+    fits: Callable[[str], bool]
 
     def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
@@ -73,8 +71,7 @@ class Matching:
         return not isinstance(value, tuple) and self.fits(text_of(value))
 
 
-@dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(Struct):
     """`{ contains = … }`: that piece is in it."""
 
     piece: str
@@ -86,8 +83,7 @@ class Contains:
         return not isinstance(value, tuple) and self.piece in text_of(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+class Within(Struct):
     """`in`, `at_least`, `at_most`, `above`, `below`: in one of these ranges, ends included; None: open at that end."""
 
     ranges: tuple[tuple[int | None, int | None], ...]
@@ -104,8 +100,7 @@ class Within:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(Struct):
     """`{ exists = … }`: is there, or is not; an empty list is not."""
 
     wanted: bool
@@ -117,8 +112,7 @@ class Exists:
         return (isinstance(value, Absent) or value == ()) != self.wanted
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct):
     """`{ not = … }`: the test fails."""
 
     test: Test
@@ -127,8 +121,7 @@ class Not:
         return opposite(self.test.verdict(kind, value, facts, logic))
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct):
     """A list: one of them."""
 
     tests: tuple[Test, ...]
@@ -137,8 +130,7 @@ class AnyOf:
         return either(test.verdict(kind, value, facts, logic) for test in self.tests)
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(Struct):
     """Several operators in one table: all of them."""
 
     tests: tuple[Test, ...]
@@ -147,8 +139,7 @@ class AllOf:
         return both(test.verdict(kind, value, facts, logic) for test in self.tests)
 
 
-@dataclass(frozen=True, slots=True)
-class Has:
+class Has(Struct):
     """`{ has = … }`: is in the list."""
 
     operand: Scalar
@@ -180,8 +171,7 @@ class Of(Enum):
         return _absent(value, logic)
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(Struct):
     """`any`, `every`, `none` of a list: the test holds of so many of its items."""
 
     of: Of
@@ -195,8 +185,7 @@ class Items:
         return self.of.verdict([self.test.verdict(kind, item, facts, logic) for item in value])
 
 
-@dataclass(frozen=True, slots=True)
-class Things:
+class Things(Struct):
     """`any`, `every`, `none` of a many: the clause holds of so many of the things that the word leads to."""
 
     of: Of
@@ -211,8 +200,7 @@ class Things:
         return self.of.verdict([self.clause.verdict(thing, logic) for thing in things])
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Count(Struct):
     """`{ count = … }`: the test holds of the number of items; what is absent has none."""
 
     test: Test

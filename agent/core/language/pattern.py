@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from agent.core.language.piece import CAPTURED, Capture, One, Pieces, Taken, take
 from agent.core.language.value import Scalar
+from agent.core.struct import Struct
 
 
 class PatternError(ValueError):
@@ -33,19 +33,30 @@ _CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
 _Run: TypeAlias = tuple[One, ...]  # pieces that stand side by side, with no star among them
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`. `captures`: its `{word:type}`, in order."""
+class Pattern(Struct, dict=True):
+    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`."""
 
     text: str
     pieces: Pieces
-    captures: tuple[Capture, ...] = field(init=False, repr=False, compare=False)
-    _begins: str = field(init=False, repr=False, compare=False)
-    _open: bool = field(init=False, repr=False, compare=False)  # a star ends it, and all before that is literal
-    _segments: tuple[tuple[_Run, ...], ...] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        """Split it as it is matched: at each `/` into segments, and these at their stars into runs."""
+    @cached_property
+    def captures(self) -> tuple[Capture, ...]:
+        """Its `{word:type}`, in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Capture))
+
+    @cached_property
+    def _begins(self) -> str:
+        """The literal text before its first other piece."""
+        return _beginning(self.pieces)
+
+    @cached_property
+    def _open(self) -> bool:
+        """Whether a star ends it, and all before that is literal."""
+        return len(self._begins) == len(self.pieces) - 1 and self.pieces[-1] is None
+
+    @cached_property
+    def _segments(self) -> tuple[tuple[_Run, ...], ...]:
+        """The pieces as they are matched: split at each `/` into segments, and these at their stars into runs."""
         segments: list[list[list[One]]] = [[[]]]
         for piece in self.pieces:
             if piece is None:
@@ -54,11 +65,7 @@ class Pattern:
                 segments.append([[]])
             elif isinstance(piece, One):
                 segments[-1][-1].append(piece)
-        object.__setattr__(self, "_begins", _beginning(self.pieces))
-        is_open = len(self._begins) == len(self.pieces) - 1 and self.pieces[-1] is None
-        object.__setattr__(self, "_open", is_open)
-        object.__setattr__(self, "captures", tuple(piece for piece in self.pieces if isinstance(piece, Capture)))
-        object.__setattr__(self, "_segments", tuple(tuple(map(tuple, segment)) for segment in segments))
+        return tuple(tuple(map(tuple, segment)) for segment in segments)
 
     @property
     def literal(self) -> bool:

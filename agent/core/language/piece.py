@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.language.value import Absent, Kind, Scalar, from_kernel
+from agent.core.struct import Struct
 
 Taken: TypeAlias = tuple[tuple[str, Scalar], ...]  # words with what was taken for them, in order
 
@@ -13,8 +13,7 @@ CAPTURED = (Kind.TEXT, Kind.INT, Kind.HEX, Kind.PCI)  # the kinds that a piece o
 _LONGEST = {Kind.INT: 20, Kind.HEX: 34, Kind.PCI: 18}  # characters of a value; text has any number
 
 
-@dataclass(frozen=True, slots=True)
-class One:
+class One(Struct):
     """One character: any (`?`), or one of a set (`[a-c]`, `[!a-c]`); a literal is a set of one."""
 
     ranges: tuple[tuple[str, str], ...]
@@ -25,8 +24,7 @@ class One:
         return any(low <= character <= high for low, high in self.ranges) != self.negated
 
 
-@dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(Struct):
     """`{word:type}`: one or more characters that are a value of that kind."""
 
     word: str

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.language.text import Fact, Text
 from agent.core.language.value import Absent
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Struct):
     """A number or a truth value, as JSON has it: of equal texts, `1` is not `true`."""
 
     json: str
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct):
     """A list. The elements of a list word in it are elements of it."""
 
     items: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct):
     """A table, its members in the order they were written in."""
 
     members: tuple[tuple[str, Part], ...]

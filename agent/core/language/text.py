@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.language.pattern import literal
 from agent.core.language.value import Absent, Value, text_of
+from agent.core.struct import Struct
 
 Fact: TypeAlias = Callable[[str], Value | Absent]  # what a word says
 
@@ -32,8 +32,7 @@ class TextError(ValueError):
         self.write = write
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Struct):
     """The place of one `{word|filter|…}`; `at` is its offset in the text as written."""
 
     word: str
@@ -41,8 +40,7 @@ class Slot:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct):
     """A parsed text: literal pieces and slots."""
 
     source: str

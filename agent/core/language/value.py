@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
+
+from agent.core.struct import Struct, replace
 
 Scalar: TypeAlias = str | int | bool
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
@@ -29,8 +30,7 @@ class Kind(Enum):
     PATH = "path"
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(Struct):
     """A fact that is not there. `unread`: it may be there, but could not be read. `pending`: it is still to come."""
 
     reason: str

@@ -8,7 +8,6 @@ unless it is held; an id stands in one list at a time, and leaves the old list b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.device import Device, Snapshot, amount, list_bytes, unhealthy
@@ -22,14 +21,15 @@ from agent.core.lists.naming import EMPTY_SECONDS, Fanned, Names, Offers, share_
 from agent.core.lists.present import FORGET_SECONDS, Held, Present
 from agent.core.lists.settled import Settled, settle
 from agent.core.lists.slots import slotted
+from agent.core.struct import Struct, field, not_compared, replace
 
 LIST_LIMIT = 4 * 1024 * 1024  # the kubelet's limit for one message, bytes
 _FULL = "the kubelet's list is full (4 MiB)"
 _SURELY_WITHIN = 30_000  # ids of any length whose list cannot reach the limit
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+@not_compared("settled")
+class Assembly(Struct):
     """The lists of all resources, retired ones included, and what is not in them.
 
     moving: whether something waits only for another list to be delivered; assemble again when that is done.
@@ -47,7 +47,7 @@ class Assembly:
     next_at: float | None = None
     written: Mapping[str, str] = field(default_factory=dict)
     fanned: Mapping[str, Fanned] = field(default_factory=dict)
-    settled: Mapping[str, Settled] = field(default_factory=dict, repr=False, compare=False)
+    settled: Mapping[str, Settled] = field(default_factory=dict)
     shut_keys: frozenset[str] = frozenset()
 
     def is_exclusive(self, device: Device) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
 
 from agent.core.inventory.candidate import UNKNOWN, Candidate
@@ -18,14 +17,14 @@ from agent.core.inventory.look import Look
 from agent.core.lists.lost import lost, said
 from agent.core.lists.present import Held, Present
 from agent.core.reason import Reason
+from agent.core.struct import MutableStruct, field, replace
 
 RETIRED = "taken out by configuration"
 ABSENT = "absent"
 SLOT_KEY = "slot:"  # how the keys of slots begin, which are no host devices
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(MutableStruct):
     """The list of one resource while it is made.
 
     written: the name as its entry writes it, if that has words.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Form
@@ -17,10 +16,10 @@ from agent.core.language.value import natural
 from agent.core.lists.draft import Draft, offered, still
 from agent.core.lists.exclusive import holders
 from agent.core.lists.present import Present
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Unlisted:
+class Unlisted(Struct):
     """A host device that an entry takes and that is not in its list, with the reason."""
 
     resource: str
@@ -29,8 +28,7 @@ class Unlisted:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Waits:
+class _Waits(Struct):
     """Why a newcomer is not listed. `moving`: only until another list is delivered."""
 
     reason: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import replace
 
 from agent.core.entry.group import Grouping
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Member, Snapshot
 from agent.core.inventory.look import Look
 from agent.core.language.value import natural
+from agent.core.struct import replace
 
 
 def lost(device: Device, candidate: Candidate, look: Look, *, held: bool) -> tuple[Member, ...]:

@@ -8,12 +8,12 @@ and a later entry in whose text it comes out too has to wait.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from agent.core.entry.resource import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.language.value import natural
+from agent.core.struct import MutableStruct, Struct, replace
 
 NAMES_LIMIT = 64  # names of one entry
 EMPTY_SECONDS = 600.0  # how long a name with no device stays
@@ -22,8 +22,7 @@ Offers = Mapping[tuple[str, str], Mapping[str, Candidate]]  # by resource and na
 _NONE: Mapping[str, Candidate] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Fanned:
+class Fanned(Struct):
     """One of the names of an entry: the name as written there, and since when (monotonic) nothing wants it."""
 
     written: str
@@ -38,8 +37,7 @@ class Fanned:
         return self.empty_since is None or now < self.empty_since + EMPTY_SECONDS
 
 
-@dataclass(slots=True)
-class Names:
+class Names(MutableStruct):
     """Whose each resource is, and what there is for its list.
 
     written: of each resource in file order the name as its entry writes it; empty where that has no words.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent.core.inventory.device import Device, Form, split_share
 from agent.core.inventory.look import Look
+from agent.core.struct import Struct, replace
 
 FORGET_SECONDS = 600.0  # how long an absent device that no pod holds stays listed
 
@@ -43,8 +43,7 @@ class Held:
         return device if highest + 1 == device.shares else replace(device, shares=highest + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(Struct):
     """What drafts are made of: the machine as it is, what pods may hold, and the time in monotonic seconds.
 
     held: in doubt all that is listed. A list keeps these.

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, Snapshot
 from agent.core.inventory.identity import apart
 from agent.core.lists.draft import Draft, draft
 from agent.core.lists.present import Present
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Struct):
     """A list in which every candidate of its resource is, and nothing else but what is gone.
 
     As long as a candidate and a device are the same objects, the device stays as it is.

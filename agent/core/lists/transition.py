@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from operator import is_
 from typing import NamedTuple
 
 from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.struct import Struct
 
 BLIP = "gone and back between two looks: who had it open has it no more"
 STORM = 10  # more changes of one resource at once than this are one line
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct):
     """A device's way from one health to another; `old` is None for a new device, `new` for one that left.
 
     From Healthy to Healthy it is a blip: what is there now is not what was there.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from agent.core.report.tally import Distribution
+from agent.core.struct import Struct
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "device_agent_"
@@ -17,8 +17,7 @@ Sample: TypeAlias = tuple[Labels, float]
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct):
     """One metric with all its series. type: gauge or counter."""
 
     name: str
@@ -33,8 +32,7 @@ class Family:
             yield _line(self.name, labels, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct):
     """One metric of measurements, a series for each set of labels."""
 
     name: str

@@ -5,7 +5,6 @@ said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from agent.core.entry.resource import ResourceSpec
@@ -20,17 +19,18 @@ from agent.core.lists.naming import Offers
 from agent.core.lists.transition import Change
 from agent.core.phase import Phase
 from agent.core.reason import NO_REASON, Reason, ReasonCause
+from agent.core.struct import Struct, field, not_compared
 
 STARTING = Reason(ReasonCause.STARTING, "starting")
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceState:
+@not_compared("since")
+class ResourceState(Struct):
     """Where a resource's registration stands, why it is not further, and since when."""
 
     phase: Phase
     reason: Reason = NO_REASON
-    since: float = field(default=0.0, compare=False)
+    since: float = 0.0
 
     @property
     def is_without_kubelet(self) -> bool:
@@ -38,8 +38,7 @@ class ResourceState:
         return self.reason.cause is ReasonCause.KUBELET
 
 
-@dataclass(frozen=True, slots=True)
-class Kubelet:
+class Kubelet(Struct):
     """The kubelet as all resources together see it; `up` is None while that cannot be said."""
 
     up: bool | None = None
@@ -48,8 +47,7 @@ class Kubelet:
     restarts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class InForce:
+class InForce(Struct):
     """The configuration in force.
 
     errors: in files that are left out. refused: why the last reload changed nothing; empty if it was done.
@@ -62,16 +60,14 @@ class InForce:
     refused: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Struct):
     """How many streams of a resource are open, and whether all have its newest list."""
 
     open: int = 0
     told: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct):
     """Everything at one moment.
 
     time: seconds since 1970, at `now`. started: when the agent did.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agent.core.grants.holding import Holder
 from agent.core.inventory.device import Device, Health, Snapshot
@@ -13,6 +12,7 @@ from agent.core.phase import Phase
 from agent.core.reason import Reason, ReasonCause
 from agent.core.report.devices import address, holders, leaving, since
 from agent.core.report.moment import Moment
+from agent.core.struct import Struct
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
 _CHECK = "device-agent check"
@@ -23,8 +23,7 @@ _SHUT = "With none left no kubelet, pod or command that is new reaches the agent
 _FORGOTTEN = "Nothing now. After a restart of the agent it is not known what pods hold, nor what was drained."
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct):
     """Something that needs a person.
 
     subject: whose it is. devices: which, of a resource, and places: where each is. next: commands that do no harm.

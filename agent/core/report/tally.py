@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from agent.core.struct import Struct, field
 
 
 class Distribution(NamedTuple):
@@ -15,8 +16,7 @@ class Distribution(NamedTuple):
     sum: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct):
     """All counts. Keys: the resource, and to what or with which result.
 
     list_bytes: the size of the list sent last.

@@ -6,9 +6,9 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from agent.core.struct import Struct, field
 from agent.kubelet.messages import v1beta1
 
 NAME = "kubelet_internal_checkpoint"
@@ -17,8 +17,7 @@ NAME = "kubelet_internal_checkpoint"
 NO_NODE = -1
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct):
     """What one container holds of one resource: ids by NUMA node, and the plugin's answer for them."""
 
     pod: str
@@ -32,8 +31,7 @@ class Held:
         return frozenset(device_id for ids in self.by_node.values() for device_id in ids)
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Struct):
     held: list[Held] = field(default_factory=list)
     registered: dict[str, list[str]] = field(default_factory=dict)  # resource: healthy ids
 

@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import contextlib
-import dataclasses
 import json
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
 
+from agent.core.struct import asdict
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
 from agent.kubelet.simulated.events import Event
 from agent.kubelet.simulated.kubelet import Kubelet
@@ -66,9 +66,9 @@ async def done(kubelet: Kubelet, given: dict[str, str]) -> object:
     match given["command"]:
         case "allocate":
             wanted = {given["resource"]: int(given["count"])}
-            return dataclasses.asdict(await kubelet.allocate(given["pod"], given["container"], wanted))
+            return asdict(await kubelet.allocate(given["pod"], given["container"], wanted))
         case "container":
-            return dataclasses.asdict(await kubelet.start_container(given["pod"], given["container"]))
+            return asdict(await kubelet.start_container(given["pod"], given["container"]))
         case "remove":
             kubelet.remove_pod(given["pod"])
         case "start":

@@ -1,16 +1,15 @@
 """What one container gets: the answers of several resources made one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from agent.core.struct import Struct, field
 from agent.kubelet.messages import v1beta1
 
 V = TypeVar("V")
 
 
-@dataclass(frozen=True)
-class ContainerOptions:
+class ContainerOptions(Struct):
     """The merged result, by key. `conflicts` names what a later resource said otherwise and lost."""
 
     envs: dict[str, str] = field(default_factory=dict)

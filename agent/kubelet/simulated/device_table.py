@@ -1,16 +1,15 @@
 """The devices of every resource, and who serves them, as one kubelet process knows them."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.core.struct import MutableStruct, Struct, field
 from agent.kubelet.messages import v1beta1
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
-@dataclass(frozen=True)
-class ListedDevice:
+class ListedDevice(Struct):
     """A device as a plugin listed it; `nodes` are its NUMA nodes, empty without topology."""
 
     id: str
@@ -23,8 +22,7 @@ class ListedDevice:
         return cls(message.id, message.health, nodes)
 
 
-@dataclass(frozen=True)
-class DeviceList:
+class DeviceList(Struct):
     """One message of a ListAndWatch stream."""
 
     number: int  # over all streams of this kubelet
@@ -61,8 +59,7 @@ class Connection(Protocol):
     def socket(self) -> str: ...
 
 
-@dataclass(eq=False)
-class Endpoint:
+class Endpoint(MutableStruct, eq=False):
     """Who answers for a resource. Without a connection: remembered from a checkpoint."""
 
     connection: Connection | None
@@ -70,8 +67,7 @@ class Endpoint:
     stopped_at: float | None = None
 
 
-@dataclass(frozen=True)
-class NodeStatus:
+class NodeStatus(Struct):
     """What the node object says: a resource once known keeps its key, at 0."""
 
     capacity: dict[str, int] = field(default_factory=dict)

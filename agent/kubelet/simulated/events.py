@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar, overload
+
+from agent.core.struct import Struct, field
 
 T = TypeVar("T")
 
@@ -12,8 +13,7 @@ T = TypeVar("T")
 _LOOK_AGAIN = 0.1
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct):
     """One thing that happened; `at` is time.monotonic()."""
 
     number: int

@@ -1,13 +1,13 @@
 """What shall go wrong in the next registrations."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from agent.core.struct import MutableStruct
 
 Kind = Literal["refuse", "hang", "close", "lose_answer", "answer_late", "dial_late", "refuse_watched"]
 
 
-@dataclass
-class Fault:
+class Fault(MutableStruct):
     kind: Kind
     resource: str | None
     times: int

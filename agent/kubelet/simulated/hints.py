@@ -1,17 +1,16 @@
 """NUMA hints of the device manager, and what the topology manager makes of them. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations, product
 
+from agent.core.struct import Struct
 from agent.kubelet.simulated.device_table import ListedDevice
 from agent.kubelet.simulated.errors import KubeletCrashed
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
 
-@dataclass(frozen=True)
-class Hint:
+class Hint(Struct):
     """A set of NUMA nodes that would do; None: any."""
 
     nodes: frozenset[int] | None

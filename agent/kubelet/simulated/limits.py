@@ -1,10 +1,9 @@
 """The times of the real kubelet; shorten them where a test would wait."""
 
-from dataclasses import dataclass
+from agent.core.struct import Struct
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Struct, kw_only=True):
     """All in seconds. The defaults are the kubelet's own (dm/plugin/v1beta1, pm/)."""
 
     dial: float = 10.0

@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from agent.core.struct import Struct
 from agent.kubelet.simulated.clients import Lists
 from agent.kubelet.simulated.events import Events
 from agent.kubelet.simulated.faults import Faults
@@ -12,8 +12,7 @@ from agent.kubelet.simulated.pod import Pod
 from agent.kubelet.simulated.release import Release
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:
+class Node(Struct, kw_only=True):
     directory: str
     watcher_directory: str | None
     pod_resources_directory: str | None

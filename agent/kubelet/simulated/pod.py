@@ -1,21 +1,20 @@
 """Pods and their containers, as far as devices are concerned."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from agent.core.struct import MutableStruct, Struct, field
 
 Kind = Literal["init", "sidecar", "app"]  # a sidecar is a restartable init container
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Struct):
     name: str
     limits: Mapping[str, int]
     kind: Kind = "app"
 
 
-@dataclass
-class Pod:
+class Pod(MutableStruct):
     """Named `name` or `namespace/name`. `phase` is Failed after a refused admission, and stays so."""
 
     key: str

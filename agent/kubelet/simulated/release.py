@@ -1,13 +1,12 @@
 """What differs between kubelet releases, in one place."""
 
-from dataclasses import dataclass
+from agent.core.struct import Struct
 
 # The grpc-go each release is built with, as far as seen: a plugin meets it in `user-agent`.
 _GRPC_GO = {34: "1.72.1", 35: "1.72.2", 36: "1.79.3", 37: "1.82.1"}
 
 
-@dataclass(frozen=True, order=True)
-class Release:
+class Release(Struct, order=True):
     """A minor release, 1.30 to 1.37. 1.34 and 1.37 are held against the real ones (tests/real)."""
 
     minor: int
