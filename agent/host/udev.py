@@ -29,11 +29,13 @@ class Properties(Struct):
     """The properties of one device.
 
     from_udev: false where the machine has no udev database. pending: udev has yet to say what it knows.
+    recorded: the database has an entry of the device.
     """
 
     values: Mapping[str, str]
     from_udev: bool
     pending: bool = False
+    recorded: bool = False
 
     def get(self, name: str) -> str | Absent:
         """One property, or why there is none."""
@@ -62,7 +64,7 @@ def properties(root: Root, directory: str) -> Properties:
         return Properties(values, from_udev=True, pending=pending)
     lines = data.decode("utf-8", "surrogateescape").splitlines()
     values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
-    return Properties(values, from_udev=True)
+    return Properties(values, from_udev=True, recorded=True)
 
 
 def uevent(root: Root, directory: str) -> dict[str, str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from agent.core.language.value import Absent, Kind, Value
+from agent.scanners.disks import beside, data
 from agent.scanners.mounts import in_use, names_in_use
 from agent.scanners.position import path_id
 from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, table
 
 _DEEP = 8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
 _OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # of a disk, by way of SCSI
+_STORAGE = "0x01"  # so begins the class of a PCI function with disks; of no other disks are looked for
 _CONSOLE = "/sys/class/tty/console/active"
 _MANY = 4096  # directories looked through for one device: bounds what broken hardware can cost
 
@@ -95,13 +97,21 @@ def _nodes(sight: Sight, thing: Thing) -> Value | Absent:
     if isinstance(own, str):
         found.append(own)
     if thing.directory:
-        subsystem = thing.subsystem or sight.link(f"{thing.directory}/subsystem")
-        for other in below(sight, thing.directory, subsystem if isinstance(subsystem, str) else ""):
+        subsystem = _subsystem_of(sight, thing)
+        others = list(below(sight, thing.directory, subsystem))
+        for directory in beside(sight, thing.directory, subsystem):
+            others += (Thing("every", directory.rpartition("/")[2], directory), *below(sight, directory, ""))
+        for other in others:
             if not isinstance(sight.text(f"{other.directory}/dev"), Absent):
                 node = own_node(sight, other)
                 if isinstance(node, str):
                     found.append(node)
     return tuple(dict.fromkeys(found))
+
+
+def _subsystem_of(sight: Sight, thing: Thing) -> str:
+    subsystem = thing.subsystem or sight.link(f"{thing.directory}/subsystem")
+    return subsystem if isinstance(subsystem, str) else ""
 
 
 def _driver(sight: Sight, thing: Thing) -> Value | Absent:
@@ -145,6 +155,21 @@ def _mounted(sight: Sight, thing: Thing) -> Value | Absent:
     return subsystem in _OTHER_NODES and parent_directory(sight, thing.directory) in in_use(sight)
 
 
+def _data(sight: Sight, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return ()
+    directory, subsystem = thing.directory, _subsystem_of(sight, thing)
+    if subsystem in _OTHER_NODES:
+        above = parent_directory(sight, directory)
+        directory, subsystem = (above, "scsi") if isinstance(above, str) else (directory, subsystem)
+    if subsystem == "pci":
+        kind = sight.text(f"{directory}/class")
+        if isinstance(kind, str) and not kind.startswith(_STORAGE):
+            return ()
+    found = ((each.directory, each.subsystem) for each in below(sight, directory, subsystem))
+    return data(sight, directory, subsystem, found)
+
+
 def _console(sight: Sight, thing: Thing) -> Value | Absent:
     if not thing.directory or sight.link(f"{thing.directory}/subsystem") != "tty":
         return False
@@ -184,6 +209,14 @@ EVERY = table(
     Word("numa", Kind.INT, "its NUMA node, or that of the nearest device above", "numa_node", _numa),
     Word("path_id", Kind.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _path_id),
     Word("mounted", Kind.BOOL, "the machine itself uses it: mounted or swapped to, or it carries such", "-", _mounted),
+    Word(
+        "data",
+        Kind.TEXT,
+        "what its disks hold: filesystem, partitions, lvm, zfs and the like; held, shared or unprobed",
+        "udev, partition, holders/",
+        _data,
+        many=True,
+    ),
     Word("console", Kind.BOOL, "a terminal that is the machine's console", "/sys/class/tty/console/active", _console),
     Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _pci),
     Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _usb),

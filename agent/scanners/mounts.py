@@ -1,5 +1,9 @@
 """Which devices the machine itself uses: what is mounted or swapped to, and what that rests on.
 
+Mounts are those of the agent's own namespace. What is mounted in another one, in a container alone, is seen by what the
+drivers of ext2 to ext4, XFS, F2FS and btrfs list below /sys/fs: every file system that is mounted anywhere. The agent
+sees no other process (ProtectProc= of its unit), so that nothing else tells of the others.
+
 Layouts: proc(5) on mountinfo and swaps; Documentation/ABI/testing/sysfs-block on partitions, slaves.
 """
 
@@ -9,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.core.inventory.device import Node
 from agent.core.language.value import Absent
+from agent.scanners.disks import controllers
 from agent.scanners.words import Sight
 
 _LIMIT = 1 << 20  # bytes of a list; a node with thousands of pods has one of half a megabyte
@@ -34,7 +39,7 @@ def root_disks(sight: Sight) -> tuple[str, ...]:
 def _in_use(sight: Sight) -> frozenset[str]:
     found: set[str] = set()
     roots = {path for paths in _mounted(sight).values() for path in paths}
-    for path in roots.union(_swaps(sight)):
+    for path in roots.union(_swaps(sight), _listed_by_drivers(sight)):
         for used in _rests_on(sight, path):
             here = used
             while here.startswith("/sys/devices/") and here not in found:
@@ -74,6 +79,18 @@ def _of_source(sight: Sight, file_system: str, source: str) -> list[str]:
     return [first] if first else []
 
 
+def _listed_by_drivers(sight: Sight) -> Iterator[str]:
+    """Yield the devices of all mounted file systems of some drivers, whichever mount namespace they are in."""
+    for driver in ("ext4", "f2fs", "xfs"):
+        names = sight.names(f"/sys/fs/{driver}")
+        found = [sight.root.device(f"/sys/class/block/{name}") for name in names]  # beside them: features, stats
+        yield from (each for each in found if isinstance(each, str))
+    for volume in sight.names("/sys/fs/btrfs"):
+        members = sight.names(f"/sys/fs/btrfs/{volume}/devices")
+        found = [sight.root.device(f"/sys/fs/btrfs/{volume}/devices/{name}") for name in members]
+        yield from (each for each in found if isinstance(each, str))
+
+
 def _swaps(sight: Sight) -> Iterator[str]:
     for line in _lines(sight, "/proc/swaps"):
         if line.startswith("/dev/") and (directory := _of_node(sight, line.split()[0])):
@@ -103,13 +120,8 @@ def _rests_on(sight: Sight, directory: str) -> frozenset[str]:
         waiting += [slave for slave in slaves if isinstance(slave, str)]
         above = here.rpartition("/")[0]
         if "/nvme-subsystem/" in above:  # a namespace with several ways to it, one for each controller
-            ways = [sight.root.device(f"{above}/{name}") for name in sight.names(above) if _is_controller(name)]
-            found.update(way for way in ways if isinstance(way, str))
+            found.update(controllers(sight, above))
     return frozenset(found)
-
-
-def _is_controller(name: str) -> bool:
-    return name.startswith("nvme") and name[4:].isdecimal()
 
 
 def _partition(sight: Sight, directory: str) -> str | Absent:
