@@ -134,7 +134,14 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
 
     told = {name: Snapshot(name) for name in ("example.com/old", "example.com/nic")}
     lists = Lists(
-        Registry(), [NICS], told, {}, own_specs=Specs(), held=frozenset, published=lambda before, now: seen.append(now)
+        Registry(),
+        [NICS],
+        told,
+        {},
+        own_specs=Specs(),
+        held=frozenset,
+        known=frozenset,
+        published=lambda before, now: seen.append(now),
     )
     seen = []
     await lists.publish(Look(), [NICS], {}, None)
