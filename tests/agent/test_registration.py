@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import inotify_simple
 import pytest
@@ -716,7 +715,6 @@ async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monke
         await made_seldom(rig, rig.dp)
 
 
-@dataclass(frozen=True)
 class Steep(Backoff):
     """The pause after the third failure outlasts every test."""
 
