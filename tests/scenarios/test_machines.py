@@ -66,3 +66,8 @@ def test_a_machine_says_what_it_is_and_is_used(name):
     assert text.startswith("# ")
     users = [scenario for scenario, said in SAID.items() if said.get("machine") == name]
     assert len(users) > 1 or (users and len(text.splitlines()) > SHORT)
+
+
+@pytest.mark.parametrize("name", sorted(SAID))
+def test_a_long_dump_is_a_machine_of_its_own(name):
+    assert len(SAID[name].get("tree", "").splitlines()) <= SHORT, "put it into machines/"
