@@ -1,4 +1,4 @@
-"""The agent: in which order its parts begin, live and end. Which parts there are: `agent.parts`.
+"""The agent: in which order its parts begin, live and end. Which parts there are: `agent.wiring`.
 
 Three lives run through them (docs/architecture.md): a change on the host (monitor, tracker, registry, streams), an
 Allocate (plugin, allocation, host) and an entry of the configuration (load, difference, tracker and registrations).
@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from agent.allocation.held import HeldIdSource
-from agent.alone import alone
+from agent.allocation.devices_in_use import HeldIdSource
 from agent.config.load import Configuration
 from agent.config.toml.finding import Finding, Severity
-from agent.core.health.drained import Drained
-from agent.core.kind import NOTICE, Kind, fields
-from agent.core.language.printable import counted
+from agent.config_diff import ConfigDiff, diff_config
+from agent.core.health.drain_overlay import DrainSet
+from agent.core.language.safe_text import counted
+from agent.core.message_id import NOTICE, MessageId, fields
 from agent.host import systemd
 from agent.host.root import Root
 from agent.kubelet.socket_file import remove_stale
-from agent.parts import Parts
-from agent.registration.offering import Way, way_of
-from agent.reload import Difference, difference
-from agent.status.status import heartbeat
-from agent.tracker.looking import where_to_look
+from agent.registration.resource_tasks import RegistrationOptions, way_of
+from agent.single_instance import hold_instance_lock
+from agent.status.agent_status import heartbeat
+from agent.tracker.look_thread import where_to_look
+from agent.wiring import AgentParts
 
 ARRIVAL_SECONDS = 1.0  # so long what pods hold can wait for the first lists to be with the kubelet
 
@@ -65,7 +65,7 @@ class Agent:
         self.started = time.monotonic()
         self.root = root
         self.settings = configuration.settings
-        self.parts = Parts(
+        self.parts = AgentParts(
             configuration,
             root,
             state,
@@ -89,7 +89,7 @@ class Agent:
             AlreadyRunning: another agent has the state directory, or the kubelet's.
             ExceptionGroup: a defect; what can fail on a host or a kubelet does not end the agent.
         """
-        with alone(self._state, self.parts.claim):
+        with hold_instance_lock(self._state, self.parts.claim):
             async with self.parts.sockets, self.parts.nodes:
                 self.parts.nodes.watch(where_to_look(self.root, self.tracker.specs))
                 for directory in (self.settings.kubelet.dir, self.settings.kubelet.watcher_dir):
@@ -102,7 +102,7 @@ class Agent:
         """Why what is to outlast this life is not on disk; empty if it is."""
         return self.parts.file.fault
 
-    async def drain(self, drained: Drained) -> bool:
+    async def drain(self, drained: DrainSet) -> bool:
         """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""
         await self.tracker.drain(drained)
         return await self.parts.file.saved()
@@ -111,13 +111,13 @@ class Agent:
         """End in good order: streams first, then sockets, then everything else."""
         self._stopping.set()
 
-    async def reload(self, configuration: Configuration) -> Difference:
+    async def reload(self, configuration: Configuration) -> ConfigDiff:
         """Put a valid configuration in force by difference; resources that are not in it retire.
 
         Returns when the new lists are published; a new resource is registered only then, so that its first list is
         full. Settings of agent.toml are read at start only; what differs there is said in the log.
         """
-        change = difference(self.configuration.resources, configuration.resources)
+        change = diff_config(self.configuration.resources, configuration.resources)
         if configuration.settings != self.settings:
             log.warning("agent.toml has changed: that takes effect at the next start")
         self._put(configuration)
@@ -125,7 +125,7 @@ class Agent:
         specs = configuration.resources
         self.parts.offering.keep({spec.name: way_of(spec, specs) for spec in specs if not spec.adds})
         await self.tracker.looked()
-        extra = fields(Kind.CONFIGURED, config=configuration.digest)
+        extra = fields(MessageId.CONFIGURED, config=configuration.digest)
         log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)
         return change
 
@@ -160,7 +160,7 @@ class Agent:
         await self._stopping.wait()
         systemd.notify(STOPPING=1, STATUS=f"stopping: ending {counted(parts.offering.offered, 'stream')}")
         await asyncio.wait([offering])
-        parts.consequences.remember()  # with what was granted since the last lists
+        parts.consequences.save_state()  # with what was granted since the last lists
         for work in works:
             work.cancel()
 
@@ -188,7 +188,7 @@ class Agent:
         for snapshot in told.values():
             self.registry.publish(snapshot)
         # One that is taken out of the configuration, and held, may have been registered in either way.
-        ways = dict.fromkeys(told, Way(self.settings.kubelet.registration))
+        ways = dict.fromkeys(told, RegistrationOptions(self.settings.kubelet.registration))
         self.parts.offering.add(ways | self.parts.consequences.ways(told))
         await self.tracker.looked()
         self.status.doing = ""

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from agent.core.inventory.device import Snapshot
-from agent.counts import Counts
+from agent.core.inventory.device import DeviceList
+from agent.counters import Counters
 
 
 class Follower:
@@ -20,15 +20,15 @@ class Follower:
 
     def __init__(self, board: _Board) -> None:
         self._board = board
-        self._sent: Snapshot | None = None
+        self._sent: DeviceList | None = None
 
-    async def next(self) -> Snapshot:
+    async def next(self) -> DeviceList:
         """The newest snapshot, as soon as it differs from the one last marked as sent."""
         while self.up_to_date:
             await self._board.changed.wait()
         return self._board.snapshot
 
-    def sent(self, snapshot: Snapshot, size: int | None = None) -> None:
+    def sent(self, snapshot: DeviceList, size: int | None = None) -> None:
         """Mark a snapshot as sent, in so many bytes; None if the kubelet knew already what it says."""
         self._sent = snapshot
         self._board.sent(size)
@@ -49,7 +49,7 @@ class _Board:
     since: when what the newest snapshot says began to be, if some stream is still to send it.
     """
 
-    def __init__(self, snapshot: Snapshot, counts: Counts) -> None:
+    def __init__(self, snapshot: DeviceList, counts: Counters) -> None:
         self.snapshot = snapshot
         self.since: float | None = None
         self._counts = counts
@@ -74,11 +74,11 @@ class Registry:
     counts: told what was sent, and how long that took.
     """
 
-    def __init__(self, counts: Counts | None = None) -> None:
-        self._counts = counts or Counts()
+    def __init__(self, counts: Counters | None = None) -> None:
+        self._counts = counts or Counters()
         self._boards: dict[str, _Board] = {}
 
-    def publish(self, snapshot: Snapshot, since: float | None = None) -> bool:
+    def publish(self, snapshot: DeviceList, since: float | None = None) -> bool:
         """Make a snapshot the newest of its resource and wake the streams; False if it equals the present one.
 
         since: when (monotonic) what it says began to be, as far as is known.
@@ -93,10 +93,10 @@ class Registry:
         board.changed = asyncio.Event()
         return True
 
-    def current(self, resource: str) -> Snapshot:
+    def current(self, resource: str) -> DeviceList:
         """The newest snapshot of a resource; empty before the first."""
         board = self._boards.get(resource)
-        return board.snapshot if board else Snapshot(resource)
+        return board.snapshot if board else DeviceList(resource)
 
     @contextmanager
     def follow(self, resource: str) -> Iterator[Follower]:
@@ -134,7 +134,7 @@ class Registry:
         """Drop a resource that is served no more. A stream that is still open is told an empty list."""
         board = self._boards.get(resource)
         if board is not None:
-            self.publish(Snapshot(resource))
+            self.publish(DeviceList(resource))
             board.forgotten = True
             self._drop_if_forgotten(resource, board)
 
@@ -145,5 +145,5 @@ class Registry:
     def _board(self, resource: str) -> _Board:
         board = self._boards.get(resource)
         if board is None:
-            board = self._boards[resource] = _Board(Snapshot(resource), self._counts)
+            board = self._boards[resource] = _Board(DeviceList(resource), self._counts)
         return board

@@ -13,32 +13,32 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 from agent.config.load import load
-from agent.core.entry.resource import ResourceSpec
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.lists.assemble import assemble
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import build_lists
 from agent.host.root import Root
-from agent.tracker.looking import take_look
+from agent.tracker.look_thread import run_look
 
 
 def main() -> None:
     """The command line."""
     prefix, configuration, repetitions = sys.argv[1], sys.argv[2], int(sys.argv[3])
     root, specs = Root(prefix), load(configuration).resources
-    first, _ = take_look(root, specs, Look(), EVERYTHING)
+    first, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
     devices = sum(map(len, first.listing.found.values()))
-    told = assemble(first, specs, frozenset(), {}, 0.0)
+    told = build_lists(first, specs, frozenset(), {}, 0.0)
     gc.collect()
     gc.freeze()  # as the agent does once it is ready
 
     def event(kind: str) -> Callable[[], None]:
         """One device in the middle of a source's list was touched: what follows, up to the lists."""
         found = next(found for source, found in first.listing.found.items() if source.kind == kind)
-        touched = Touched(frozenset({found[len(found) // 2].directory}), frozenset({kind}))
+        touched = DirtySet(frozenset({found[len(found) // 2].directory}), frozenset({kind}))
 
         def follow() -> None:
-            now, _ = take_look(root, specs, first, touched)
-            assemble(now, specs, frozenset(), told.snapshots, 1.0, settled=told.settled)
+            now, _ = run_look(root, specs, first, touched)
+            build_lists(now, specs, frozenset(), told.snapshots, 1.0, settled=told.settled)
 
         return follow
 
@@ -46,8 +46,8 @@ def main() -> None:
         "resources": len(specs),
         "devices": devices,
         "taken": sum(len(snapshot.devices) for snapshot in told.snapshots.values()),
-        "fresh": _cpu(lambda: take_look(root, specs, Look(), EVERYTHING), repetitions),
-        "sweep": _cpu(lambda: take_look(root, specs, first, EVERYTHING), repetitions),
+        "fresh": _cpu(lambda: run_look(root, specs, Inventory(), ALL_DIRTY), repetitions),
+        "sweep": _cpu(lambda: run_look(root, specs, first, ALL_DIRTY), repetitions),
         "events": {kind: _cpu(event(kind), repetitions * 10) for kind in ("pci", "net", "usb", "drm")},
         "bytes": _bytes(root, specs) / devices,
     }
@@ -69,8 +69,8 @@ def _bytes(root: Root, specs: Sequence[ResourceSpec]) -> int:
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    look, _ = take_look(root, specs, Look(), EVERYTHING)
-    kept = look, assemble(look, specs, frozenset(), {}, 0.0)
+    look, _ = run_look(root, specs, Inventory(), ALL_DIRTY)
+    kept = look, build_lists(look, specs, frozenset(), {}, 0.0)
     gc.collect()
     size = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()

@@ -64,7 +64,7 @@ def test_core_knows_the_standard_library_and_msgspec_alone(path):
 
 
 def test_the_check_sees_what_it_should():
-    source = "import json\nfrom agent.core.language.text import x\ndef f():\n    import yaml\nfrom . import y\n"
+    source = "import json\nfrom agent.core.language.template import x\ndef f():\n    import yaml\nfrom . import y\n"
     assert sorted(strange(source + "import time\n")) == ["line 4: yaml", "line 5: .", "line 6: time"]
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from unittest.mock import AsyncMock
 
-from agent.allocation import held
+from agent.allocation import devices_in_use
 
 
 class Replaced:
@@ -21,8 +21,8 @@ class Replaced:
 
 
 async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_agent(monkeypatch):
-    holding = held.Held("pod-resources.sock", (), tuple, dict, lambda: None)
-    monkeypatch.setattr(held, "holders", AsyncMock(return_value={}))
+    holding = devices_in_use.DevicesInUse("pod-resources.sock", (), tuple, dict, lambda: None)
+    monkeypatch.setattr(devices_in_use, "holders", AsyncMock(return_value={}))
     await holding.refresh(0.0, 10.0)
     assert holding.answering
     asked, answered = asyncio.Event(), asyncio.Event()
@@ -37,12 +37,12 @@ async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_a
 
     async with asyncio.TaskGroup() as tasks:
         following = tasks.create_task(holding._follow(Replaced()))
-        monkeypatch.setattr(held, "holders", silent)
+        monkeypatch.setattr(devices_in_use, "holders", silent)
         giving_up = tasks.create_task(holding.refresh(0.0, 10.0))
         await asked.wait()
         giving_up.cancel()
         await asyncio.wait([giving_up])
-        monkeypatch.setattr(held, "holders", answers)
+        monkeypatch.setattr(devices_in_use, "holders", answers)
         polling = tasks.create_task(holding._poll())
         await answered.wait()
         polling.cancel()
@@ -50,20 +50,20 @@ async def test_whoever_asks_in_between_and_gives_up_takes_no_question_from_the_a
 
 
 async def test_an_answer_that_the_kubelet_gave_before_it_noted_a_grant_is_not_shown_later(monkeypatch):
-    holding = held.Held("pod-resources.sock", (), lambda: {"a.example/foo"}, dict, lambda: None)
-    noted = {("a.example/foo", "one"): (held.Holder("default", "pod", "c"),)}
+    holding = devices_in_use.DevicesInUse("pod-resources.sock", (), lambda: {"a.example/foo"}, dict, lambda: None)
+    noted = {("a.example/foo", "one"): (devices_in_use.Holder("default", "pod", "c"),)}
     holding.granted(["one"])
-    monkeypatch.setattr(held, "holders", AsyncMock(return_value={}))
+    monkeypatch.setattr(devices_in_use, "holders", AsyncMock(return_value={}))
     await holding.refresh(3600.0, 60.0)
     assert holding.holders == {}
-    monkeypatch.setattr(held, "holders", AsyncMock(return_value=noted))
+    monkeypatch.setattr(devices_in_use, "holders", AsyncMock(return_value=noted))
     await holding.refresh(3600.0, 60.0)
     assert holding.holders == noted
 
 
 def test_a_grant_is_held_at_once_and_told_once():
     told = []
-    known = held.Held("pod-resources.sock", ["old"], tuple, dict, lambda: told.append(1))
+    known = devices_in_use.DevicesInUse("pod-resources.sock", ["old"], tuple, dict, lambda: told.append(1))
     assert [name in known for name in ("old", "new", "other")] == [True, False, False]
     known.granted(["new", "old"])
     assert "new" in known

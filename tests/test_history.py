@@ -1,7 +1,7 @@
 """The last changes of devices: the right ones, and not too many."""
 
 from agent.core.inventory.device import Health
-from agent.core.lists.transition import Transition
+from agent.core.lists.transitions import Transition
 from agent.status.history import CHANGES, DEVICES, History
 
 A = "example.com/a"

@@ -3,23 +3,23 @@
 import threading
 from types import SimpleNamespace
 
-from agent.core.entry.own_cdi import file_name, mark
-from agent.core.lists.present import Held
-from agent.host.cdi import SpecDirectories
+from agent.core.entry.generated_cdi import file_name, mark
+from agent.core.lists.list_inputs import HeldIds
+from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
-from agent.specs import own_specs
-from agent.specs.own_specs import OwnSpecs
+from agent.specs import generated_specs
+from agent.specs.generated_specs import GeneratedSpecs
 
 OLD, NEW = "example.com/old", "example.com/new"
 
 
 async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch):
     """Lists are not kept waiting, what is new meanwhile stays, and then everything is looked at again."""
-    monkeypatch.setattr(own_specs, "ANSWER_SECONDS", 0.0)
+    monkeypatch.setattr(generated_specs, "ANSWER_SECONDS", 0.0)
     for resource in (OLD, NEW):
         (tmp_path / file_name(resource)).write_bytes(mark("me"))
     slow, stirred = threading.Event(), threading.Event()
-    files = OwnSpecs(Root(), "me", SpecDirectories([str(tmp_path)]), stirred.set)
+    files = GeneratedSpecs(Root(), "me", SpecDirectories([str(tmp_path)]), stirred.set)
     sweep = files._files.sweep
 
     def sweep_slowly(kept):
@@ -31,7 +31,7 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
     async def renew(*resources):
         now = SimpleNamespace(snapshots=dict.fromkeys(resources), written={})
         monkeypatch.setattr(files, "_begin", lambda *_: [])
-        return await files.renew(now, (), {}, Held(frozenset()))
+        return await files.renew(now, (), {}, HeldIds(frozenset()))
 
     assert await renew() == {}
     assert await renew(NEW) == {}  # a resource has come while that lasts

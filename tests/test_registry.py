@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.inventory.device import Snapshot
-from agent.counts import Counts
+from agent.core.inventory.device import DeviceList
+from agent.counters import Counters
 from agent.registry import Registry
 from tests.core.building import listed, snapshot
 
 R = "example.com/a"
-EMPTY = Snapshot(R)
+EMPTY = DeviceList(R)
 ONE = snapshot(listed("x"))
 TWO = snapshot(listed("x"), listed("y"))
 
@@ -247,7 +247,7 @@ async def _live(steps, streams):
 
 
 async def test_how_long_the_kubelet_is_away_is_no_time_that_a_list_took():
-    counts = Counts()
+    counts = Counters()
     registry = Registry(counts)
     with registry.follow(R):
         registry.publish(ONE, time.monotonic())

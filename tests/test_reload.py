@@ -2,12 +2,12 @@ import itertools
 
 import pytest
 
-from agent.config.language.table import PLACES
-from agent.core.entry.resource import ResourceSpec, Source
+from agent.config.language.key_table import PLACES
+from agent.config_diff import _KEYS, _TOLD, diff_config
+from agent.core.entry.resource_spec import ResourceSpec, Source
 from agent.core.language.clause import Origin
-from agent.core.language.text import parse
+from agent.core.language.template import parse
 from agent.core.struct import replace
-from agent.reload import _KEYS, _TOLD, difference
 from tests.core.building import cdi, clause, env, give, line, mount, spec
 
 A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
@@ -15,7 +15,7 @@ A, B, C, D, E = (spec(f"example.com/{letter}") for letter in "abcde")
 
 def test_what_a_reload_does_with_each_resource_in_file_order():
     new = (E, replace(D, shares=4), replace(C, registration="watcher", shares=2), B)
-    change = difference((A, B, C, D), new)
+    change = diff_config((A, B, C, D), new)
     assert change.unchanged == (B.name,)
     assert change.changed == (D.name,)
     assert change.moved == (C.name,)
@@ -27,8 +27,8 @@ def test_what_a_reload_does_with_each_resource_in_file_order():
 
 
 def test_in_words_of_nothing():
-    assert str(difference((), ())) == "no resources"
-    assert str(difference((A,), (A,))) == "1 unchanged"
+    assert str(diff_config((), ())) == "no resources"
+    assert str(diff_config((A,), (A,))) == "1 unchanged"
 
 
 def test_every_resource_is_in_exactly_one_place():
@@ -36,7 +36,7 @@ def test_every_resource_is_in_exactly_one_place():
     for old, new in itertools.product(
         itertools.combinations(variants[2:], 2), itertools.combinations(variants[1:4:2], 2)
     ):
-        change = difference(old, new)
+        change = diff_config(old, new)
         told = [*change.unchanged, *change.changed, *change.moved, *change.added, *change.removed]
         assert sorted(told) == sorted({one.name for one in (*old, *new)})
 
@@ -61,7 +61,7 @@ def test_order_and_place_in_the_file_are_no_difference():
         mounts=(replace(full.mounts[0], origin=elsewhere),),
         cdi=(replace(full.cdi[0], origin=elsewhere),),
     )
-    assert difference((full, B), (B, moved)).unchanged == (B.name, A.name)
+    assert diff_config((full, B), (B, moved)).unchanged == (B.name, A.name)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_order_and_place_in_the_file_are_no_difference():
     ],
 )
 def test_everything_else_is(fields):
-    assert difference((A,), (replace(A, **fields),)).changed == (A.name,)
+    assert diff_config((A,), (replace(A, **fields),)).changed == (A.name,)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_everything_else_is(fields):
     ],
 )
 def test_also_within_what_is_given(one, other):
-    assert difference((replace(A, nodes=(one,)),), (replace(A, nodes=(other,)),)).changed == (A.name,)
-    assert difference((replace(A, env=(env("X", "1"),)),), (replace(A, env=(env("X", "1", ","),)),)).changed
+    assert diff_config((replace(A, nodes=(one,)),), (replace(A, nodes=(other,)),)).changed == (A.name,)
+    assert diff_config((replace(A, env=(env("X", "1"),)),), (replace(A, env=(env("X", "1", ","),)),)).changed
 
 
 def test_what_is_another_in_a_resource_is_said_with_its_place():
@@ -107,7 +107,7 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
         env=(env("X", "{id}"), env("Y", "{name}"), env("Z", "{id}")),
         shares=4,
     )
-    said = difference((old, B), (new, B)).said
+    said = diff_config((old, B), (new, B)).said
     assert list(said) == [A.name]
     vendor, driver, numa, *others = said[A.name]
     assert vendor.startswith("match.vendor = ")
@@ -118,7 +118,7 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
     assert numa.startswith("match.numa = ")
     assert numa.endswith(", no more")
     assert others == ["replicas", "give.env.Y", "give.env.Z"]
-    assert difference((old, replace(B, adds=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
+    assert diff_config((old, replace(B, adds=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
 
 
 def test_every_field_of_an_entry_can_be_said():

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from agent.control import scrape
+from agent.control import metrics_server
 from tests import sockets
 from tests.sockets import until
 
@@ -25,7 +25,7 @@ def listens(path):
 @pytest.fixture
 async def served(tmp_path):
     path = str(tmp_path / "metrics.sock")
-    task = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    task = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
     await until(lambda: listens(path))
     yield path
     task.cancel()
@@ -60,10 +60,10 @@ async def test_an_answer(served, request_, status, body):
 async def test_a_socket_of_somebody_else_is_left_where_it_is(tmp_path):
     """Who is ended after another has taken its place takes nothing away."""
     path = str(tmp_path / "metrics.sock")
-    first = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    first = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
     await until(lambda: listens(path))
     os.unlink(path)
-    second = asyncio.create_task(scrape.serve(f"unix:{path}", measured))
+    second = asyncio.create_task(metrics_server.serve(f"unix:{path}", measured))
     await until(lambda: listens(path))
     for task, left in ((first, True), (second, False)):
         task.cancel()
@@ -78,7 +78,7 @@ async def test_who_says_too_much_or_goes_away_gets_nothing_and_costs_nothing(ser
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(scrape.MOST - 1)]
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(metrics_server.MOST - 1)]
     assert (await asked(served, b"GET /metrics HTTP/1.1\r\n\r\n")).endswith(BODY)
     for _, writer in hanging:
         writer.close()
@@ -88,7 +88,7 @@ async def test_clients_that_hang_take_nothing_from_others(served):
 async def long(tmp_path):
     """Where an answer is longer than what a socket holds; its path and its task."""
     path = str(tmp_path / "long.sock")
-    task = asyncio.create_task(scrape.serve(f"unix:{path}", lambda: asyncio.sleep(0, "x" * 8_000_000)))
+    task = asyncio.create_task(metrics_server.serve(f"unix:{path}", lambda: asyncio.sleep(0, "x" * 8_000_000)))
     await until(lambda: listens(path))
     yield path, task
     task.cancel()
@@ -112,8 +112,8 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(long):
 
 async def test_who_does_not_take_its_answer_makes_room(long, monkeypatch):
     path, _ = long
-    waiting = [await takes_nothing(path) for _ in range(scrape.MOST)]
-    monkeypatch.setattr(scrape, "REQUEST_SECONDS", 0.1)
+    waiting = [await takes_nothing(path) for _ in range(metrics_server.MOST)]
+    monkeypatch.setattr(metrics_server, "REQUEST_SECONDS", 0.1)
     async with asyncio.timeout(30):
         while not (await asked(path, b"GET / HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 404"):
             pass
@@ -130,7 +130,7 @@ async def test_a_defect_in_what_is_told_ends_nothing(tmp_path, caplog):
             raise now
         return now
 
-    task = asyncio.create_task(scrape.serve(f"unix:{path}", once_wrong))
+    task = asyncio.create_task(metrics_server.serve(f"unix:{path}", once_wrong))
     await until(lambda: listens(path))
     assert (await asked(path, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 500 ")
     assert "no such thing" in caplog.text
@@ -142,9 +142,9 @@ async def test_a_defect_in_what_is_told_ends_nothing(tmp_path, caplog):
 async def test_a_port_on_the_loopback(caplog):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-        await scrape.serve(f"127.0.0.1:{port}", measured)  # somebody has it
+        await metrics_server.serve(f"127.0.0.1:{port}", measured)  # somebody has it
         assert "cannot be used" in caplog.text
-    task = asyncio.create_task(scrape.serve(f"127.0.0.1:{port}", measured))
+    task = asyncio.create_task(metrics_server.serve(f"127.0.0.1:{port}", measured))
 
     async def open_():
         while True:
@@ -166,13 +166,13 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_file_is_not(tmp_pa
     path = tmp_path / "m.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    scrape._bind(f"unix:{path}").close()
+    metrics_server._bind(f"unix:{path}").close()
     path.unlink()
     path.write_text("a file")
-    await scrape.serve(f"unix:{path}", measured)
+    await metrics_server.serve(f"unix:{path}", measured)
     assert path.read_text() == "a file"
     assert "cannot be used" in caplog.text
 
 
 async def test_nothing_asked_for_is_nothing_done():
-    await scrape.serve("", measured)
+    await metrics_server.serve("", measured)

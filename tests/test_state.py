@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.health.drained import Drain, Drained
-from agent.core.health.memory import Memory
-from agent.core.inventory.device import Health, Member, Snapshot
+from agent.core.health.drain_overlay import Drain, DrainSet
+from agent.core.health.saved_checks import SavedChecks
+from agent.core.inventory.device import DeviceList, Health, Member
 from agent.core.reason import Reason
 from agent.core.struct import replace
-from agent.state import state
-from agent.state.remembered import NOT_SEEN, State
-from agent.state.state import StateFile, load
+from agent.state import state_file
+from agent.state.state_file import StateFile, load
+from agent.state.state_format import NOT_SEEN, SavedState
 from tests.core.building import listed, node, snapshot
 
 MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1.2", "dongle"))
-FULL = State(
+FULL = SavedState(
     {
         "example.com/a": snapshot(
             listed("w", shuts=("pci:0000:01:00.1",)),
@@ -31,11 +31,11 @@ FULL = State(
             listed("z", members=MEMBERS[:1], lost=MEMBERS[1:], lead="p2", grouping="abc"),
             listed("z", shares=2, suffix="::part-"),
         ),
-        "example.com/empty": Snapshot("example.com/empty"),
+        "example.com/empty": DeviceList("example.com/empty"),
     },
     frozenset({"x9", "y::7"}),
     {"example.com/empty": "example.com/{model}"},
-    memory=Memory(
+    memory=SavedChecks(
         {"example.com/a": {"p\udcff": {"link": "no link", "xid": "Xid 79"}}},
         {"example.com/a": {"p\udcff": {"xid": True}}},
         {"example.com/a": {"p1": {"ecc": 7}}},
@@ -43,14 +43,14 @@ FULL = State(
         {"example.com/a": {"p1", "p2"}, "example.com/b": {"\udcff"}},
     ),
     boot="this one",
-    drained=Drained({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
+    drained=DrainSet({"p\udcff": Drain("RMA", 1.5)}, {"example.com/a": Drain("", 2.0)}),
 )
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """No disk is so slow that what is last is not written."""
-    monkeypatch.setattr(state, "LAST_WRITE_SECONDS", 60.0)
+    monkeypatch.setattr(state_file, "LAST_WRITE_SECONDS", 60.0)
 
 
 async def write(directory, *states):
@@ -76,7 +76,7 @@ async def test_what_is_written_is_read_back(tmp_path, caplog):
     assert (read.memory, read.boot) == (FULL.memory, "this one")
     assert set(read.lists) == set(FULL.lists)
     for name, list_ in FULL.lists.items():
-        assert read.lists[name] == Snapshot(name, tuple(map(as_remembered, list_.devices)))
+        assert read.lists[name] == DeviceList(name, tuple(map(as_remembered, list_.devices)))
     assert not caplog.records
     assert os.listdir(tmp_path / "new") == ["state.json"]
     assert os.stat(tmp_path / "new").st_mode & 0o777 == 0o700
@@ -85,7 +85,7 @@ async def test_what_is_written_is_read_back(tmp_path, caplog):
 async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
     await write(tmp_path, FULL)
     read = load(str(tmp_path), "the next one")
-    assert read.memory == Memory(FULL.memory.failing, FULL.memory.latched)
+    assert read.memory == SavedChecks(FULL.memory.failing, FULL.memory.latched)
     assert read.boot == "the next one"
 
 
@@ -106,7 +106,7 @@ async def test_a_file_of_an_earlier_version_is_read(tmp_path, caplog, later):
 
 
 async def test_the_newest_is_written_even_on_the_way_out(tmp_path):
-    await write(tmp_path, State(), FULL, State(held=frozenset("last")))
+    await write(tmp_path, SavedState(), FULL, SavedState(held=frozenset("last")))
     assert load(str(tmp_path)).held == frozenset("last")
 
 
@@ -128,7 +128,7 @@ async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypat
         file.save(FULL)
         for _ in range(steps):
             await asyncio.sleep(0.001 if steps > 8 else 0)
-        file.save(State(held=frozenset({f"h{steps}"})))
+        file.save(SavedState(held=frozenset({f"h{steps}"})))
         run.cancel()
         await asyncio.wait([run])
         assert load(str(tmp_path)).held == {f"h{steps}"}
@@ -137,12 +137,12 @@ async def test_a_cancelled_write_is_finished_before_the_last(tmp_path, monkeypat
 async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
-    file.save(State({"r": snapshot(listed("x"), resource="r")}))
+    file.save(SavedState({"r": snapshot(listed("x"), resource="r")}))
     path = tmp_path / "state.json"
     assert await file.saved()
     before = path.stat().st_ino
     file.save(
-        State({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.of("f")), resource="r")})
+        SavedState({"r": snapshot(replace(listed("x"), health=Health.UNHEALTHY, reason=Reason.of("f")), resource="r")})
     )
     run.cancel()
     await asyncio.wait([run])
@@ -160,7 +160,7 @@ async def test_every_change_is_written(tmp_path, change):
     file = StateFile(str(tmp_path))
     run = asyncio.create_task(file.run())
     for device in (listed("x"), replace(listed("x"), **change)):
-        file.save(State({"example.com/a": snapshot(device)}))
+        file.save(SavedState({"example.com/a": snapshot(device)}))
         for _ in range(20_000):
             await asyncio.sleep(0.001)
             if load(str(tmp_path)).lists.get("example.com/a") == snapshot(as_remembered(device)):
@@ -176,7 +176,7 @@ async def test_saved_returns_when_it_is_on_disk_or_cannot_be(tmp_path):
     for directory, written in ((tmp_path, True), (tmp_path / "file", False)):
         file = StateFile(str(directory))
         run = asyncio.create_task(file.run())
-        file.save(State())
+        file.save(SavedState())
         file.save(FULL)
         assert await file.saved() is written
         assert load(str(tmp_path)).held == FULL.held
@@ -204,7 +204,7 @@ async def test_what_is_on_disk_already_is_saved_whatever_failed_between(tmp_path
     file.save(FULL)
     assert await file.saved()
     (tmp_path / "state.json.new").mkdir()
-    file.save(State())
+    file.save(SavedState())
     assert not await file.saved()
     file.save(FULL)
     assert await file.saved()
@@ -216,7 +216,7 @@ async def test_what_is_on_disk_already_is_saved_whatever_failed_between(tmp_path
 async def test_what_cannot_be_written_is_said_once_and_tried_again(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     directory = tmp_path / "file" / "below"
-    await write(directory, FULL, State(), FULL)
+    await write(directory, FULL, SavedState(), FULL)
     assert len(caplog.records) == 1
     assert "cannot be written" in caplog.text
 
@@ -240,7 +240,7 @@ async def test_it_is_written_when_the_disk_is_back(tmp_path, caplog):
 
 
 def test_nothing_there_is_nothing_to_report(tmp_path, caplog):
-    assert load(str(tmp_path)) == State()
+    assert load(str(tmp_path)) == SavedState()
     assert not caplog.records
 
 
@@ -341,22 +341,22 @@ def test_what_is_not_as_it_is_written_is_ignored_with_a_message(tmp_path, caplog
     path = tmp_path / "state.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with caplog.at_level(logging.WARNING):
-        assert load(str(tmp_path)) == State()
+        assert load(str(tmp_path)) == SavedState()
     (record,) = caplog.records
     assert str(path) in record.getMessage()
     assert len(record.getMessage()) < 1000
 
 
 def test_what_is_too_big_is_not_read_to_its_end(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(state, "SIZE_LIMIT", 10)
+    monkeypatch.setattr(state_file, "SIZE_LIMIT", 10)
     (tmp_path / "state.json").write_text(json.dumps(content()))
-    assert load(str(tmp_path)) == State()
+    assert load(str(tmp_path)) == SavedState()
     assert "more than 10 bytes" in caplog.text
 
 
 def test_what_cannot_be_read_is_ignored_with_a_message(tmp_path, caplog):
     (tmp_path / "state.json").mkdir()
-    assert load(str(tmp_path)) == State()
+    assert load(str(tmp_path)) == SavedState()
     assert "cannot be read" in caplog.text
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from agent.app import left_out
 from agent.config.toml.finding import Finding, Severity
-from agent.core.grants.holding import Holder
+from agent.core.grants.held_ids import Holder
 from agent.core.inventory.device import Health
-from agent.core.kind import NOTICE, Kind
-from agent.core.lists.assemble import Assembly
-from agent.core.lists.transition import BLIP
-from agent.core.phase import Phase
+from agent.core.lists.build_lists import DeviceLists
+from agent.core.lists.transitions import BLIP
+from agent.core.message_id import NOTICE, MessageId
 from agent.core.reason import NO_REASON, Reason, ReasonCause
-from agent.counts import Counts
-from agent.status.status import Status
+from agent.core.registration_phase import Phase
+from agent.counters import Counters
+from agent.status.agent_status import Status
 from tests.core.building import failing, listed, lists, no_kubelet, refusal, snapshot
 
 A = "example.com/a"
@@ -32,7 +32,7 @@ def ill(name, reason, **more):
 
 def told(status, *devices, first=False):
     before = status.lists
-    status.published(before, Assembly(lists(snapshot(*devices))), first=first)
+    status.published(before, DeviceLists(lists(snapshot(*devices))), first=first)
 
 
 @pytest.fixture
@@ -139,10 +139,10 @@ def test_a_transition_has_what_programs_look_for(caplog):
     told(status, ill("x", "kernel_log: a node is missing"))
     streaming, down, back, other = (record.fields for record in caplog.records)
     assert "DEVICE_AGENT_CHECK" not in other
-    assert streaming["MESSAGE_ID"] == Kind.STREAMING.value
+    assert streaming["MESSAGE_ID"] == MessageId.STREAMING.value
     assert (streaming["DEVICE_AGENT_FROM"], streaming["DEVICE_AGENT_TO"]) == ("waiting", "streaming")
     assert down == {
-        "MESSAGE_ID": Kind.UNHEALTHY.value,
+        "MESSAGE_ID": MessageId.UNHEALTHY.value,
         "DEVICE_AGENT_RESOURCE": A,
         "DEVICE_AGENT_DEVICE": "x",
         "DEVICE_AGENT_ADDRESS": "x",
@@ -153,7 +153,7 @@ def test_a_transition_has_what_programs_look_for(caplog):
         "DEVICE_AGENT_EVIDENCE": "key x, kernel_log: Xid \\x1b",
         "DEVICE_AGENT_POD": "ml/train",
     }
-    assert back["MESSAGE_ID"] == Kind.HEALTHY.value
+    assert back["MESSAGE_ID"] == MessageId.HEALTHY.value
     assert datetime.fromisoformat(back["DEVICE_AGENT_SINCE"]).tzinfo
     assert [record.levelno for record in caplog.records] == [logging.INFO, logging.WARNING, NOTICE, logging.WARNING]
 
@@ -164,7 +164,7 @@ def test_many_at_once_are_one_line(status, caplog):
     told(status, *map(listed, names), first=True)
     told(status, *(ill(name, "absent") for name in names))
     (record,) = caplog.records
-    assert record.fields["MESSAGE_ID"] == Kind.AT_ONCE.value
+    assert record.fields["MESSAGE_ID"] == MessageId.AT_ONCE.value
     assert "11 devices changed at once: 0 Healthy, 11 not" in record.getMessage()
 
 
@@ -226,7 +226,7 @@ def test_a_resource_that_the_kubelet_refuses_does_not_keep_it_down(status, caplo
     ],
 )
 def test_the_cause_of_a_reason_decides_and_not_its_text(caplog, reason, counted, logged, up):
-    counts = Counts()
+    counts = Counters()
     status = Status(counts)
     status.add(A)
     status.phase(A, Phase.STREAMING, NO_REASON)

@@ -5,8 +5,8 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent.host.recorded_tree import DECLARED
 from agent.host.root import Root
-from agent.host.tree import DECLARED
 
 
 @contextmanager

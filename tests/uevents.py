@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from agent.host import monitor
+from agent.host import uevents
 
 NULL = "/sys/devices/virtual/mem/null/uevent"
 
@@ -17,9 +17,9 @@ needs_events = pytest.mark.skipif(
 def overrun(monkeypatch):
     """Whoever listens from now on has room for a few events only; the kernel drops what comes beyond."""
 
-    class Small(monitor._Listener):
+    class Small(uevents._Listener):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
-    monkeypatch.setattr(monitor, "_Listener", Small)
+    monkeypatch.setattr(uevents, "_Listener", Small)

@@ -13,29 +13,29 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
-from agent.allocation.preferring import Known, Preferring
-from agent.allocation.starting import run_before_start
-from agent.anew import GIVING, STARTING, Asked, Purpose, asked_of, read_anew, specs_of
+from agent.allocation.preferred_allocation import PreferredAllocation, TrackerView
+from agent.allocation.prestart_runner import run_before_start
+from agent.core.entry.derived_words import Captured, Constant
 from agent.core.entry.devinfo import DevInfo
-from agent.core.entry.let import Captured, Constant
-from agent.core.entry.resource import ResourceSpec
-from agent.core.grants.allocate import allocate, edits_of
-from agent.core.grants.grant import MISSING, Cause, Chosen, Grant, Refused
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.build_grant import build_grant, edits_of
+from agent.core.grants.exclusive_grants import ExclusiveGrants, holder_of
+from agent.core.grants.grant import MISSING, Grant, GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.limit import exceeded
-from agent.core.grants.requested import requested
-from agent.core.grants.reserved import Reserved, holder_of
+from agent.core.grants.parse_request import parse_ids
 from agent.core.inventory.device import Device, HostDevice
-from agent.core.inventory.touched import Touched
-from agent.core.lists.coupled import held_as
-from agent.counts import Counts
-from agent.host.aside import begin
-from agent.host.cdi import SpecDirectories
-from agent.host.devinfo import DevInfoError
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.lists.iommu_exclusive import held_as
+from agent.counters import Counters
+from agent.host.cdi_specs import SpecDirectories
+from agent.host.daemon_thread import start_in_thread
+from agent.host.devinfo_directory import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
-from agent.scanners.answers import UNASKED, Answers
-from agent.scanners.reading import at_hand
-from agent.specs.own_specs import OwnSpecs
+from agent.reread import GIVING, STARTING, DeviceRequest, RereadScope, find_device_requests, reread_devices, specs_of
+from agent.scanners.host_reader import at_hand
+from agent.scanners.query_source import UNASKED, QuerySource
+from agent.specs.generated_specs import GeneratedSpecs
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
 WRITE_SECONDS = 1.0  # so long may device-information files take
@@ -60,7 +60,7 @@ async def _not_saved() -> None:
     """Return at once: nothing outlasts this life."""
 
 
-class Truth(Known, Protocol):
+class TrackerAccess(TrackerView, Protocol):
     """What the tracker knows and can be asked to look at again."""
 
     def is_exclusive(self, device: Device) -> bool:
@@ -69,14 +69,14 @@ class Truth(Known, Protocol):
     def exclusive_devices(self) -> Iterable[tuple[str, Device]]:
         """Return all such devices, each with its resource."""
 
-    def nudge(self, touched: Touched) -> None:
+    def nudge(self, touched: DirtySet) -> None:
         """Say that something may have changed."""
 
     async def looked(self) -> None:
         """Return when a new look is published."""
 
 
-class Files(Protocol):
+class DevInfoWriter(Protocol):
     """Who has device-information files written."""
 
     async def write(self, infos: Sequence[DevInfo]) -> None:
@@ -90,16 +90,16 @@ class Allocation:
         self,
         root: Root,
         registry: Registry,
-        truth: Truth,
+        truth: TrackerAccess,
         granted: Callable[[Iterable[str]], None],
         *,
         cdi: SpecDirectories,
-        own_specs: OwnSpecs,
-        devinfo: Files,
+        own_specs: GeneratedSpecs,
+        devinfo: DevInfoWriter,
         held: Container[str],
         programs: bool = True,
-        answers: Answers = UNASKED,
-        counts: Counts | None = None,
+        answers: QuerySource = UNASKED,
+        counts: Counters | None = None,
         since: Since = _unknown,
         confirm: Callable[[float], Awaitable[bool]] = _no_answer,
         save: Callable[[], Awaitable[None]] = _not_saved,
@@ -111,7 +111,7 @@ class Allocation:
         since: since when a device has the health it has.
         confirm: as `Held.confirm`. save: returns when the held IDs are on disk, or cannot be written.
         """
-        self._counts = counts or Counts()
+        self._counts = counts or Counters()
         self._since = since
         self._confirm = confirm
         self._save = save
@@ -122,12 +122,12 @@ class Allocation:
         self._registry = registry
         self._truth = truth
         self._granted = granted
-        self._preferring = Preferring(registry, truth)
+        self._preferring = PreferredAllocation(registry, truth)
         self._held = held
-        self._reserved = Reserved()
+        self._reserved = ExclusiveGrants()
         self._own_specs = own_specs
         self._programs = programs
-        self._reading: dict[asyncio.Future[list[Chosen]], tuple[frozenset[str], float]] = {}  # keys, since
+        self._reading: dict[asyncio.Future[list[RereadDevice]], tuple[frozenset[str], float]] = {}  # keys, since
 
     async def allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         """The grant for one container.
@@ -139,7 +139,7 @@ class Allocation:
         try:
             grant = await self._allocate(resource, ids)
             result = "ok"
-        except Refused as refused:
+        except GrantRefusedError as refused:
             result = refused.cause.value
             raise refused.explained(resource, ids) from None
         except asyncio.CancelledError:
@@ -153,34 +153,34 @@ class Allocation:
     async def _allocate(self, resource: str, ids: Sequence[str]) -> Grant:
         ids = tuple(dict.fromkeys(ids))  # one that is repeated is one
         snapshot = self._registry.current(resource)
-        devices = requested(snapshot, ids, since=self._said_since)
+        devices = parse_ids(snapshot, ids, since=self._said_since)
         exclusive = any(map(self._truth.is_exclusive, devices))
         if exclusive and await self._confirm(CONFIRM_SECONDS):
             snapshot = self._registry.current(resource)
-            devices = requested(snapshot, ids, since=self._said_since)
+            devices = parse_ids(snapshot, ids, since=self._said_since)
         spec = self._truth.entry_of(resource)
         if spec is None:
-            raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration")
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
         if too_much := exceeded(spec.limit, devices, len(ids)):
-            raise Refused(Cause.LIMIT, f"{resource}: {too_much}")
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much}")
         self._reserve(resource, devices.keys(), ids)
         self._granted(ids)
-        asked = asked_of(resource, spec, devices, self._truth)
+        asked = find_device_requests(resource, spec, devices, self._truth)
         if any(map(_elsewhere, asked)):
-            await self._look_again(Touched(keys=frozenset(one.candidate.device.key for one in asked)))
-            asked = asked_of(resource, spec, devices, self._truth)
+            await self._look_again(DirtySet(keys=frozenset(one.candidate.device.key for one in asked)))
+            asked = find_device_requests(resource, spec, devices, self._truth)
             if found := next(filter(_elsewhere, asked), None):
                 why = "it is in the network namespace of the pod that had it"
-                raise Refused(Cause.UNHEALTHY, f"{resource} {found.device.id}: {why}")
+                raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {found.device.id}: {why}")
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(asked):
-                chosen = read_anew(self._root, asked, self._cdi, answers=self._answers)
+                chosen = reread_devices(self._root, asked, self._cdi, answers=self._answers)
             else:
                 chosen = await self._read_aside(resource, asked, hosts)
-            grant = allocate(spec, ids, chosen, snapshot.offered, resource=resource)
+            grant = build_grant(spec, ids, chosen, snapshot.offered, resource=resource)
             self._in_specs(resource, chosen)
-        except Refused as refused:
+        except GrantRefusedError as refused:
             if refused.cause in MISSING:
                 await self._tell_first(resource, hosts.values())
             raise
@@ -199,14 +199,16 @@ class Allocation:
             Refused: a device is not there, or a program failed.
         """
         snapshot = self._registry.current(resource)
-        devices = requested(snapshot, ids, healthy=False)
+        devices = parse_ids(snapshot, ids, healthy=False)
         spec = self._truth.entry_of(resource)
         if spec is None:
-            raise Refused(Cause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it")
+            raise GrantRefusedError(
+                RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration, and what is to be run with it"
+            )
         if not devices or not any(one.prestart for one in self._truth.specs if one.name == spec.name):
             return
         # What is in the pod already the host cannot reach.
-        there = (one for one in asked_of(resource, spec, devices, self._truth) if not one.candidate.away)
+        there = (one for one in find_device_requests(resource, spec, devices, self._truth) if not one.candidate.away)
         asked = [one for one in there if one.spec.prestart]
         if asked and self._programs:
             hosts = {host.key: host for one in asked for host in one.candidate.hosts}
@@ -234,19 +236,19 @@ class Allocation:
         for device in devices:
             holder = self._reserved.holder([device], ids, self._held) or holder_of(device, ids, listed, self._held)
             if holder:
-                raise Refused(Cause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
+                raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
         self._reserved.grant(resource, devices, ids)
 
-    def _in_specs(self, resource: str, chosen: Sequence[Chosen]) -> None:
+    def _in_specs(self, resource: str, chosen: Sequence[RereadDevice]) -> None:
         """Refuse what no runtime would find, or would find something else of."""
         for one in chosen:
             if one.spec is not None and one.spec.via:
                 missing = self._own_specs.missing(resource, one.device, edits_of(one.spec, one, resource))
                 if missing:
                     self._own_specs.touched()
-                    raise Refused(Cause.CDI_MISSING, f"{resource} {one.device.id}: {missing}")
+                    raise GrantRefusedError(RefusalCause.CDI_MISSING, f"{resource} {one.device.id}: {missing}")
 
-    def _at_hand(self, asked: Sequence[Asked]) -> bool:
+    def _at_hand(self, asked: Sequence[DeviceRequest]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
         if self._root.prefix or len(asked) > AT_HAND:
             return False
@@ -257,22 +259,28 @@ class Allocation:
         )
 
     async def _read_aside(
-        self, resource: str, asked: Sequence[Asked], hosts: Mapping[str, HostDevice], purpose: Purpose = GIVING
-    ) -> list[Chosen]:
+        self,
+        resource: str,
+        asked: Sequence[DeviceRequest],
+        hosts: Mapping[str, HostDevice],
+        purpose: RereadScope = GIVING,
+    ) -> list[RereadDevice]:
         """What the host says now, if it does within the deadline.
 
         While a read of a device is stuck, others that ask for it are refused at once: each would cost a thread.
         """
         late = time.monotonic() - DEADLINE_SECONDS
         if not any(since <= late and not keys.isdisjoint(hosts) for keys, since in self._reading.values()):
-            read = begin(read_anew, self._root, asked, self._cdi, purpose, answers=self._answers)
+            read = start_in_thread(reread_devices, self._root, asked, self._cdi, purpose, answers=self._answers)
             self._reading[read] = frozenset(hosts), time.monotonic()
             read.add_done_callback(self._read)
             await asyncio.wait((read,), timeout=DEADLINE_SECONDS)
             if read.done():
                 return read.result()
         device = asked[0].device.id
-        raise Refused(Cause.DEADLINE, f"{resource} {device}: the host did not answer within {DEADLINE_SECONDS:g} s")
+        raise GrantRefusedError(
+            RefusalCause.DEADLINE, f"{resource} {device}: the host did not answer within {DEADLINE_SECONDS:g} s"
+        )
 
     async def _write(self, resource: str, infos: Sequence[DevInfo]) -> None:
         """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""
@@ -280,12 +288,14 @@ class Allocation:
             async with asyncio.timeout(WRITE_SECONDS):
                 await self._devinfo.write(infos)
         except DevInfoError as error:
-            raise Refused(Cause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}") from None
+            raise GrantRefusedError(
+                RefusalCause.DEVINFO, f"{resource} {infos[0].id}: device-information file: {error}"
+            ) from None
         except TimeoutError:
             text = f"{resource} {infos[0].id}: device-information file: not written within {WRITE_SECONDS:g} s"
-            raise Refused(Cause.DEADLINE, text) from None
+            raise GrantRefusedError(RefusalCause.DEADLINE, text) from None
 
-    def _read(self, read: asyncio.Future[list[Chosen]]) -> None:
+    def _read(self, read: asyncio.Future[list[RereadDevice]]) -> None:
         """A read has come back, perhaps too late for anybody to want what it brings."""
         del self._reading[read]
         read.exception()
@@ -295,12 +305,12 @@ class Allocation:
         paths = frozenset(path for host in hosts for path in (host.directory, host.node) if path)
         try:
             async with asyncio.timeout(DELIVERY_SECONDS):
-                await self._look_again(Touched(paths))
+                await self._look_again(DirtySet(paths))
                 await self._registry.delivered([resource])
         except TimeoutError:
             return
 
-    async def _look_again(self, touched: Touched) -> None:
+    async def _look_again(self, touched: DirtySet) -> None:
         """Return when the host has been looked at there, or that takes too long."""
         self._truth.nudge(touched)
         with suppress(TimeoutError):
@@ -308,7 +318,7 @@ class Allocation:
                 await self._truth.looked()
 
 
-def _elsewhere(asked: Asked) -> bool:
+def _elsewhere(asked: DeviceRequest) -> bool:
     """Whether the host does not show the device itself, for a pod has it."""
     return asked.candidate.away and not asked.spec.moves
 

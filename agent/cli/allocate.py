@@ -19,21 +19,21 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.cli.granted.dry import OwnSpec, Sight, sight
-from agent.cli.granted.forms import ARGUMENTS, NotSaid, cdi, notes
-from agent.cli.granted.free import held as known_held
-from agent.cli.granted.page import Besides, page, record
-from agent.cli.inventory.answered import warn
-from agent.cli.saying import refuse
+from agent.cli.grant_preview.device_usage import held as known_held
+from agent.cli.grant_preview.dry_run import DryRun, OwnSpec, sight
+from agent.cli.grant_preview.grant_formats import ARGUMENTS, NotSaid, cdi, notes
+from agent.cli.grant_preview.grant_page import Besides, page, record
+from agent.cli.host_report.report_command import warn
+from agent.cli.output import fail
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import nearest
 from agent.core.entry.prefer import PCIE, Near, Rule
-from agent.core.grants.grant import Cause, Grant, Refused
+from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause
 from agent.core.inventory.device import split_share
-from agent.core.language.printable import printable
+from agent.core.language.safe_text import printable
 from agent.host.root import Root
-from agent.kubelet.granted import answer_json
+from agent.kubelet.allocate_response import answer_json
 
 OUTPUTS = ("json",)
 FORMS = ("grant", "grpc", "cdi", "podman", "docker", "ctr")
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and print the grant."""
     wrong = _wrong(arguments)
     if wrong:
-        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
+        return fail(arguments, wrong, WRONG_COMMAND_LINE)
     configuration = load(arguments.config)
     warn(configuration, arguments.config)
     seen = sight(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if name not in seen.assembly.written:
         near = nearest(name, seen.assembly.written)
         hint = f"; nearest: {near}" if near else ""
-        return refuse(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
+        return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
         paths = configuration.settings.paths
         pool = _pool(seen, arguments, paths.control)
@@ -74,13 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
         grant = seen.grant(name, ids, by_spec=arguments.form in TOLD)
         spec = seen.own_spec(name, ids) if arguments.form == "grant" else None
         said = _said(grant, arguments.form, spec, as_json=as_json)
-    except (Refused, NotSaid) as refused:
-        if isinstance(refused, Refused) and refused.cause is Cause.UNKNOWN_ID:
-            return refuse(arguments, f"{refused}{_nearest(arguments.ids, seen, name)}", NO_SUCH_NAME)
+    except (GrantRefusedError, NotSaid) as refused:
+        if isinstance(refused, GrantRefusedError) and refused.cause is RefusalCause.UNKNOWN_ID:
+            return fail(arguments, f"{refused}{_nearest(arguments.ids, seen, name)}", NO_SUCH_NAME)
         if as_json:
-            cause = refused.cause.value if isinstance(refused, Refused) else "form"
+            cause = refused.cause.value if isinstance(refused, GrantRefusedError) else "form"
             print(json.dumps({"resource": name, "refused": cause, "reason": str(refused)}, indent=1))
-        return refuse(arguments, str(refused), REFUSED)
+        return fail(arguments, str(refused), REFUSED)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
         besides = Besides(seen.grant(name, ids, by_spec=False), seen.whose(name, ids), spec, paths.devinfo)
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _nearest(ids: Sequence[str], seen: Sight, resource: str) -> str:
+def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
     there = [id for device in seen.resources[resource].devices for id in device.ids()]  # noqa: A001
     unknown = next((id for id in ids if id not in there), "")  # noqa: A001
@@ -130,7 +130,7 @@ class _Pool(NamedTuple):
     exact: bool = False
 
 
-def _pool(seen: Sight, arguments: argparse.Namespace, control: str) -> _Pool:
+def _pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _Pool:
     name = arguments.resource
     healthy, held = seen.healthy(name), known_held(control, seen.root, name)
     free, state = (healthy, "Healthy") if held is None else ([id for id in healthy if id not in held], "free")  # noqa: A001
@@ -151,7 +151,7 @@ def _said(grant: Grant, form: str, spec: OwnSpec | None, *, as_json: bool) -> st
     return json.dumps(words, indent=1) if as_json else shlex.join(words)
 
 
-def _title(seen: Sight, grant: Grant, pool: _Pool) -> str:
+def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     """Which ids, of how many, where they are, and what they were preferred by."""
     listed = seen.resources[grant.resource]
     found = [found[0] for id in grant.ids if (found := listed.find(id))]  # noqa: A001  the API's own word

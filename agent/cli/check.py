@@ -12,16 +12,16 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent.cli.inventory.onhost import on_host
-from agent.cli.inventory.take import take
-from agent.cli.saying import is_json, refuse, say_json
+from agent.cli.host_report.host_findings import on_host
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.config.aloud.book import NoReadingError, Reading, pick
-from agent.config.aloud.book import as_json as reading_as_json
-from agent.config.aloud.page import render as read
+from agent.config.describe.descriptions import Description, NoReadingError, pick
+from agent.config.describe.descriptions import as_json as reading_as_json
+from agent.config.describe.text_layout import render as read
 from agent.config.load import study
 from agent.config.toml.finding import Severity, as_json, render, sort, summary
-from agent.core.language.printable import counted
+from agent.core.language.safe_text import counted
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4
@@ -42,13 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
     studied = study(arguments.config)
     configuration = studied.configuration
     findings = configuration.findings
-    readings: list[Reading] = []
+    readings: list[Description] = []
     if arguments.aloud is not None:
         try:
             readings = pick(studied, arguments.aloud)
         except NoReadingError as error:
             near = f"; nearest: {error.nearest}" if error.nearest else ""
-            return refuse(arguments, f"{error.name}: no resource, entry or class has this name{near}", NO_SUCH_NAME)
+            return fail(arguments, f"{error.name}: no resource, entry or class has this name{near}", NO_SUCH_NAME)
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
         where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if bad else 0
 
 
-def aloud(readings: Sequence[Reading], terminal: Terminal) -> None:
+def aloud(readings: Sequence[Description], terminal: Terminal) -> None:
     """Print readings, an empty line behind each."""
     for reading in readings:
         title, *lines = read(reading, terminal.width)

@@ -10,11 +10,11 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 
-from agent.cli.fixtures import fixture
-from agent.config.aloud.book import of_class
-from agent.config.aloud.manual import Manual, manual
-from agent.config.aloud.page import render
-from agent.config.load import Study, study
+from agent.cli.class_examples import fixture
+from agent.config.describe.class_manual import Manual, manual
+from agent.config.describe.descriptions import of_class
+from agent.config.describe.text_layout import render
+from agent.config.load import LoadedConfig, study
 
 _HEAD = """# Device classes
 
@@ -59,7 +59,7 @@ def _index(manuals: dict[str, Manual], kinds: dict[str, list[str]]) -> Iterator[
             yield f"| [{name}](classes/{name}.md) | {manuals[name].about} |"
 
 
-def _page(one: Manual, studied: Study) -> Iterator[str]:
+def _page(one: Manual, studied: LoadedConfig) -> Iterator[str]:
     """A class in full."""
     yield from (f"# {one.name}", "", f"{one.about[:1].upper()}{one.about[1:]}.")
     used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)

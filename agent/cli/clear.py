@@ -12,9 +12,9 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from agent.cli.asking import asked
-from agent.cli.saying import is_json, refuse, say_json
-from agent.core.language.printable import escape
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import fail, is_json, say_json
+from agent.core.language.safe_text import escape
 
 OUTPUTS = ("json", "jsonl")
 NO_SUCH_DEVICE = 4
@@ -29,13 +29,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what the device is like now."""
     request = {"do": "clear", "device": arguments.device, "check": arguments.check}
-    answer = asked(arguments, request)
+    answer = ask_agent(arguments, request)
     if isinstance(answer, int):
         return answer
     devices = answer["devices"]
     if not devices:
         said = f"{arguments.device}: no resource lists such a device; their ids: device-agent status RESOURCE"
-        return refuse(arguments, said, NO_SUCH_DEVICE)
+        return fail(arguments, said, NO_SUCH_DEVICE)
     if is_json(arguments):
         say_json(answer, arguments)
     else:

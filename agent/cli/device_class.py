@@ -12,16 +12,16 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from agent.cli.check import aloud
-from agent.cli.inventory.classes import of_shelf
-from agent.cli.inventory.take import take
-from agent.cli.saying import is_json, refuse, say_json
+from agent.cli.host_report.class_entries import of_shelf
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import fail, is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.config.aloud.book import as_json, of_class
-from agent.config.aloud.manual import Manual, lines_of, manual
-from agent.config.load import Study, study
+from agent.config.describe.class_manual import Manual, lines_of, manual
+from agent.config.describe.descriptions import as_json, of_class
+from agent.config.load import LoadedConfig, study
 from agent.config.toml.finding import nearest
-from agent.core.language.printable import counted, escape
+from agent.core.language.safe_text import counted, escape
 from agent.core.struct import Struct, asdict
 from agent.host.root import Root
 
@@ -45,7 +45,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print a list or one class."""
     if wrong := _wrong(arguments):
-        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
+        return fail(arguments, wrong, WRONG_COMMAND_LINE)
     studied = study(arguments.config)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.name not in names:
         near = nearest(arguments.name, names)
         hint = f"nearest: {near}" if near else "device-agent class list shows them"
-        return refuse(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
+        return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
     _show(studied, arguments, terminal)
     return 0
 
@@ -82,7 +82,7 @@ class _Here(Struct):
     takers: tuple[str, ...]
 
 
-def _here(studied: Study, root: Root) -> dict[str, _Here]:
+def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
     """What each class that can serve as it is finds on this host."""
     classes = of_shelf(studied.shelf, studied.shelf.names())
     found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
@@ -129,7 +129,7 @@ def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
     return (str(here[one.name].count), " ".join(here[one.name].takers))
 
 
-def _show(studied: Study, arguments: argparse.Namespace, terminal: Terminal) -> None:
+def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
     sentence = studied.shelf.sentence(arguments.name)
     if arguments.toml:
         print(sentence.tree.spot.document.text, end="")

@@ -11,7 +11,7 @@ import argparse
 import sys
 import time
 
-from agent.cli.draining import WAIT_SECONDS, asked_about, printed
+from agent.cli.drain_output import WAIT_SECONDS, print_answer, request_device
 
 OUTPUTS = ("json", "jsonl")
 WAITING = (
@@ -29,15 +29,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, print what it is like now, and wait."""
-    answer = asked_about("drain", arguments, reason=arguments.reason)
+    answer = request_device("drain", arguments, reason=arguments.reason)
     if isinstance(answer, int):
         return answer
     if arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
         print(WAITING, file=sys.stderr)
     while arguments.wait and any(device["may_be_held"] for device in answer["devices"]):
         time.sleep(WAIT_SECONDS)
-        now = asked_about("held", arguments)
+        now = request_device("held", arguments)
         if isinstance(now, int):
             return now
         answer = {**answer, **now}
-    return printed(answer, arguments)
+    return print_answer(answer, arguments)

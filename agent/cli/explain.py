@@ -14,22 +14,22 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 
-from agent.cli.inventory.answered import answered
-from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.detail import around, title, verdict
-from agent.cli.inventory.fall import explanation, steps
-from agent.cli.inventory.inventory import Inventory, Item
-from agent.cli.inventory.one import one
-from agent.cli.inventory.record import record
-from agent.cli.inventory.remedy import remedies
-from agent.cli.inventory.running import View, view_of
-from agent.cli.inventory.search import NotFound, find
-from agent.cli.inventory.take import take
-from agent.cli.saying import is_json, refuse, say_json
+from agent.cli.host_report.agent_data import AgentData, view_of
+from agent.cli.host_report.class_entries import shipped
+from agent.cli.host_report.device_by_name import one
+from agent.cli.host_report.device_detail import around, title, verdict
+from agent.cli.host_report.device_json import record
+from agent.cli.host_report.device_search import NotFound, find
+from agent.cli.host_report.host_report import HostReport, HostReportItem
+from agent.cli.host_report.match_hints import remedies
+from agent.cli.host_report.match_steps import explanation, steps
+from agent.cli.host_report.report_command import answered
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
-from agent.core.entry.resource import ResourceSpec
-from agent.core.language.printable import escape, printable
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.language.safe_text import escape, printable
 from agent.host.root import Root
 
 WRONG_COMMAND_LINE = 2
@@ -47,7 +47,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look, and explain; once, or at each change."""
     if arguments.history and arguments.name is None:
-        return refuse(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
+        return fail(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
     return answered(arguments, _answer)
 
 
@@ -72,7 +72,11 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
 
 
 def _device(
-    arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal, view: View
+    arguments: argparse.Namespace,
+    inventory: HostReport,
+    configuration: Configuration,
+    terminal: Terminal,
+    view: AgentData,
 ) -> int:
     name = arguments.name
     if view.devices and isinstance(find(inventory, name), NotFound):  # it is not there, and the agent remembers it
@@ -97,7 +101,7 @@ def _device(
     return 0
 
 
-def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> list[str]:
+def _lines(inventory: HostReport, item: HostReportItem, terminal: Terminal, view: AgentData) -> list[str]:
     """A device, and the verdict on it."""
     lines = [view.head(terminal), title(inventory, item, terminal), *verdict(item, terminal, view.device_lines(item))]
     lines += around(inventory, item)
@@ -109,12 +113,12 @@ def _lines(inventory: Inventory, item: Item, terminal: Terminal, view: View) -> 
     return [terminal.text(line) for line in lines]
 
 
-def _resource(inventory: Inventory, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+def _resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     of = f", class {spec.class_name}" if spec.class_name else ""
     return [f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}", *explanation(inventory, spec, terminal)]
 
 
-def _all(arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal) -> int:
+def _all(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
     """Every resource that has nothing, or something that is not Healthy; of the others how many there are."""
     off = [spec for spec in configuration.resources if _is_off(inventory, spec)]
     if is_json(arguments):
@@ -135,7 +139,7 @@ def _all(arguments: argparse.Namespace, inventory: Inventory, configuration: Con
     return 0
 
 
-def _nothing(inventory: Inventory, configuration: Configuration) -> Iterator[str]:
+def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
     """Where no resource is served: why, and where to begin."""
     if not configuration.valid:
         yield "no resource is served: what is configured has errors"
@@ -150,7 +154,7 @@ def _nothing(inventory: Inventory, configuration: Configuration) -> Iterator[str
     yield "  next         device-agent class list --here   (all that could be served of this host)"
 
 
-def _is_off(inventory: Inventory, spec: ResourceSpec) -> bool:
+def _is_off(inventory: HostReport, spec: ResourceSpec) -> bool:
     """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
     devices = inventory.listed(spec)
     taken = (item for item in inventory.items if item.taken_by is spec)
@@ -158,7 +162,7 @@ def _is_off(inventory: Inventory, spec: ResourceSpec) -> bool:
     return not devices or left_out or any(device.reason for device in devices)
 
 
-def _as_json(inventory: Inventory, spec: ResourceSpec) -> dict[str, object]:
+def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
     """A resource for programs."""
     return {
         "resource": spec.name,

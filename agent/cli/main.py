@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
-from agent.cli.saying import cannot, refuse
+from agent.cli.output import fail, report_file_error
 from agent.config.language.durations import seconds
 from agent.config.toml.finding import nearest
-from agent.core.language.printable import escape
+from agent.core.language.safe_text import escape
 
 COMMANDS = {
     "scan": ("Look", "what is on this host, and which resource takes it"),
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.parse_args(rest, chosen)
     chosen.root = getattr(chosen, "root", ["/"])
     if wrong := _wrong(module, chosen):
-        return refuse(chosen, wrong, WRONG_COMMAND_LINE)
+        return fail(chosen, wrong, WRONG_COMMAND_LINE)
     try:
         if chosen.quiet:
             with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  whatever it is, it ends here, with all that is known of it
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:  # of a stream
             _write_no_more()
-            return refuse(chosen, "the output cannot be written: no space left on the device", CANNOT)
+            return fail(chosen, "the output cannot be written: no space left on the device", CANNOT)
         traceback.print_exc()
         return DEFECT
     return code
@@ -177,9 +177,9 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
             try:
                 roots[root] = recordings.enter_context(unpacked(root))
             except NoRecording as error:
-                return refuse(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
+                return fail(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
             except OSError as error:
-                return cannot(chosen, f"--root {root}", error, WRONG_COMMAND_LINE)
+                return report_file_error(chosen, f"--root {root}", error, WRONG_COMMAND_LINE)
         first = next(iter(roots.values()))
         code = int(command.run(argparse.Namespace(**{**vars(chosen), "root": first, "roots": roots})))
         sys.stdout.flush()

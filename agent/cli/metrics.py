@@ -10,8 +10,8 @@ import argparse
 import os
 import tempfile
 
-from agent.cli.asking import asked
-from agent.cli.saying import cannot
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import report_file_error
 
 CANNOT = 1
 
@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print or write."""
-    answer = asked(arguments, {"do": "metrics"})
+    answer = ask_agent(arguments, {"do": "metrics"})
     if isinstance(answer, int):
         return answer
     if arguments.textfile is None:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _put(arguments.textfile, answer["text"])
     except OSError as error:
-        return cannot(arguments, arguments.textfile, error, CANNOT)
+        return report_file_error(arguments, arguments.textfile, error, CANNOT)
     return 0
 
 

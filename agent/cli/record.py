@@ -14,13 +14,13 @@ import secrets
 import time
 from collections.abc import Mapping
 
-from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.record import record
-from agent.cli.inventory.take import take
-from agent.cli.saying import cannot, refuse
+from agent.cli.host_report.class_entries import shipped
+from agent.cli.host_report.device_json import record
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import fail, report_file_error
 from agent.config.load import load
-from agent.core.language.printable import counted, escape
-from agent.host.disguise import disguised
+from agent.core.language.safe_text import counted, escape
+from agent.host.pseudonyms import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write
 from agent.scanners.host_words import HOST
@@ -37,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything, and write it down."""
     if os.path.lexists(arguments.file):
-        return refuse(arguments, f"{arguments.file} is there already: name a new file", CANNOT)
+        return fail(arguments, f"{arguments.file} is there already: name a new file", CANNOT)
     began = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         write(made, arguments.file)
     except OSError as error:
-        return cannot(arguments, arguments.file, error, CANNOT)
+        return report_file_error(arguments, arguments.file, error, CANNOT)
     _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)
     shown = escape(arguments.file)
     size = os.path.getsize(arguments.file) / 1024
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _say(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
     attributes = counted(len(made.contents), "attribute")
     print(f"read {attributes}, {counted(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
-    unread = sum(why.unread and why != NOT_RECORDED for why in made.absent.values())
+    unread = sum(why.unreadable and why != NOT_RECORDED for why in made.absent.values())
     said = [f"left out {counted(unread, 'file')} that could not be read"] if unread else []
     if replaced is not None:
         kinds = ", ".join(counted(count, kind) for kind, count in sorted(replaced.items()))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from agent.config.language.meanings import MEANINGS
-from agent.config.language.table import PLACES
+from agent.config.language.key_meanings import MEANINGS
+from agent.config.language.key_table import PLACES
 from agent.config.schema import value_said
-from agent.scanners import catalog
-from agent.scanners.every import EVERY
+from agent.scanners import source_kinds
+from agent.scanners.common_words import EVERY
 from agent.scanners.host_words import HOST
-from agent.scanners.route import TABLES
-from agent.scanners.words import Table
+from agent.scanners.word_route import TABLES
+from agent.scanners.word_table import WordTable
 
 _KEYS_HEADER = "| key | what stands there | default | what it says |"
 _TITLES = {
@@ -34,7 +34,7 @@ _TITLES = {
 
 def page() -> str:
     """The page, as Markdown."""
-    tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(catalog.KINDS.items())}, **TABLES}
+    tables = {"every": EVERY, **{kind: scanner.TABLE for kind, scanner in sorted(source_kinds.KINDS.items())}, **TABLES}
     tables = {**{name: tables[name] for name in _TITLES if name in tables}, "host": HOST}
     lines = [
         "# Words",
@@ -83,7 +83,7 @@ def keys_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(table: Table) -> Iterator[str]:
+def _rows(table: WordTable) -> Iterator[str]:
     for word in table.words.values():
         kind = f"list of {word.kind.value}" if word.many else word.kind.value
         yield f"| `{word.name}` | {kind} | {word.about} | {_code(word.kernel)} |"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from agent.cli.asking import asked
-from agent.cli.saying import is_json, say_json
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.control.control import Answer
-from agent.core.language.printable import escape
+from agent.control.control_socket import Answer
+from agent.core.language.safe_text import escape
 
 OUTPUTS = ("json", "jsonl")
 
@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what came of it."""
-    answer = asked(arguments, {"do": "reload", "dry_run": arguments.dry_run})
+    answer = ask_agent(arguments, {"do": "reload", "dry_run": arguments.dry_run})
     if isinstance(answer, int):
         return answer
     if is_json(arguments):

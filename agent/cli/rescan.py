@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from agent.cli.asking import asked
-from agent.cli.saying import is_json, say_json
-from agent.core.language.printable import counted
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import is_json, say_json
+from agent.core.language.safe_text import counted
 
 OUTPUTS = ("json", "jsonl")
 NO_SUCH_SOURCE = 4
@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what changed by it."""
-    answer = asked(arguments, {"do": "rescan", "source": arguments.source}, refused=NO_SUCH_SOURCE)
+    answer = ask_agent(arguments, {"do": "rescan", "source": arguments.source}, refused=NO_SUCH_SOURCE)
     if isinstance(answer, int):
         return answer
     if is_json(arguments):

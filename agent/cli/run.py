@@ -17,20 +17,20 @@ from contextlib import suppress
 
 import uvloop
 
-from agent.alone import AlreadyRunning
 from agent.app import Agent
-from agent.cli.saying import refuse
+from agent.cli.output import fail
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import SETTINGS, Severity
-from agent.control import control, scrape
-from agent.control.capture import measured
+from agent.control import control_socket, metrics_server
+from agent.control.active_config import ActiveConfig, say
 from agent.control.commands import commands
-from agent.control.configured import Configured, say
-from agent.core.kind import NOTICE
+from agent.control.take_snapshot import measured
+from agent.core.message_id import NOTICE
 from agent.host import open_files
-from agent.host.aside import Aside
-from agent.host.journal import Journal, Marked, is_journal
+from agent.host.daemon_thread import DaemonThreads
+from agent.host.journal_log import JournalHandler, Marked, is_journal
 from agent.host.root import Root
+from agent.single_instance import AlreadyRunning
 
 QUIET = False
 FAILED = 1
@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     early: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
     if (most := open_files.most()) < open_files.FEWEST:
-        return refuse(arguments, _FEW.format(most=most, fewest=open_files.FEWEST), FAILED)
+        return fail(arguments, _FEW.format(most=most, fewest=open_files.FEWEST), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
@@ -82,9 +82,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 async def _serve(configuration: Configuration, directory: str, root: Root, state: str, early: list[int]) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_default_executor(Aside())  # the process ends in its time, whatever a disk does
+    loop.set_default_executor(DaemonThreads())  # the process ends in its time, whatever a disk does
     agent = Agent(configuration, root, state)
-    configured = Configured(agent, directory)
+    configured = ActiveConfig(agent, directory)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.stop)
     loop.add_signal_handler(signal.SIGHUP, configured.ask)
@@ -93,8 +93,8 @@ async def _serve(configuration: Configuration, directory: str, root: Root, state
     async with asyncio.TaskGroup() as tasks:
         works = (
             tasks.create_task(configured.run()),
-            tasks.create_task(control.serve(agent.settings.paths.control, commands(configured, agent))),
-            tasks.create_task(scrape.serve(agent.settings.metrics.listen, lambda: measured(agent))),
+            tasks.create_task(control_socket.serve(agent.settings.paths.control, commands(configured, agent))),
+            tasks.create_task(metrics_server.serve(agent.settings.metrics.listen, lambda: measured(agent))),
             tasks.create_task(_collect(agent)),
         )
         await agent.run()
@@ -123,7 +123,7 @@ def log_to_stderr(level: str) -> None:
     out: logging.Handler = logging.StreamHandler(sys.stderr)
     if is_journal(os.environ, 2):
         out.setFormatter(Marked())
-        out = Journal(out)
+        out = JournalHandler(out)
     else:
         out.setFormatter(logging.Formatter(PLAIN))
     logging.basicConfig(level=level.upper(), handlers=[out], force=True)

@@ -13,25 +13,25 @@ import argparse
 import sys
 import time
 
-from agent.cli.inventory.answered import answered
-from agent.cli.inventory.classes import shipped
-from agent.cli.inventory.detail import detail
-from agent.cli.inventory.inventory import Inventory
-from agent.cli.inventory.one import NO_SUCH_DEVICE, one
-from agent.cli.inventory.overview import overview, shown_of, summary
-from agent.cli.inventory.record import record
-from agent.cli.inventory.take import take
-from agent.cli.inventory.vocabulary import TOLD_WHERE, page, source_of, vocabulary
-from agent.cli.inventory.vocabulary import as_json as vocabulary_as_json
-from agent.cli.saying import is_json, refuse, say_json
+from agent.cli.host_report.class_entries import shipped
+from agent.cli.host_report.device_by_name import NO_SUCH_DEVICE, one
+from agent.cli.host_report.device_detail import detail
+from agent.cli.host_report.device_json import record
+from agent.cli.host_report.device_overview import overview, shown_of, summary
+from agent.cli.host_report.host_report import HostReport
+from agent.cli.host_report.report_command import answered
+from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.word_list import TOLD_WHERE, page, source_of, vocabulary
+from agent.cli.host_report.word_list import as_json as vocabulary_as_json
+from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.config.toml.finding import nearest
-from agent.core.language.pattern import PatternError
-from agent.core.language.printable import escape, printable
+from agent.core.language.glob import PatternError
+from agent.core.language.safe_text import escape, printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 
 WRONG_COMMAND_LINE = 2
 OUTPUTS = ("wide", "json", "jsonl", "name")
@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
     if wrong := _wrong(arguments):
-        return refuse(arguments, wrong, WRONG_COMMAND_LINE)
+        return fail(arguments, wrong, WRONG_COMMAND_LINE)
     return answered(arguments, _answer)
 
 
@@ -95,13 +95,13 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
     try:
         source = source_of(root, name)
     except PatternError as error:
-        return refuse(arguments, f"{name}: {error.message}: {error.write}", WRONG_COMMAND_LINE)
+        return fail(arguments, f"{name}: {error.message}: {error.write}", WRONG_COMMAND_LINE)
     if source is None and name in TOLD_WHERE:
-        return refuse(arguments, f"{name}: {TOLD_WHERE[name]}", WRONG_COMMAND_LINE)
+        return fail(arguments, f"{name}: {TOLD_WHERE[name]}", WRONG_COMMAND_LINE)
     if source is None:
-        near = nearest(name, [*catalog.KINDS, *_subsystems(root)])
+        near = nearest(name, [*source_kinds.KINDS, *_subsystems(root)])
         hint = f"; nearest: {printable(near, None)}" if near else ""
-        return refuse(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
+        return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
     known = vocabulary(root, source)
     if is_json(arguments):
         say_json(vocabulary_as_json(known), arguments)
@@ -118,7 +118,7 @@ def _subsystems(root: Root) -> list[str]:
     return [name for names in found if not isinstance(names, Absent) for name in names]
 
 
-def _one(arguments: argparse.Namespace, inventory: Inventory, configuration: Configuration, terminal: Terminal) -> int:
+def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
     """Answer about one device."""
     found = one(arguments, arguments.device, inventory, configuration)
     if isinstance(found, int):
@@ -133,7 +133,7 @@ def _one(arguments: argparse.Namespace, inventory: Inventory, configuration: Con
     return 0
 
 
-def _oddities(inventory: Inventory) -> list[str]:
+def _oddities(inventory: HostReport) -> list[str]:
     """What configured sources came across and did not take for a device."""
     return [
         f"no device: {printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"

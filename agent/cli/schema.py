@@ -10,9 +10,9 @@ import argparse
 import json
 import os
 
-from agent.cli.saying import refuse
+from agent.cli.output import fail
 from agent.config import schema
-from agent.config.entry_words import entry_words
+from agent.config.clause_words import entry_words
 
 OUTPUTS = ("json",)
 NO_SUCH = 4
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.file is None:
         made = schema.of_resources()
     elif not os.path.isfile(arguments.file):
-        return refuse(arguments, f"{arguments.file}: no such file", NO_SUCH)
+        return fail(arguments, f"{arguments.file}: no such file", NO_SUCH)
     else:
         made = schema.of_resources(entry_words(arguments.config, arguments.file))
     print(json.dumps(made, indent=1))

@@ -13,13 +13,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 
-from agent.cli.asking import asked
-from agent.cli.clock import Times, age
-from agent.cli.saying import is_json, say_json
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.control.control import Answer
-from agent.core.language.printable import counted, escape
+from agent.cli.time_text import Times, age
+from agent.control.control_socket import Answer
+from agent.core.language.safe_text import counted, escape
 
 OUTPUTS = ("wide", "json", "jsonl", "name")
 VERBOSE = True
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, and print; once, or until Ctrl-C."""
     every = is_json(arguments) or arguments.resource is not None
     request = {"do": "status", "resource": arguments.resource, "devices": None if every else ""}
-    answer = asked(arguments, request, refused=NO_SUCH_RESOURCE)
+    answer = ask_agent(arguments, request, refused=NO_SUCH_RESOURCE)
     while not isinstance(answer, int):
         _print(answer, arguments)
         if not arguments.watch:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         while not isinstance(answer, int) and answer["revision"] == shown:
             time.sleep(PAUSE_SECONDS)
             patient = {**request, "unlike": shown, "seconds": WATCH_SECONDS}
-            answer = asked(arguments, patient, waiting=WATCH_SECONDS, refused=NO_SUCH_RESOURCE)
+            answer = ask_agent(arguments, patient, waiting=WATCH_SECONDS, refused=NO_SUCH_RESOURCE)
     return answer
 
 

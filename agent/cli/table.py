@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.cli.terminal import Terminal, cut, pad
-from agent.core.language.printable import columns
+from agent.core.language.safe_text import columns
 from agent.core.struct import Struct
 
 GAP = "  "

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
-from agent.core.language.printable import columns
+from agent.core.language.safe_text import columns
 from agent.core.struct import Struct
 
 _PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "░": ".", "─": "-"})

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-from agent.cli.asking import Unreachable, asked, control_of, reached
-from agent.cli.picture import View, picture, pressed, resources
-from agent.cli.saying import refuse
+from agent.cli.agent_client import AgentUnreachable, ask_agent, control_of, send_request
+from agent.cli.output import fail
 from agent.cli.terminal import Terminal
-from agent.control.control import Answer
+from agent.cli.top_screen import TopView, picture, pressed, resources
+from agent.control.control_socket import Answer
 from agent.core.struct import replace
 
 QUIET = False
@@ -39,19 +39,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Ask and paint, until q."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return refuse(arguments, "this is no terminal; device-agent status says the same once", NO_TERMINAL)
-    answer = asked(arguments, {"do": "status", "devices": ""})
+        return fail(arguments, "this is no terminal; device-agent status says the same once", NO_TERMINAL)
+    answer = ask_agent(arguments, {"do": "status", "devices": ""})
     if isinstance(answer, int):
         return answer
     path = control_of(arguments)
-    view: View | None = View()
+    view: TopView | None = TopView()
     with _screen():
         while view is not None:
             wanted = [one["name"] for one in resources(answer, view)]
             if view.chosen not in wanted:
                 view = replace(view, chosen=wanted[0] if wanted else "")
-            said = reached(path, {"do": "status", "devices": view.chosen if view.devices else ""}, ANSWER_SECONDS)
-            gone = said.reason if isinstance(said, Unreachable) else str(said.get("error", ""))
+            said = send_request(path, {"do": "status", "devices": view.chosen if view.devices else ""}, ANSWER_SECONDS)
+            gone = said.reason if isinstance(said, AgentUnreachable) else str(said.get("error", ""))
             answer = answer if gone else cast("Answer", said)
             terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
             _paint(picture(answer, view, gone, terminal, shutil.get_terminal_size().lines))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from agent.cli.draining import asked_about, printed
+from agent.cli.drain_output import print_answer, request_device
 
 OUTPUTS = ("json", "jsonl")
 
@@ -22,10 +22,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, and print what it is like now."""
-    answer = asked_about("undrain", arguments)
+    answer = request_device("undrain", arguments)
     if isinstance(answer, int):
         return answer
-    code = printed(answer, arguments)
+    code = print_answer(answer, arguments)
     if whole := sorted({device["resource"] for device in answer["devices"] if device["drained"]}):
         steps = " ".join(f"device-agent undrain {resource};" for resource in whole)
         print(f"still drained with all of the resource: {steps.rstrip(';')}", file=sys.stderr)

@@ -8,54 +8,54 @@ from types import MappingProxyType
 from agent.config.clauses.clause import compile_clause
 from agent.config.give.cdi import compile_cdi
 from agent.config.give.devinfo import compile_devinfo
+from agent.config.give.env_annotations import compile_annotations, compile_env
+from agent.config.give.give_sections import parts_of
 from agent.config.give.mounts import compile_mounts
 from agent.config.give.nodes import compile_nodes
-from agent.config.give.parts import parts_of
 from agent.config.give.rdma import compile_rdma
-from agent.config.give.sayings import compile_annotations, compile_env
 from agent.config.give.vfio import compile_vfio
 from agent.config.give.via import Gives, compile_via
-from agent.config.language.table import WARNINGS, hint, not_yet
-from agent.config.leaves.probes import compile_probes
+from agent.config.language.key_table import WARNINGS, hint, not_yet
+from agent.config.merge.class_library import MergedEntry
+from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.merge.later import left_for_later
-from agent.config.merge.shelf import Sentence
-from agent.config.merge.tree import Branch, Leaf
 from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, leans_of
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
-from agent.config.resource.moves import compile_moves
-from agent.config.resource.named import compile_name, warn_of_unsettled
+from agent.config.resource.moves_into_pod import compile_moves
+from agent.config.resource.name_template import compile_name, warn_of_unsettled
 from agent.config.resource.programs import compile_programs
-from agent.config.resource.shares import compile_shares
-from agent.config.resource.whole import compile_expect, compile_limit, compile_slots, compile_topology
+from agent.config.resource.replicas import compile_shares
+from agent.config.resource.resource_settings import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.config.scope import Scope
 from agent.config.sources import compile_every, compile_source, is_single
+from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
-from agent.config.toml.spot import Spot
-from agent.config.words.options import compile_options
-from agent.config.words.own import OwnWords
-from agent.config.words.prefer import compile_prefer
-from agent.core.entry.cared import Cared
-from agent.core.entry.inquiry import Probe
-from agent.core.entry.let import Constant
-from agent.core.entry.resource import ResourceSpec
+from agent.config.values.probe_table import compile_probes
+from agent.config.words.class_options import compile_options
+from agent.config.words.entry_derived_words import EntryDerivedWords
+from agent.config.words.prefer_rules import compile_prefer
+from agent.core.entry.derived_words import Constant
+from agent.core.entry.partner_checks import PartnerChecks
+from agent.core.entry.query import ProbeSpec
+from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.language.clause import Clause
 from agent.core.struct import replace
 
-NO_PROBES: Mapping[str, Probe] = MappingProxyType({})
+NO_PROBES: Mapping[str, ProbeSpec] = MappingProxyType({})
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
 OF_THE_RESOURCE = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
 _SOURCE_HINT = 'write class = "…", or source = …'
 
 
 def compile_entry(
-    sentence: Sentence,
-    spot: Spot,
+    sentence: MergedEntry,
+    spot: FilePosition,
     registration: str,
     findings: list[Finding],
     *,
-    probes: Mapping[str, Probe] = NO_PROBES,
+    probes: Mapping[str, ProbeSpec] = NO_PROBES,
 ) -> ResourceSpec | None:
     """The resource that an entry makes, or none if it lacks a name, a source or an id.
 
@@ -72,7 +72,7 @@ def compile_entry(
 
 
 def check_class(
-    sentence: Sentence, spot: Spot, findings: list[Finding], *, probes: Mapping[str, Probe] = NO_PROBES
+    sentence: MergedEntry, spot: FilePosition, findings: list[Finding], *, probes: Mapping[str, ProbeSpec] = NO_PROBES
 ) -> None:
     """Report everything wrong with a class by itself, as far as that can be said without an entry."""
     if sentence.keys_known and "about" not in sentence.tree.members:
@@ -81,11 +81,11 @@ def check_class(
 
 
 def _compile(
-    sentence: Sentence,
-    spot: Spot,
+    sentence: MergedEntry,
+    spot: FilePosition,
     registration: str,
     findings: list[Finding],
-    probes: Mapping[str, Probe],
+    probes: Mapping[str, ProbeSpec],
     *,
     entry: bool,
 ) -> ResourceSpec | None:
@@ -109,7 +109,7 @@ def _compile(
     limit = compile_limit(tree)
     scope.lone = limit.per_container == 1 and tree.branch("slots") is None
     constants = _chosen(tree, scope, spot, probes, demanded=entry)
-    own = OwnWords(tree, scope, constants)
+    own = EntryDerivedWords(tree, scope, constants)
     scope.own = own
     declare_parts(tree, scope)
     scope.judging = True
@@ -191,7 +191,7 @@ def _compile(
 
 
 def _chosen(
-    tree: Branch, scope: Scope, spot: Spot, probes: Mapping[str, Probe], *, demanded: bool
+    tree: Branch, scope: Scope, spot: FilePosition, probes: Mapping[str, ProbeSpec], *, demanded: bool
 ) -> dict[str, Constant]:
     """The options, and with them the probes, which no other word may stand in."""
     constants = compile_options(tree, scope, spot, demanded=demanded)
@@ -200,13 +200,13 @@ def _chosen(
     return constants
 
 
-def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> Cared:
+def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> PartnerChecks:
     """What keeps well the devices of a class, or of an entry, that is joined."""
     wait, hinges = compile_wait(tree, scope)
-    return Cared(name, compile_health(tree, scope, every), wait, compile_gate(tree, scope), hinges)
+    return PartnerChecks(name, compile_health(tree, scope, every), wait, compile_gate(tree, scope), hinges)
 
 
-def _not_its_own(tree: Branch, entry: Spot, findings: list[Finding]) -> None:
+def _not_its_own(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:
     """Report what an entry says that adds to another's resource, and that is for the other to say."""
     leaf = tree.leaf("adds_to")
     if leaf is None:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from agent.config import between
+from agent.config import entry_conflicts
+from agent.config.agent_toml import settings_in
 from agent.config.compile import check_class, compile_entry
-from agent.config.directory import settings_in
-from agent.config.language.table import hint, key_finding
-from agent.config.merge.shelf import Folder, Sentence, Shelf
-from agent.config.merge.tree import Leaf
-from agent.config.resource.named import name_leaf
+from agent.config.language.key_table import hint, key_finding
+from agent.config.merge.class_library import ClassLibrary, Folder, MergedEntry
+from agent.config.merge.config_tree import Leaf
+from agent.config.resource.name_template import name_leaf
 from agent.config.settings import Settings
 from agent.config.toml.document import Document
-from agent.config.toml.files import Files
+from agent.config.toml.file_position import FilePosition, Mark
+from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Finding, Severity, sort
-from agent.config.toml.spot import Mark, Spot
 from agent.core.entry.prefer import Near, Rule
-from agent.core.entry.resource import ResourceSpec
-from agent.core.language.pattern import PatternError
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.language.glob import PatternError
 from agent.core.struct import Struct, replace
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "classes")
 
@@ -44,20 +44,20 @@ class Configuration(Struct):
         return not any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-class Entry(Struct):
+class ConfigEntry(Struct):
     """One `[[resource]]`, merged, with its spec if it has one."""
 
-    sentence: Sentence
-    spot: Spot
+    sentence: MergedEntry
+    spot: FilePosition
     spec: ResourceSpec | None
 
 
-class Study(Struct):
+class LoadedConfig(Struct):
     """A configuration with all that it was made from. `own`: the names of classes that do not come with the program."""
 
     configuration: Configuration
-    shelf: Shelf
-    entries: tuple[Entry, ...]
+    shelf: ClassLibrary
+    entries: tuple[ConfigEntry, ...]
     own: tuple[str, ...]
 
 
@@ -72,15 +72,15 @@ def load(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Setti
     return study(directory, classes=classes, in_force=in_force).configuration
 
 
-def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Settings | None = None) -> Study:
+def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Settings | None = None) -> LoadedConfig:
     """As `load`, with the sentences that the resources were compiled from."""
     directory = os.path.abspath(directory)
-    files = Files(directory)
+    files = ConfigFiles(directory)
     findings: list[Finding] = []
     said = settings_in(files, findings)
     known = said if in_force is None else in_force
     own = known.paths.classes
-    shelf = Shelf(_folders(known, classes), files, findings)
+    shelf = ClassLibrary(_folders(known, classes), files, findings)
     said_entries = [
         entry
         for name in files.listing(known.paths.resources)
@@ -101,15 +101,15 @@ def study(directory: str, *, classes: Sequence[str] = (SHIPPED,), in_force: Sett
         check_class(sentence, sentence.tree.spot, findings, probes=known.probe)
     findings += _duplicates(entries)
     wrong = {finding.file for finding in findings if finding.severity is Severity.ERROR}
-    findings += between.warnings([entry for entry in entries if not entry.sentence.files & wrong])
+    findings += entry_conflicts.warnings([entry for entry in entries if not entry.sentence.files & wrong])
     found = tuple(sort(dict.fromkeys((*files.findings, *findings))))
     bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
     resources = [entry.spec for entry in entries if entry.spec and not entry.sentence.files & bad]
     configuration = Configuration(said, _joined(resources), found, tuple(files.names), files.digest)
-    return Study(configuration, shelf, tuple(entries), own_names)
+    return LoadedConfig(configuration, shelf, tuple(entries), own_names)
 
 
-def class_folders(files: Files, findings: list[Finding]) -> list[Folder]:
+def class_folders(files: ConfigFiles, findings: list[Finding]) -> list[Folder]:
     """The directories of classes that the configuration of these files looks in, the shipped one last."""
     return _folders(settings_in(files, findings), (SHIPPED,))
 
@@ -118,10 +118,10 @@ def _folders(known: Settings, classes: Sequence[str]) -> list[Folder]:
     return [*map(Folder, known.paths.classes), *(Folder(path, "classes") for path in classes)]
 
 
-def _entries(document: Document, shelf: Shelf, findings: list[Finding]) -> list[Entry]:
+def _entries(document: Document, shelf: ClassLibrary, findings: list[Finding]) -> list[ConfigEntry]:
     """The entries of one file, in its order."""
-    entries: list[Entry] = []
-    root = Spot(document, ())
+    entries: list[ConfigEntry] = []
+    root = FilePosition(document, ())
     for key, value in document.data.items():
         spot = root.below(key)
         finding = key_finding(spot, "file")
@@ -134,13 +134,13 @@ def _entries(document: Document, shelf: Shelf, findings: list[Finding]) -> list[
             continue
         for index, table in enumerate(tables):
             here = spot.below(index)
-            entries.append(Entry(shelf.say(here, table, "entry"), here, None))
+            entries.append(ConfigEntry(shelf.say(here, table, "entry"), here, None))
     return entries
 
 
-def _duplicates(entries: Sequence[Entry]) -> list[Finding]:
+def _duplicates(entries: Sequence[ConfigEntry]) -> list[Finding]:
     """A finding for each name that an earlier entry has, and for each that an entry adds to and none before it has."""
-    first: dict[str, Spot] = {}
+    first: dict[str, FilePosition] = {}
     findings: list[Finding] = []
     for entry in entries:
         leaf = name_leaf(entry.sentence.tree)
@@ -161,9 +161,9 @@ def _duplicates(entries: Sequence[Entry]) -> list[Finding]:
     return findings
 
 
-def _nothing_to_add_to(name: str, entries: Sequence[Entry]) -> tuple[str, str]:
+def _nothing_to_add_to(name: str, entries: Sequence[ConfigEntry]) -> tuple[str, str]:
     """Why nothing can be added to a resource of that name here, and what to write."""
-    named: dict[str, Spot] = {}
+    named: dict[str, FilePosition] = {}
     for entry in entries:
         leaf = entry.sentence.tree.leaf("name")
         if leaf is not None and isinstance(leaf.value, str):
@@ -210,11 +210,11 @@ def _is_known(rule: Rule, spec: ResourceSpec) -> bool:
     if isinstance(rule, Near):
         return rule.links is None
     try:
-        return rule.word in spec.own or bool(catalog.word(spec.source.kind, rule.word))
-    except (catalog.UnknownWord, PatternError):
+        return rule.word in spec.own or bool(source_kinds.word(spec.source.kind, rule.word))
+    except (source_kinds.UnknownWord, PatternError):
         return False
 
 
-def _own(leaf: Leaf, entry: Spot) -> Spot:
+def _own(leaf: Leaf, entry: FilePosition) -> FilePosition:
     """Where an entry's name is in its own file: its header, if a class has the name."""
     return leaf.spot if leaf.spot.document is entry.document else entry

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent.config.language.durations import DURATION
-from agent.config.language.forms import Form, Shape, form_of
-from agent.config.language.kinds import CHOICES, EVENTS, LOOKS, PREFER, RDMA
-from agent.config.language.meanings import MEANINGS
-from agent.config.language.table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
+from agent.config.language.key_meanings import MEANINGS
+from agent.config.language.key_table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
+from agent.config.language.section_shapes import Form, Shape, form_of
+from agent.config.language.value_checks import CHOICES, EVENTS, LOOKS, PREFER, RDMA
 
 Schema: TypeAlias = dict[str, Any]
 

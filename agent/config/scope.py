@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from agent.config.language.table import OPERATORS, hint, not_yet
-from agent.config.merge.shelf import Shelf
-from agent.config.merge.tree import Branch
+from agent.config.language.key_table import OPERATORS, hint, not_yet
+from agent.config.merge.class_library import ClassLibrary
+from agent.config.merge.config_tree import Branch
+from agent.config.toml.file_position import FilePosition, Mark, Piece
 from agent.config.toml.finding import Finding
-from agent.config.toml.spot import Mark, Piece, Spot
-from agent.core.entry.cared import Cared
-from agent.core.entry.inquiry import Probe
-from agent.core.entry.own import Join, Own
-from agent.core.entry.resource import NODE_NUMBER, Source
-from agent.core.inventory.members import ALL_OF, split
-from agent.core.language.pattern import PatternError
-from agent.core.language.value import Kind, Value
+from agent.core.entry.joins import DerivedWord, Join
+from agent.core.entry.partner_checks import PartnerChecks
+from agent.core.entry.query import ProbeSpec
+from agent.core.entry.resource_spec import NODE_NUMBER, Source
+from agent.core.inventory.member_facts import ALL_OF, split_member_word
+from agent.core.language.glob import PatternError
+from agent.core.language.value import Value, ValueType
 from agent.core.struct import MutableStruct, Struct, field, replace
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 
 # Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
-GIVING: Mapping[str, tuple[Kind, bool]] = {
-    "resource": (Kind.TEXT, True),
-    "id": (Kind.TEXT, False),
-    "n": (Kind.INT, False),
-    "asked": (Kind.INT, True),
-    "offered": (Kind.INT, True),
-    "all_given": (Kind.BOOL, True),
-    "share": (Kind.INT, False),
-    "shares": (Kind.INT, True),
-    "share_percent": (Kind.INT, True),
+GIVING: Mapping[str, tuple[ValueType, bool]] = {
+    "resource": (ValueType.TEXT, True),
+    "id": (ValueType.TEXT, False),
+    "n": (ValueType.INT, False),
+    "asked": (ValueType.INT, True),
+    "offered": (ValueType.INT, True),
+    "all_given": (ValueType.BOOL, True),
+    "share": (ValueType.INT, False),
+    "shares": (ValueType.INT, True),
+    "share_percent": (ValueType.INT, True),
 }
 
 # What a group of nodes that the agent chooses by itself gives, by the words behind `given.`, and whether several: words
@@ -45,14 +45,14 @@ _CHOSEN_NODES = {
 _LATER = frozenset({"major_minor"})
 
 
-class Known(Struct):
+class WordSignature(Struct):
     """What is known of a word before any host is looked at.
 
     many: it is a list. varies: it can differ between two devices of one container. table: it is a many of things with
     the words of that table. each: it can differ between the host devices that are one device.
     """
 
-    kind: Kind
+    kind: ValueType
     many: bool = False
     varies: bool = True
     table: str = ""
@@ -60,23 +60,23 @@ class Known(Struct):
 
 
 # Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
-ANYTHING = Known(Kind.TEXT, varies=False)
+ANYTHING = WordSignature(ValueType.TEXT, varies=False)
 
 
-class Made(NamedTuple):
+class CompiledWord(NamedTuple):
     """A word of an entry's own, and what is known of it."""
 
-    known: Known
-    own: Own
+    known: WordSignature
+    own: DerivedWord
 
 
-class OwnWords(Protocol):
+class EntryWordScope(Protocol):
     """The words that an entry brings with it."""
 
-    def known(self, word: str) -> Known | None:
+    def known(self, word: str) -> WordSignature | None:
         """What is known of an own word; none if there is no such."""
 
-    def path(self, spot: Spot, written: str, mark: Mark) -> Known | None:
+    def path(self, spot: FilePosition, written: str, mark: Mark) -> WordSignature | None:
         """What is known of a path with words in it; none, with a finding, if something is wrong with it."""
 
     def names(self) -> Iterable[str]:
@@ -85,7 +85,7 @@ class OwnWords(Protocol):
     def is_joined(self, word: str) -> bool:
         """Whether it is a word of a partner."""
 
-    def joined(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+    def joined(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
 
     def leans(self, words: Iterable[str]) -> tuple[str, ...]:
@@ -121,23 +121,23 @@ class Scope(MutableStruct):
     accepted: frozenset[str]
     single: bool
     findings: list[Finding]
-    given: dict[str, Known] = field(default_factory=dict)
-    options: dict[str, Known] = field(default_factory=dict)
+    given: dict[str, WordSignature] = field(default_factory=dict)
+    options: dict[str, WordSignature] = field(default_factory=dict)
     table: str = ""
-    own: OwnWords | None = None
+    own: EntryWordScope | None = None
     grouped: bool = False
     parts: set[str] = field(default_factory=set)
     judging: bool = False
-    library: Shelf | None = None
+    library: ClassLibrary | None = None
     joining: tuple[str, ...] = ()
     lone: bool = False
     granting: bool = False
     chosen: Mapping[str, Value] = field(default_factory=dict)
-    care: Callable[[str, Branch, Scope, float | None], Cared] | None = None
+    care: Callable[[str, Branch, Scope, float | None], PartnerChecks] | None = None
     leaning: bool = False
-    taken: Mapping[str, Known] = field(default_factory=dict)
+    taken: Mapping[str, WordSignature] = field(default_factory=dict)
     only_taken: bool = False
-    probes: Mapping[str, Probe | None] = field(default_factory=dict)
+    probes: Mapping[str, ProbeSpec | None] = field(default_factory=dict)
 
     def error(self, finding: Finding) -> None:
         """Report an error."""
@@ -148,7 +148,7 @@ class Scope(MutableStruct):
         if finding.code not in self.accepted:
             self.findings.append(finding)
 
-    def word(self, spot: Spot, word: str, mark: Mark, *, giving: bool = False) -> Known | None:
+    def word(self, spot: FilePosition, word: str, mark: Mark, *, giving: bool = False) -> WordSignature | None:
         """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
         if word in self.taken:
             return self.taken[word]
@@ -169,7 +169,7 @@ class Scope(MutableStruct):
             return None
         if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)
-        head, rest = split(word)
+        head, rest = split_member_word(word)
         if not self.table and (head in ALL_OF or head in self.parts):
             return self._of_members(spot, head, rest, mark)
         if self.own is not None and not self.table:
@@ -191,14 +191,14 @@ class Scope(MutableStruct):
             return None
         return self._of_source(spot, word, mark)
 
-    def _of_source(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+    def _of_source(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
         """What is known of a word of the source, or of the table."""
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
             return ANYTHING
         try:
-            found = catalog.word(kind, word)
-        except catalog.UnknownWord as unknown:
+            found = source_kinds.word(kind, word)
+        except source_kinds.UnknownWord as unknown:
             if not self.words_known:
                 return ANYTHING
             self.error(self._unknown(spot, word, mark, unknown))
@@ -208,15 +208,15 @@ class Scope(MutableStruct):
             return None
         whole = word.startswith(("host.", "/"))
         alike = whole or self.single or self.lone
-        return Known(found.kind, found.many, not alike, found.table, each=self.grouped and not whole)
+        return WordSignature(found.kind, found.many, not alike, found.table, each=self.grouped and not whole)
 
-    def _each(self, known: Known | None) -> Known | None:
+    def _each(self, known: WordSignature | None) -> WordSignature | None:
         """The same of an entry whose devices are several host devices."""
         if known is None or known is ANYTHING:
             return known
         return replace(known, each=self.grouped and (known.varies or self.single or self.lone))
 
-    def probe(self, leaf_spot: Spot, name: object) -> Probe | None:
+    def probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
         """The probe of that name; none, with a finding, if there is no such."""
         if name in self.probes:
             return self.probes[str(name)]
@@ -237,11 +237,11 @@ class Scope(MutableStruct):
     def has(self, word: str) -> bool:
         """Whether there is such a word."""
         try:
-            return bool(catalog.word(self.table or (self.source.kind if self.source else ""), word))
-        except (catalog.UnknownWord, KeyError):
+            return bool(source_kinds.word(self.table or (self.source.kind if self.source else ""), word))
+        except (source_kinds.UnknownWord, KeyError):
             return False
 
-    def _of_members(self, spot: Spot, head: str, word: str, mark: Mark) -> Known | None:
+    def _of_members(self, spot: FilePosition, head: str, word: str, mark: Mark) -> WordSignature | None:
         """What is known of a word of a part, or of all that are together."""
         if self.judging:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
@@ -252,9 +252,9 @@ class Scope(MutableStruct):
             mark = Piece(mark.at + len(head) + 1, mark.length - len(head) - 1)
         within = replace(self, parts=set())
         things = self.source.kind if self.source and head in ALL_OF else ""
-        found = Known(Kind.TEXT, varies=not self.single, table=things)
+        found = WordSignature(ValueType.TEXT, varies=not self.single, table=things)
         if word:
-            inside = split(word)[0]
+            inside = split_member_word(word)[0]
             if inside in ALL_OF:
                 self.error(spot.error("unknown-word", f"{head} has no word {inside}", f"write {inside}", mark=mark))
                 return None
@@ -268,15 +268,15 @@ class Scope(MutableStruct):
             found = known
         return replace(found, many=found.many or head in ALL_OF, each=False)
 
-    def _giving(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+    def _giving(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
         if word in GIVING:
             kind, constant = GIVING[word]
-            return Known(kind, varies=not (constant or self.single or self.lone))
+            return WordSignature(kind, varies=not (constant or self.single or self.lone))
         name = word.removeprefix("given.")
         if name in self.given:
             return self.given[name]
         if name in _CHOSEN_NODES:
-            return Known(Kind.PATH, many=_CHOSEN_NODES[name], varies=not (self.single or self.lone))
+            return WordSignature(ValueType.PATH, many=_CHOSEN_NODES[name], varies=not (self.single or self.lone))
         if not self.words_known:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
@@ -285,7 +285,7 @@ class Scope(MutableStruct):
         self.error(spot.error("unknown-word", message, write, mark=mark))
         return None
 
-    def _option(self, spot: Spot, word: str, mark: Mark) -> Known | None:
+    def _option(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
         if word in self.options:
             return self.options[word]
         if not self.words_known:
@@ -305,7 +305,7 @@ class Scope(MutableStruct):
             f"device-agent scan --words {self.source.arguments[0] if subsystem else self.source.kind} shows its words"
         )
 
-    def _unknown(self, spot: Spot, word: str, mark: Mark, unknown: catalog.UnknownWord) -> Finding:
+    def _unknown(self, spot: FilePosition, word: str, mark: Mark, unknown: source_kinds.UnknownWord) -> Finding:
         if word.partition(".")[0] in _LATER:
             return not_yet(spot, word, mark=mark)
         own = tuple(self.own.names()) if self.own else ()

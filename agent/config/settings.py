@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from agent.config.language import durations
-from agent.config.language.paths import path_fault
-from agent.config.language.table import hint
+from agent.config.language.key_table import hint
+from agent.config.language.path_rule import path_fault
 from agent.config.toml.document import Document
+from agent.config.toml.file_position import FilePosition, Piece
 from agent.config.toml.finding import Finding, nearest
-from agent.config.toml.spot import Piece, Spot
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.devinfo import DIRECTORY as DEVINFO
-from agent.core.entry.inquiry import Probe
+from agent.core.entry.query import ProbeSpec
 from agent.core.struct import Struct, field
 
 SOCKET_PATH_LIMIT = 107  # bytes of a Unix socket's path
@@ -81,18 +81,18 @@ class Settings(Struct):
     reload: ReloadSettings = field(default_factory=ReloadSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
-    probe: Mapping[str, Probe] = field(default_factory=dict)
+    probe: Mapping[str, ProbeSpec] = field(default_factory=dict)
 
 
 # A reader gives the value a field gets, or what is wrong with what was written.
-_Reader: TypeAlias = Callable[[Spot, object], "str | int | float | tuple[str, ...] | Finding"]
+_Reader: TypeAlias = Callable[[FilePosition, object], "str | int | float | tuple[str, ...] | Finding"]
 
 
 def read(document: Document) -> tuple[Settings, list[Finding]]:
     """The settings that a document says and everything wrong with it; a key with a mistake has its default."""
     findings: list[Finding] = []
     sections: dict[str, Any] = {}
-    root = Spot(document, ())
+    root = FilePosition(document, ())
     for name, table in document.data.items():
         spot = root.below(name)
         if name not in _SECTIONS and name != _PROBE:
@@ -106,9 +106,9 @@ def read(document: Document) -> tuple[Settings, list[Finding]]:
     return Settings(**sections), findings
 
 
-def _probes(spot: Spot, table: Mapping[str, object], findings: list[Finding]) -> dict[str, Probe]:
+def _probes(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, ProbeSpec]:
     """The probes that every entry may speak of; one with a mistake is left out."""
-    probes: dict[str, Probe] = {}
+    probes: dict[str, ProbeSpec] = {}
     for name, written in table.items():
         here = spot.below(name)
         if not isinstance(written, dict):
@@ -130,11 +130,11 @@ def _probes(spot: Spot, table: Mapping[str, object], findings: list[Finding]) ->
             message = f"probe.{name} does not say what is run"
             findings.append(here.error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         if len(findings) == before:
-            probes[name] = Probe(name, values["run"], values["timeout"])
+            probes[name] = ProbeSpec(name, values["run"], values["timeout"])
     return probes
 
 
-def _argv(spot: Spot, written: object) -> tuple[str, ...] | Finding:
+def _argv(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
     if not isinstance(written, list) or not written or not all(isinstance(item, str) for item in written):
         message = "run is a program and its arguments, each a text of its own"
         return spot.error("type", message, 'write ["/usr/bin/…", "…"]')
@@ -142,7 +142,7 @@ def _argv(spot: Spot, written: object) -> tuple[str, ...] | Finding:
     return program if isinstance(program, Finding) else tuple(written)
 
 
-def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
+def _section(spot: FilePosition, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
     make, readers = _SECTIONS[name]
     values: dict[str, Any] = {}
     for key, written in table.items():
@@ -160,7 +160,7 @@ def _section(spot: Spot, name: str, table: Mapping[str, object], findings: list[
     return make(**values)
 
 
-def _unknown_section(spot: Spot, name: str) -> Finding:
+def _unknown_section(spot: FilePosition, name: str) -> Finding:
     if name in {"resource", "class"}:
         return spot.error(
             "unknown-key", "agent.toml is the agent, never a resource", "move it to a file in resources.d", mark="key"
@@ -172,14 +172,14 @@ def _unknown_section(spot: Spot, name: str) -> Finding:
     return spot.error("unknown-key", message, write, mark="key")
 
 
-def _path(spot: Spot, written: object) -> str | Finding:
+def _path(spot: FilePosition, written: object) -> str | Finding:
     if not isinstance(written, str):
         return spot.error("type", "a path is text in quotes", 'write for example "/run/device-agent"')
     fault = path_fault(written)
     return spot.error("path", fault.message, fault.write, mark="text") if fault else written
 
 
-def _socket_directory(spot: Spot, written: object) -> str | Finding:
+def _socket_directory(spot: FilePosition, written: object) -> str | Finding:
     path = _path(spot, written)
     if isinstance(path, Finding):
         return path
@@ -193,7 +193,7 @@ def _socket_directory(spot: Spot, written: object) -> str | Finding:
     return spot.error("socket-path", f"{message} are too many", f"at most {room}", mark="text")
 
 
-def _socket(spot: Spot, written: object) -> str | Finding:
+def _socket(spot: FilePosition, written: object) -> str | Finding:
     path = _path(spot, written)
     if isinstance(path, Finding) or len(path.encode("utf-8", "surrogateescape")) <= SOCKET_PATH_LIMIT:
         return path
@@ -202,7 +202,7 @@ def _socket(spot: Spot, written: object) -> str | Finding:
     )
 
 
-def _paths(spot: Spot, written: object) -> tuple[str, ...] | Finding:
+def _paths(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
     if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
         return spot.error("type", "a list of paths is wanted", _as_list(written))
     for index, item in enumerate(written):
@@ -213,7 +213,7 @@ def _paths(spot: Spot, written: object) -> tuple[str, ...] | Finding:
 
 
 def _duration(least: str, most: str, default: str) -> _Reader:
-    def reader(spot: Spot, written: object) -> float | Finding:
+    def reader(spot: FilePosition, written: object) -> float | Finding:
         if not isinstance(written, str):
             number = isinstance(written, int) and not isinstance(written, bool)
             return spot.error(
@@ -231,7 +231,7 @@ def _duration(least: str, most: str, default: str) -> _Reader:
 
 
 def _one_of(*choices: str) -> _Reader:
-    def reader(spot: Spot, written: object) -> str | Finding:
+    def reader(spot: FilePosition, written: object) -> str | Finding:
         if isinstance(written, str) and written in choices:
             return written
         near = nearest(written, choices) if isinstance(written, str) else None
@@ -240,7 +240,7 @@ def _one_of(*choices: str) -> _Reader:
     return reader
 
 
-def _switch(spot: Spot, written: object) -> bool | Finding:
+def _switch(spot: FilePosition, written: object) -> bool | Finding:
     return (
         written
         if isinstance(written, bool)
@@ -248,13 +248,13 @@ def _switch(spot: Spot, written: object) -> bool | Finding:
     )
 
 
-def _count(spot: Spot, written: object) -> int | Finding:
+def _count(spot: FilePosition, written: object) -> int | Finding:
     if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1_000_000:
         return written
     return spot.error("type", "a whole number from 0 is wanted", "write for example 512")
 
 
-def _listen(spot: Spot, written: object) -> str | Finding:
+def _listen(spot: FilePosition, written: object) -> str | Finding:
     """Empty, an address with a port, or a socket's path."""
     if isinstance(written, str):
         address = _ADDRESS.fullmatch(written)

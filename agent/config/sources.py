@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from agent.config.language import durations
-from agent.config.language.paths import path_fault
-from agent.config.language.table import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
-from agent.config.merge.tree import Leaf
+from agent.config.language.key_table import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
+from agent.config.language.path_rule import path_fault
+from agent.config.merge.config_tree import Leaf
 from agent.config.scope import Scope
-from agent.config.toml.spot import Piece, Spot
-from agent.core.entry.resource import Source
-from agent.core.language import pattern
-from agent.core.language.pattern import PatternError
-from agent.core.language.text import has_control
-from agent.scanners import catalog
+from agent.config.toml.file_position import FilePosition, Piece
+from agent.core.entry.resource_spec import Source
+from agent.core.language import glob
+from agent.core.language.glob import PatternError
+from agent.core.language.template import has_control
+from agent.scanners import source_kinds
 
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
 _DEALT = re.compile(
@@ -58,7 +58,7 @@ def is_single(source: Source) -> bool:
     """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
     if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:
         return False
-    return source.kind == "fixed" or pattern.parse(source.arguments[0], taking=True).literal
+    return source.kind == "fixed" or glob.parse(source.arguments[0], taking=True).literal
 
 
 def dealt_pattern(source: Source) -> str | None:
@@ -82,7 +82,7 @@ def compile_every(leaf: Leaf, scope: Scope) -> float | None:
     return None
 
 
-def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
+def _form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source | None:
     match form:
         case "kind":
             return _kind(spot, value, scope)
@@ -106,12 +106,12 @@ def _form(spot: Spot, form: str, value: object, scope: Scope) -> Source | None:
     return Source(form, made) if None not in found else None
 
 
-def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
+def _kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
     if not isinstance(value, str):
         scope.error(spot.error("type", "a kind of source is text", 'write "pci"'))
         return None
     if value in SOURCE_KINDS:
-        if value in catalog.KINDS:
+        if value in source_kinds.KINDS:
             return Source(value)
         scope.error(not_yet(spot, f"the source {value}", mark="text"))
         return None
@@ -126,7 +126,7 @@ def _kind(spot: Spot, value: object, scope: Scope) -> Source | None:
     return None
 
 
-def _node(spot: Spot, value: object, scope: Scope) -> str | None:
+def _node(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A pattern of device nodes."""
     path = _path(spot, value, scope, ("/dev/",), "/dev/kvm")
     if path is not None and not path.startswith("/dev/"):
@@ -137,7 +137,7 @@ def _node(spot: Spot, value: object, scope: Scope) -> str | None:
     return path
 
 
-def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
+def _directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A pattern of directories of the kernel's."""
     path = _path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
     if path is not None and not path.startswith(("/sys/", "/proc/")):
@@ -149,13 +149,13 @@ def _directory(spot: Spot, value: object, scope: Scope) -> str | None:
     return path
 
 
-def _path(spot: Spot, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
+def _path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
     """A pattern of paths, such as below these directories."""
     if not isinstance(value, str):
         scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
         return None
     try:
-        pattern.parse(value, taking=True)
+        glob.parse(value, taking=True)
     except PatternError as error:
         scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
         return None
@@ -167,7 +167,7 @@ def _path(spot: Spot, value: object, scope: Scope, below: Sequence[str], example
     return path
 
 
-def _fixed(spot: Spot, value: object, scope: Scope) -> str | None:
+def _fixed(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A name of something that is always there."""
     if isinstance(value, str) and value and not has_control(value):
         return value

@@ -11,25 +11,25 @@ from typing import Any
 from agent.app import Agent
 from agent.config.toml.finding import as_json, render
 from agent.control import drains
-from agent.control.capture import capture, measured
-from agent.control.configured import Configured, Outcome
-from agent.control.control import Answer, Answering
+from agent.control.active_config import ActiveConfig, ReloadResult
+from agent.control.control_socket import Answer, Answering
 from agent.control.drains import meant
-from agent.core.inventory.device import Device, Snapshot
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.language.printable import escape
-from agent.core.lists.called import called
-from agent.core.lists.transition import transitions
-from agent.core.report.devices import Said, device_of
-from agent.core.report.explained import explained
-from agent.core.report.status import revision
-from agent.core.report.status import status as status_of
+from agent.control.take_snapshot import capture, measured
+from agent.core.inventory.device import Device, DeviceList
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.language.safe_text import escape
+from agent.core.lists.device_lookup import find_devices
+from agent.core.lists.transitions import transitions
+from agent.core.report.device_report import Said, device_of
+from agent.core.report.explain_report import explained
+from agent.core.report.status_report import revision
+from agent.core.report.status_report import status as status_of
 
 MOST_SECONDS = 60.0  # that an answer may wait for a change
 PAUSE_SECONDS = 0.25  # between two reckonings for one who waits, and as long as the last took: storms are not followed
 
 
-def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
+def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
     """The requests that an agent answers, by name."""
 
     async def reload(request: Mapping[str, Any]) -> Answer:
@@ -40,7 +40,7 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
         name, check = request.get("device"), request.get("check")
         if not isinstance(name, str) or not (check is None or isinstance(check, str)):
             return {"error": "clear asks for a device, and perhaps for a check"}
-        found = called(name, agent.tracker.assembly.snapshots.values(), agent.tracker.offers)
+        found = find_devices(name, agent.tracker.assembly.snapshots.values(), agent.tracker.offers)
         cleared = [await agent.tracker.clear(resource, device, check) for resource, device in found]
         return {"devices": [_after(agent, *one, checks) for one, checks in zip(found, cleared, strict=True)]}
 
@@ -84,10 +84,10 @@ def commands(configured: Configured, agent: Agent) -> Mapping[str, Answering]:
             there = ", ".join(sorted(map(str, sources))) or "none"
             return {"error": f"no entry has a source {escape(named or '')}; there are {there}"}
         began, before = time.monotonic(), agent.tracker.assembly.snapshots
-        agent.tracker.nudge(EVERYTHING if named is None else Touched(sources=frozenset(chosen)))
+        agent.tracker.nudge(ALL_DIRTY if named is None else DirtySet(sources=frozenset(chosen)))
         await agent.tracker.looked()
         after = agent.tracker.assembly.snapshots
-        changes = [one for name in after for one in transitions(before.get(name, Snapshot(name)), after[name])]
+        changes = [one for name in after for one in transitions(before.get(name, DeviceList(name)), after[name])]
         return {
             "sources": sorted(map(str, chosen)),
             "host_devices": sum(len(agent.tracker.look.listing.found.get(source, ())) for source in chosen),
@@ -128,7 +128,7 @@ def _text(said: object) -> str | None:
 
 def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str]) -> Answer:
     """What a device is like after some checks of it were cleared."""
-    list_ = agent.tracker.assembly.snapshots.get(resource) or Snapshot(resource)
+    list_ = agent.tracker.assembly.snapshots.get(resource) or DeviceList(resource)
     now = next((other for other in list_.devices if other.form == device.form), None)
     return {
         "resource": resource,
@@ -139,7 +139,7 @@ def _after(agent: Agent, resource: str, device: Device, cleared: frozenset[str])
     }
 
 
-def reloaded(outcome: Outcome) -> Answer:
+def reloaded(outcome: ReloadResult) -> Answer:
     """A reload as JSON."""
     change = outcome.difference
     names = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 from agent.app import Agent
-from agent.core.health.drained import Drain
-from agent.core.language.printable import cut, escape
-from agent.core.lists.called import Named, called
+from agent.core.health.drain_overlay import Drain
+from agent.core.language.safe_text import cut, escape
+from agent.core.lists.device_lookup import ResourceDevice, find_devices
 
 REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
 
@@ -30,9 +30,9 @@ async def undrain(agent: Agent, name: str) -> bool:
     return await agent.drain(before.without_places({name, *places}))
 
 
-def meant(agent: Agent, name: str) -> list[Named]:
+def meant(agent: Agent, name: str) -> list[ResourceDevice]:
     """The devices that a name means; of a resource, all that it has."""
     lists = agent.tracker.assembly.snapshots
     if name in lists:
-        return [Named(name, device) for device in lists[name].devices]
-    return called(name, lists.values(), agent.tracker.offers)
+        return [ResourceDevice(name, device) for device in lists[name].devices]
+    return find_devices(name, lists.values(), agent.tracker.offers)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from agent.core.entry.log import Record
+from agent.core.entry.kernel_log_check import Record
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -79,7 +79,7 @@ class KernelLog:
         except OSError as error:
             self._plain = bool(self._root.prefix) and error.errno == errno.ENOENT
             why = _MEANS.get(error.errno or 0, os.strerror(error.errno or errno.EIO))
-            return None if self._plain else Absent(f"{KMSG} cannot be read: {why}", unread=True)
+            return None if self._plain else Absent(f"{KMSG} cannot be read: {why}", unreadable=True)
         return None
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from typing import ClassVar
 
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 
 EVENTS = 64  # taken in one go, before others on the event loop have their turn
 _DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
@@ -17,12 +17,12 @@ _DRAINED = 100_000  # messages thrown away in one go after an overrun; what is l
 log = logging.getLogger(__name__)
 
 
-class Listener:
+class NetlinkListener:
     """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
 
     what: ClassVar[str]  # events of what, for a person
 
-    def __init__(self, bound: socket.socket, changed: Callable[[Touched], None]) -> None:
+    def __init__(self, bound: socket.socket, changed: Callable[[DirtySet], None]) -> None:
         self._socket = bound
         self._changed = changed
         self._loop = asyncio.get_running_loop()
@@ -33,7 +33,7 @@ class Listener:
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
-    def take(self) -> Touched | None:
+    def take(self) -> DirtySet | None:
         """What the next event says to look at; None if there is no event now.
 
         Raises:
@@ -45,7 +45,7 @@ class Listener:
         """What was remembered of events is good for nothing any more."""
 
     def _readable(self) -> None:
-        touched = Touched()
+        touched = DirtySet()
         try:
             for _ in range(EVENTS):
                 one = self.take()
@@ -54,7 +54,7 @@ class Listener:
                 touched |= one
         except OSError:
             self._overrun()
-            touched = EVERYTHING
+            touched = ALL_DIRTY
         if touched:
             self._changed(touched)
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
 
 from agent.core.struct import Struct
-from agent.host.aside import begin
+from agent.host.daemon_thread import start_in_thread
 
 OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
@@ -57,7 +57,7 @@ class Child:
         self._process = process
         # It is left a zombie until its group is killed: until then nobody else can have its number. A thread waits,
         # because a pidfd needs a newer kernel than nodes have, and the loop's own ways reap.
-        self._ended = begin(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        self._ended = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     async def ended(self, seconds: float | None = None) -> int | None:
         """The code, as soon as it has ended; None if it has not after so long."""
@@ -96,7 +96,9 @@ async def started(
     Raises:
         OSError: it cannot be started.
     """
-    starting = begin(_start, argv, environment, errors)  # aside: a program may lie on a disk that does not answer
+    starting = start_in_thread(
+        _start, argv, environment, errors
+    )  # aside: a program may lie on a disk that does not answer
     try:
         process, stdout = await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -150,7 +152,7 @@ def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> 
     process, stdout = starting.result()
     os.close(stdout)
     _kill(process)
-    return begin(process.wait)
+    return start_in_thread(process.wait)
 
 
 @asynccontextmanager

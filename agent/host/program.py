@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 
 from agent.core.entry.program import Command
-from agent.core.language.printable import cut
+from agent.core.language.safe_text import cut
 from agent.host import process
-from agent.host.aside import aside
+from agent.host.daemon_thread import aside
 
 SHOWN = 100  # characters of the last line that a program prints
 

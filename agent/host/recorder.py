@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field, replace
-from agent.host.root import LINKS, Entry, Root
-from agent.host.tree import Told
+from agent.host.recorded_tree import Told
+from agent.host.root import LINKS, DirEntry, Root
 
-NOT_RECORDED = Absent("was not recorded", unread=True)
+NOT_RECORDED = Absent("was not recorded", unreadable=True)
 
 
 class Recording(Struct):
@@ -90,7 +90,7 @@ class Recorder(Root):
         self._named.add(path)
         return super().is_directory(path)
 
-    def entry(self, path: str, *, within: bool = False) -> Entry | Absent:
+    def entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
         """See `Root.entry`."""
         self._named.add(path)
         return super().entry(path, within=within)

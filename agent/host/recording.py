@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+from agent.host.recorded_tree import DECLARED, TOLD, UNREAD, told_text
 from agent.host.recorder import Recording
-from agent.host.tree import DECLARED, TOLD, UNREAD, told_text
 
 LARGEST = 512 * 1024 * 1024  # bytes, unpacked
 MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
@@ -48,7 +48,7 @@ def write(recording: Recording, path: str) -> None:
         contents[DECLARED] = "".join(f"{number} {node}\n" for node, number in sorted(recording.nodes.items())).encode(
             "utf-8", "surrogateescape"
         )
-        said = {name: [why.reason, why.unread] for name, why in sorted(recording.absent.items())}
+        said = {name: [why.reason, why.unreadable] for name, why in sorted(recording.absent.items())}
         contents[UNREAD] = json.dumps(said, indent=0).encode()
         contents[TOLD] = told_text(recording.told).encode()
         for name, data in sorted(contents.items()):

@@ -19,10 +19,10 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
-from agent.core.inventory.device import Node
+from agent.core.inventory.device import DeviceNode
 from agent.core.language.value import Absent, natural
-from agent.host.absent import absent, kind_of
-from agent.host.tree import Told, Tree
+from agent.host.read_errors import absent, kind_of
+from agent.host.recorded_tree import Told, Tree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
 order = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
@@ -38,10 +38,10 @@ _CONFIG = re.compile(r".*/[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/config")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-class Entry(NamedTuple):
+class DirEntry(NamedTuple):
     """A device node, and a mark that differs once the node is made anew."""
 
-    node: Node
+    node: DeviceNode
     stamp: str
 
 
@@ -66,7 +66,7 @@ class Root:
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
         if path.endswith("/config") and _CONFIG.fullmatch(path):
-            return Absent("is binary, and reading it may wake the device", unread=True)
+            return Absent("is binary, and reading it may wake the device", unreadable=True)
         data = self.head(path, LIMIT)
         if isinstance(data, Absent):
             return data
@@ -115,9 +115,9 @@ class Root:
     def _barred(self, path: str, host: str) -> Absent | None:
         """Why a file is not read, if it is not."""
         if _acts(path.rpartition("/")[2]) or (host is not path and _acts(host.rpartition("/")[2])):
-            return Absent("is never read: that would wait or act", unread=True)
+            return Absent("is never read: that would wait or act", unreadable=True)
         if path in self.silent:
-            return Absent("does not answer", unread=True)
+            return Absent("does not answer", unreadable=True)
         return self._tree.unread.get(host.removeprefix(self.prefix)) if self._tree else None
 
     def told(self, path: str, ask: Callable[[], Told]) -> Told | None:
@@ -281,12 +281,12 @@ class Root:
             return inf
         return age if age >= 0 else inf
 
-    def node(self, path: str) -> Node | Absent:
+    def node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to, links followed."""
         entry = self.entry(path)
         return entry if isinstance(entry, Absent) else entry.node
 
-    def entry(self, path: str, *, within: bool = False) -> Entry | Absent:
+    def entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
         """The node with its stamp. `within`: the path's directory is known to be canonical, which saves time."""
         try:
             status = os.lstat(self.prefix + path) if within else None
@@ -308,7 +308,7 @@ class Root:
             number = declared
         else:
             return Absent(kind_of(mode))
-        return Entry(Node(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
+        return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
     def _host(self, path: str) -> str | Absent:
         """The path as the kernel takes it. It follows links itself, but only at "/" do they stay inside."""

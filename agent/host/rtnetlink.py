@@ -41,8 +41,8 @@ def alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
                 if found is not None:
                     return found
     except OSError as error:
-        return Absent(f"netlink: {os.strerror(error.errno) if error.errno else error}", unread=True)
-    return Absent("netlink: interfaces come and go", unread=True)
+        return Absent(f"netlink: {os.strerror(error.errno) if error.errno else error}", unreadable=True)
+    return Absent("netlink: interfaces come and go", unreadable=True)
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:

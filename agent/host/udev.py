@@ -60,7 +60,7 @@ def properties(root: Root, directory: str) -> Properties:
         return Properties(values, from_udev=False, pending=_pending(root, directory, values))
     data = root.head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
     if isinstance(data, Absent):
-        pending = not data.unread and _pending(root, directory, values)
+        pending = not data.unreadable and _pending(root, directory, values)
         return Properties(values, from_udev=True, pending=pending)
     lines = data.decode("utf-8", "surrogateescape").splitlines()
     values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))

@@ -22,7 +22,7 @@ from grpclib.server import request_handler
 from h2.config import H2Configuration
 from h2.events import UnknownFrameReceived
 
-from agent.kubelet.gathering import Gathering
+from agent.kubelet.write_buffer import BufferedTransport
 
 MESSAGE_LIMIT = 4 * 1024 * 1024  # bytes of a request; the kubelet's own limit for what it receives
 CONNECTION_LIMIT = 128  # a kubelet has one, and forgets some over many duplicate registrations
@@ -117,7 +117,7 @@ class Connection(H2Protocol):
         self._present.add(self)
         if len(self._present) == CONNECTION_LIMIT:
             log.warning("%d connections to one of our sockets are open: more are closed at once", CONNECTION_LIMIT)
-        super().connection_made(cast("asyncio.Transport", Gathering(self._transport)))
+        super().connection_made(cast("asyncio.Transport", BufferedTransport(self._transport)))
         # Frames of unknown kinds are to be ignored (RFC 9113 §5.5); grpclib raises.
         self.processor.processors[UnknownFrameReceived] = _ignore
 

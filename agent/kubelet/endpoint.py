@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
-from agent.kubelet.call import Unexpected, calls
-from agent.kubelet.channel import greeted
 from agent.kubelet.connection import Connection, quiet
+from agent.kubelet.grpc_channel import wait_for_http2
+from agent.kubelet.grpc_server_call import Unexpected, calls
 from agent.kubelet.plugin import Granting, Plugin
+from agent.kubelet.plugin_watcher import PluginInfoService
 from agent.kubelet.socket_file import SocketFile, socket_name
-from agent.kubelet.watcher import Watched
 from agent.kubelet.wire import ListEncoder, Options
 from agent.registry import Registry
 
@@ -25,7 +25,7 @@ ABORT_SECONDS = 0.1  # for what was written to go out before a connection is tor
 class Endpoint:
     """One socket that listens, and the one plugin behind it. Made by `serve`; never used again once ended."""
 
-    def __init__(self, file: SocketFile, plugin: Plugin, options: Options, watched: Watched | None) -> None:
+    def __init__(self, file: SocketFile, plugin: Plugin, options: Options, watched: PluginInfoService | None) -> None:
         self._file = file
         self._plugin = plugin
         self._watched = watched
@@ -67,7 +67,7 @@ class Endpoint:
         """
         quiet()
         plugin = Plugin(resource, registry, granting, unexpected, options=options, encoder=encoder or ListEncoder())
-        watched = Watched(resource) if watcher else None
+        watched = PluginInfoService(resource) if watcher else None
         file = SocketFile(directory, socket_name(resource, generation), hidden=watcher)
         endpoint = cls(file, plugin, options, watched)
         try:
@@ -125,7 +125,7 @@ class Endpoint:
         """
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await greeted(self.path)
+                await wait_for_http2(self.path)
         except TimeoutError:
             raise TimeoutError(f"our own socket did not answer within {ANSWER_SECONDS:g} s") from None
 

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.grants.grant import Grant, Refused
-from agent.core.kind import Kind, fields
-from agent.core.pace import Pace
-from agent.kubelet.call import Unexpected
-from agent.kubelet.granted import ReadyAnswer
+from agent.core.grants.grant import Grant, GrantRefusedError
+from agent.core.message_id import MessageId, fields
+from agent.core.rate_limit import RateLimit
+from agent.kubelet.allocate_response import ReadyAnswer
+from agent.kubelet.grpc_server_call import Unexpected
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     AllocateResponse,
@@ -93,7 +93,7 @@ class Plugin(DevicePluginBase):
     async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
         """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
         del message
-        pace = Pace()
+        pace = RateLimit()
         sent: ReadyList | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
@@ -129,7 +129,7 @@ class Plugin(DevicePluginBase):
                     for asked in message.container_requests
                 ]
             )
-        except Refused as refused:
+        except GrantRefusedError as refused:
             error = refusal(refused)
             log.warning("refused: %s", error.message, extra=self._refused(error, refused))
             raise error from None
@@ -138,15 +138,15 @@ class Plugin(DevicePluginBase):
         """An error keeps the container from starting; the kubelet tries again, ever more rarely."""
         try:
             await self._granting.start(self._resource, message.devices_ids)
-        except Refused as refused:
+        except GrantRefusedError as refused:
             error = refusal(refused)
             log.warning("not started: %s", error.message, extra=self._refused(error, refused))
             raise error from None
         return PreStartContainerResponse()
 
-    def _refused(self, error: GRPCError, refused: Refused) -> dict[str, dict[str, str]]:
+    def _refused(self, error: GRPCError, refused: GrantRefusedError) -> dict[str, dict[str, str]]:
         """The fields of a log line that says why a container does not get its devices."""
-        return fields(Kind.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refused.cause.value)
+        return fields(MessageId.GRANT_REFUSED, resource=self._resource, reason=error.message, cause=refused.cause.value)
 
     def _preferred(self, request: ContainerPreferredAllocationRequest) -> ContainerPreferredAllocationResponse:
         try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
-from agent.core.grants.holding import Holder
-from agent.kubelet.channel import dial
+from agent.core.grants.held_ids import Holder
+from agent.kubelet.grpc_channel import dial
 from agent.kubelet.wire import one_line
 
 if TYPE_CHECKING:

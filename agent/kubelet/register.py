@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 
-from agent.kubelet.channel import dial
+from agent.kubelet.grpc_channel import dial
 from agent.kubelet.messages.v1beta1 import RegisterRequest, RegistrationStub
 from agent.kubelet.wire import VERSION, Options, one_line
 
 DEADLINE_SECONDS = 14.0  # 12 to 15, for the kubelet gives itself 10 to dial back (#3); goes out as whole seconds
 
 
-class Unreachable(Exception):  # noqa: N818  the field's word for it
+class KubeletUnreachable(Exception):  # noqa: N818  the field's word for it
     """There is no kubelet behind the socket, or it went away; says why. `sent`: it may have had the request."""
 
     def __init__(self, reason: str, *, sent: bool) -> None:
@@ -57,7 +57,7 @@ async def register(
     try:
         async with asyncio.timeout(deadline), dial(kubelet_socket) as channel:
             if not meant():
-                raise Unreachable("another kubelet is there", sent=False)
+                raise KubeletUnreachable("another kubelet is there", sent=False)
             sent = True
             await RegistrationStub(channel).register(request, timeout=deadline)
     except GRPCError as error:
@@ -65,10 +65,10 @@ async def register(
     except TimeoutError:
         raise TimeoutError(f"Register did not return within {deadline:g} s") from None
     except StreamTerminatedError as error:
-        raise Unreachable("the connection was lost", sent=True) from error
+        raise KubeletUnreachable("the connection was lost", sent=True) from error
     except OSError as error:
-        raise Unreachable(error.strerror or str(error), sent=sent) from error
-    except Unreachable:
+        raise KubeletUnreachable(error.strerror or str(error), sent=sent) from error
+    except KubeletUnreachable:
         raise
     except Exception as error:  # cut short, not protobuf: libraries raise what they like
-        raise Unreachable("its answer cannot be read", sent=True) from error
+        raise KubeletUnreachable("its answer cannot be read", sent=True) from error

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from agent.core.language.text import digest
+from agent.core.language.template import digest
 
 PREFIX = "device-agent-"
 PATH_LIMIT = 107  # bytes of a Unix socket's path (sun_path, with its closing zero, has 108)

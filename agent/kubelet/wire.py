@@ -14,9 +14,9 @@ from operator import is_not
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.grants.grant import Cause, Refused
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.language.printable import cut, escape
+from agent.core.grants.grant import GrantRefusedError, RefusalCause
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.language.safe_text import cut, escape
 from agent.core.struct import Struct
 from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
@@ -30,16 +30,16 @@ VERSION = "v1beta1"
 TEXT_LIMIT = 200  # characters of an error; it ends up in the pod's status
 
 _STATUS = {
-    Cause.UNKNOWN_ID: Status.NOT_FOUND,
-    Cause.UNHEALTHY: Status.FAILED_PRECONDITION,
-    Cause.NODE_MISSING: Status.FAILED_PRECONDITION,
-    Cause.MOUNT_MISSING: Status.FAILED_PRECONDITION,
-    Cause.CDI_MISSING: Status.FAILED_PRECONDITION,
-    Cause.CONFLICT: Status.FAILED_PRECONDITION,
-    Cause.DEVINFO: Status.FAILED_PRECONDITION,
-    Cause.LIMIT: Status.INVALID_ARGUMENT,
-    Cause.HOOK_FAILED: Status.FAILED_PRECONDITION,
-    Cause.DEADLINE: Status.DEADLINE_EXCEEDED,
+    RefusalCause.UNKNOWN_ID: Status.NOT_FOUND,
+    RefusalCause.UNHEALTHY: Status.FAILED_PRECONDITION,
+    RefusalCause.NODE_MISSING: Status.FAILED_PRECONDITION,
+    RefusalCause.MOUNT_MISSING: Status.FAILED_PRECONDITION,
+    RefusalCause.CDI_MISSING: Status.FAILED_PRECONDITION,
+    RefusalCause.CONFLICT: Status.FAILED_PRECONDITION,
+    RefusalCause.DEVINFO: Status.FAILED_PRECONDITION,
+    RefusalCause.LIMIT: Status.INVALID_ARGUMENT,
+    RefusalCause.HOOK_FAILED: Status.FAILED_PRECONDITION,
+    RefusalCause.DEADLINE: Status.DEADLINE_EXCEEDED,
 }
 
 
@@ -77,12 +77,12 @@ class ListEncoder:
 
     def __init__(self) -> None:
         self.encoded = 0
-        self._snapshot: Snapshot | None = None
+        self._snapshot: DeviceList | None = None
         self._devices: tuple[Device, ...] = ()
         self._chunks: list[bytes] = []
         self._ready = ReadyList()
 
-    def encode(self, snapshot: Snapshot) -> ReadyList:
+    def encode(self, snapshot: DeviceList) -> ReadyList:
         """The list that says that snapshot; the same object as before if the kubelet would see no difference."""
         if snapshot is not self._snapshot:
             self._chunks = self._renewed(snapshot.devices)
@@ -125,7 +125,7 @@ class ListEncoder:
         return b"".join([_field(share, rest) for share in device.ids()])
 
 
-def refusal(refused: Refused) -> GRPCError:
+def refusal(refused: GrantRefusedError) -> GRPCError:
     """A refusal as the kubelet reads it; its text comes out in the status of the pod."""
     return GRPCError(_STATUS[refused.cause], one_line(refused.text))
 

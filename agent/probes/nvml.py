@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from agent.probes.library import (
+from agent.probes.nvml_library import (
     GONE,
     LIBRARY,
     LOST,
@@ -28,10 +28,10 @@ from agent.probes.library import (
     TIMEOUT,
     WHOLE,
     XID,
-    Event,
-    Field,
     Nvml,
     NvmlError,
+    NvmlEvent,
+    NvmlField,
     Pci,
 )
 
@@ -40,7 +40,7 @@ _APPLICATIONS = "13,31,43,45,68,109"  # Xids that applications cause, as NVIDIA'
 _CAPABILITIES = "/proc/driver/nvidia/capabilities"
 
 
-class Place(NamedTuple):
+class GpuLocation(NamedTuple):
     """A GPU or a MIG instance, by the name that the agent has for it. number: of its GPU. key: what events call it."""
 
     name: str
@@ -50,7 +50,7 @@ class Place(NamedTuple):
     gpu: bool
 
 
-class Probe:
+class NvmlProbe:
     """All GPUs, over and over.
 
     Args:
@@ -95,7 +95,7 @@ class Probe:
             time.sleep(seconds)
             return
         while (left := until - time.monotonic()) > 0:
-            event = Event()
+            event = NvmlEvent()
             try:
                 self._nvml(
                     "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(int(left * 1000) + 1)
@@ -122,7 +122,7 @@ class Probe:
                     continue  # boards that are too old for events
                 self._watched.add(place.key[0])
 
-    def _places(self) -> Iterator[Place]:
+    def _places(self) -> Iterator[GpuLocation]:
         self._errors.clear()
         for index in range(self._nvml.number("nvmlDeviceGetCount_v2") or 0):
             handle, pci = ctypes.c_void_p(), Pci()
@@ -136,10 +136,10 @@ class Probe:
             address = pci.busId.decode("ascii", "replace").lower()
             domain, _, rest = address.partition(":")
             name = f"{int(domain or '0', 16):04x}:{rest}"
-            yield Place(name, index, handle, (handle.value or 0, WHOLE, WHOLE), gpu=True)
+            yield GpuLocation(name, index, handle, (handle.value or 0, WHOLE, WHOLE), gpu=True)
             yield from self._instances(index, handle)
 
-    def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[Place]:
+    def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[GpuLocation]:
         minor = self._nvml.number("nvmlDeviceGetMinorNumber", gpu)
         for index in range(self._nvml.number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
             handle = ctypes.c_void_p()
@@ -151,9 +151,9 @@ class Probe:
             ci = self._nvml.number("nvmlDeviceGetComputeInstanceId", handle)
             if minor is not None and gi is not None and ci is not None:
                 name = f"{_CAPABILITIES}/gpu{minor}/mig/gi{gi}/ci{ci}"
-                yield Place(name, of, handle, (gpu.value or 0, gi, ci), gpu=False)
+                yield GpuLocation(name, of, handle, (gpu.value or 0, gi, ci), gpu=False)
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, place: GpuLocation) -> None:
         ill = self._xid(place) or (self._broken(place.handle) if place.gpu else "")
         self._say(place=place.name, healthy=not ill, reason=ill or None)
         name = self._nvml.text("nvmlDeviceGetName", place.handle)
@@ -173,14 +173,14 @@ class Probe:
         after = self._nvml.number("nvmlDeviceGetMigMode", gpu, ctypes.byref(now))
         return None if after is None else now.value
 
-    def _xid(self, place: Place) -> str:
+    def _xid(self, place: GpuLocation) -> str:
         """The last Xid of a place, while it counts."""
         since, xid = self._xids.get(place.key, (float("-inf"), 0))
         return f"Xid {xid}" if time.monotonic() < since + self._hold else ""
 
     def _broken(self, gpu: ctypes.c_void_p) -> str:
         """What is broken of a GPU that nothing but a reset or a repair mends."""
-        field = Field(fieldId=RECOVERY)
+        field = NvmlField(fieldId=RECOVERY)
         try:
             self._nvml("nvmlDeviceGetFieldValues", gpu, ctypes.c_int(1), ctypes.byref(field))
         except NvmlError as error:
@@ -222,7 +222,7 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         _say(off=" ".join(str(error).split()))
         return 0
-    probe = Probe(nvml, frozenset(int(xid) for xid in said.ignore.split(",") if xid), said.hold, _say)
+    probe = NvmlProbe(nvml, frozenset(int(xid) for xid in said.ignore.split(",") if xid), said.hold, _say)
     try:
         nvml("nvmlInit_v2")
         if not said.no_events:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from agent.scanners.auxiliary_words import AUXILIARY
-from agent.scanners.position import position, seat, stem
+from agent.scanners.path_id import get_device_location, position, stem
 from agent.scanners.subsystem import of
-from agent.scanners.words import Sight
+from agent.scanners.word_table import LookCache
 
 KIND = "auxiliary"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts is the subfunction's number, and most have none
@@ -16,8 +16,8 @@ TABLE = AUXILIARY
 _DEALT = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
 
 
-def _place(sight: Sight, directory: str, name: str) -> str:
-    sits, above = seat(sight, directory), position(sight, directory)
+def _place(sight: LookCache, directory: str, name: str) -> str:
+    sits, above = get_device_location(sight, directory), position(sight, directory)
     if not sits:
         return name
     return sits if sits != above else f"{sits}/{stem(_DEALT.sub('', name))}"

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.listing import Oddity
-from agent.core.inventory.touched import Touched
-from agent.core.language.pattern import Pattern
-from agent.core.language.piece import Taken
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.listing import SkippedPath
+from agent.core.language.glob import Glob
+from agent.core.language.glob_parts import Taken
 from agent.core.language.value import Absent
 from agent.host.root import Root, order
-from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
-from agent.scanners.listed import GONE, key_of, same
-from agent.scanners.position import position, stem, told_apart
+from agent.scanners.glob_files import expand, fits_path, fitting, is_glob, literal, taken
+from agent.scanners.path_id import position, stem, told_apart
 from agent.scanners.scanner import Found
-from agent.scanners.words import Sight, table
+from agent.scanners.subsystem_listing import GONE, key_of, same
+from agent.scanners.word_table import LookCache, table
 
 KIND = "dir"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
@@ -32,30 +32,30 @@ _DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "device_at", "directories", "same", "scan"]
 
 
-def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
     """See `Scanner.scan`; all patterns are gone through, whatever was touched."""
     del touched
-    sight = Sight(root)
+    sight = LookCache(root)
     paths: dict[str, None] = {}
     blind: list[str] = []
-    oddities: list[Oddity] = []
+    oddities: list[SkippedPath] = []
     for glob in source.arguments:
         fits = False
         for path in expand(root, "", tuple(glob.split("/")[1:])):
             if isinstance(path, str):
                 fits = True
                 paths[path] = None
-            elif path[1].unread:
+            elif path[1].unreadable:
                 fits = True
                 blind.append(f"{path[0].rstrip('/')}/")
-                oddities.append(Oddity(path[0], path[1].reason))
+                oddities.append(SkippedPath(path[0], path[1].reason))
         if not fits and is_glob(glob):
-            oddities.append(Oddity(glob, "nothing fits it"))
+            oddities.append(SkippedPath(glob, "nothing fits it"))
     before = {device.name: device for device in previous.devices}
     by_key: dict[str, HostDevice] = {}
     for path in sorted(paths, key=order):
         device = _see(sight, source, path, before)
-        if isinstance(device, Oddity):
+        if isinstance(device, SkippedPath):
             oddities.append(device)
         elif device is not None:
             by_key.setdefault(device.key, device)
@@ -66,7 +66,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return previous if now == previous else now
 
 
-def device_at(sight: Sight, path: str, pattern: Pattern | None) -> HostDevice | None:
+def device_at(sight: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
     """A directory as a device, without a source that lists it; None if it is none of the kernel's.
 
     `pattern`, if there is one, takes words of as many of its last names as it has.
@@ -82,14 +82,14 @@ def device_at(sight: Sight, path: str, pattern: Pattern | None) -> HostDevice | 
     )
 
 
-def _captures(path: str, pattern: Pattern | None) -> Taken:
+def _captures(path: str, pattern: Glob | None) -> Taken:
     if pattern is None:
         return ()
     names = path.split("/")[-len(pattern.text.split("/")) :]
     return pattern.take("/".join(names)) or ()
 
 
-def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
     if touched.everything:
         return True
@@ -115,7 +115,7 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     return frozenset(result)
 
 
-def _listening(glob: str, touched: Touched) -> bool:
+def _listening(glob: str, touched: DirtySet) -> bool:
     """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went.
 
     The device of the event fits there by its name; or what is deeper down is a device too, of whatever subsystem.
@@ -131,18 +131,20 @@ def _listening(glob: str, touched: Touched) -> bool:
     return bool(deeper) and any(map(fitting(deeper[-1]), names))
 
 
-def _see(sight: Sight, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | Oddity | None:
+def _see(sight: LookCache, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | SkippedPath | None:
     root = sight.root
     directory = root.device(path) if path.startswith("/sys/") else root.real(path)
     if isinstance(directory, Absent):
         # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
-        return Oddity(path, directory.reason) if path in source.arguments or directory.unread else None
+        return SkippedPath(path, directory.reason) if path in source.arguments or directory.unreadable else None
     if not directory.startswith(("/sys/", "/proc/")):
-        return Oddity(path, "leads out of /sys and /proc")
+        return SkippedPath(path, "leads out of /sys and /proc")
     stamp = root.directory(directory)
     if not stamp:
         there = root.exists(directory)
-        return Oddity(path, "is no directory" if there else GONE) if path in source.arguments or not there else None
+        return (
+            SkippedPath(path, "is no directory" if there else GONE) if path in source.arguments or not there else None
+        )
     old = before.get(path)
     if old and (old.stamp, old.directory) == (stamp, directory):
         return old

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from agent.core.language.value import Absent, Value
 from agent.host import udev
-from agent.scanners.words import Sight
+from agent.scanners.word_table import LookCache
 
 SUBSYSTEMS = "/sys/class/nvme-subsystem"
 
@@ -36,18 +36,18 @@ def is_controller(name: str) -> bool:
     return name.startswith("nvme") and name[4:].isdecimal()
 
 
-def controllers(sight: Sight, subsystem: str) -> tuple[str, ...]:
+def controllers(sight: LookCache, subsystem: str) -> tuple[str, ...]:
     """Return the canonical directories of the controllers of an NVMe subsystem, by the directory of that."""
     found = (sight.root.device(f"{subsystem}/{name}") for name in sight.names(subsystem) if is_controller(name))
     return tuple(each for each in found if isinstance(each, str))
 
 
-def subsystem_of(sight: Sight, controller: str) -> str:
+def subsystem_of(sight: LookCache, controller: str) -> str:
     """Return the directory of the NVMe subsystem of a controller; empty if it has none."""
     return sight.once("nvme subsystems", "", lambda: dict(_subsystems(sight))).get(controller, "")
 
 
-def beside(sight: Sight, directory: str, subsystem: str) -> tuple[str, ...]:
+def beside(sight: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
     """Return the directories of the namespaces, block devices and generic ones, that are not below their controller."""
     above = subsystem_of(sight, directory) if subsystem == "nvme" else ""
     if not above:
@@ -56,7 +56,7 @@ def beside(sight: Sight, directory: str, subsystem: str) -> tuple[str, ...]:
     return tuple(f"{above}/{name}" for name in sight.root.directories(above) if name.startswith(("nvme", "ng")))
 
 
-def data(sight: Sight, directory: str, subsystem: str, below: Iterator[tuple[str, str]]) -> Value | Absent:
+def data(sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]) -> Value | Absent:
     """Return what the disks of a device hold and who uses them, each kind once.
 
     Nothing of it is read from a disk: udev has done that. A disk of which its database has no entry may hold
@@ -105,7 +105,7 @@ def _signs(properties: udev.Properties) -> Iterator[str]:
 
 
 def _disks(
-    sight: Sight, directory: str, subsystem: str, below: Iterator[tuple[str, str]], kinds: set[str]
+    sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]], kinds: set[str]
 ) -> Iterator[str]:
     """Yield the directories of the disks of a device; say that they are `shared` where they are."""
     above, _, name = directory.rpartition("/")
@@ -128,11 +128,11 @@ def _is_block(path: str) -> bool:
     return path.rpartition("/")[2].startswith("nvme")
 
 
-def _is_partition(sight: Sight, directory: str) -> bool:
+def _is_partition(sight: LookCache, directory: str) -> bool:
     return not isinstance(sight.text(f"{directory}/partition"), Absent)
 
 
-def _subsystems(sight: Sight) -> Iterator[tuple[str, str]]:
+def _subsystems(sight: LookCache) -> Iterator[tuple[str, str]]:
     for name in sight.names(SUBSYSTEMS):
         subsystem = sight.root.device(f"{SUBSYSTEMS}/{name}")
         if isinstance(subsystem, str):

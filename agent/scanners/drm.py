@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.listing import Oddity
-from agent.core.inventory.touched import Touched
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.drm_words import DRM
-from agent.scanners.listed import concerned, key_of, names_of, same, watched
-from agent.scanners.position import position, told_apart
+from agent.scanners.path_id import position, told_apart
 from agent.scanners.scanner import Found
-from agent.scanners.words import Sight
+from agent.scanners.subsystem_listing import concerned, key_of, names_of, same, watched
+from agent.scanners.word_table import LookCache
 
 KIND = "drm"
 DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-drm", "{path_id}-drm")
@@ -26,21 +26,21 @@ _MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # connectors (card0-DP-1) and co
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
 
 
-def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
     """See `Scanner.scan`; the class is listed whole: it is short."""
     del source, touched
     listed = names_of(root, KIND, previous)
     if isinstance(listed, Found):
         return listed
     place, names = listed
-    sight = Sight(root)
+    sight = LookCache(root)
     minors: dict[str, list[str]] = {}
-    oddities: list[Oddity] = []
+    oddities: list[SkippedPath] = []
     for name in names:
         if _MINOR.fullmatch(name):
             directory = root.device(f"{place}/{name}")
             if isinstance(directory, Absent):
-                oddities.append(Oddity(f"{place}/{name}", directory.reason))
+                oddities.append(SkippedPath(f"{place}/{name}", directory.reason))
             else:
                 minors.setdefault(_carrier(directory), []).append(directory)
     before = {device.directory: device for device in previous.devices}
@@ -49,7 +49,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return previous if now == previous else now
 
 
-def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
     """See `Scanner.concerns`."""
     del source, previous
     return concerned(KIND, touched)
@@ -78,7 +78,7 @@ def _is_render(directory: str) -> bool:
     return directory.rpartition("/")[2].startswith("renderD")
 
 
-def _seen(sight: Sight, minors: tuple[str, ...], before: dict[str, HostDevice]) -> HostDevice:
+def _seen(sight: LookCache, minors: tuple[str, ...], before: dict[str, HostDevice]) -> HostDevice:
     directory = minors[0]
     stamp = " ".join(sight.root.stamp(each) for each in minors)
     old = before.get(directory)

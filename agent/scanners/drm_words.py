@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.core.language.value import Absent, Kind, Value
-from agent.scanners.every import own_node
-from agent.scanners.words import Sight, Thing, Word, table
+from agent.core.language.value import Absent, Value, ValueType
+from agent.scanners.common_words import own_node
+from agent.scanners.word_table import LookCache, Thing, Word, table
 
 
-def _minor(sight: Sight, thing: Thing, begins: str) -> Thing | Absent:
+def _minor(sight: LookCache, thing: Thing, begins: str) -> Thing | Absent:
     """The minor of that kind that goes with this one; `thing` is the card, or the render node where there is none."""
     above, _, own = thing.directory.rpartition("/")
     if own.removeprefix(begins).isdecimal():
@@ -31,34 +31,36 @@ def numbered(names: tuple[str, ...], begins: str) -> list[str]:
     return [name for name in names if name.startswith(begins) and name.removeprefix(begins).isdecimal()]
 
 
-def _node(begins: str) -> Callable[[Sight, Thing], Value | Absent]:
-    def read(sight: Sight, thing: Thing) -> Value | Absent:
+def _node(begins: str) -> Callable[[LookCache, Thing], Value | Absent]:
+    def read(sight: LookCache, thing: Thing) -> Value | Absent:
         minor = _minor(sight, thing, begins)
         return minor if isinstance(minor, Absent) else own_node(sight, minor)
 
     return read
 
 
-def _nodes(sight: Sight, thing: Thing) -> Value | Absent:
+def _nodes(sight: LookCache, thing: Thing) -> Value | Absent:
     found = [_node(begins)(sight, thing) for begins in ("card", "renderD")]
     return tuple(node for node in found if isinstance(node, str))
 
 
-def _render_minor(sight: Sight, thing: Thing) -> Value | Absent:
+def _render_minor(sight: LookCache, thing: Thing) -> Value | Absent:
     minor = _minor(sight, thing, "renderD")
     return minor if isinstance(minor, Absent) else int(minor.name.removeprefix("renderD"))
 
 
-def _device_name(sight: Sight, thing: Thing) -> Value | Absent:
+def _device_name(sight: LookCache, thing: Thing) -> Value | Absent:
     name = sight.link(f"{thing.directory}/device")
-    return Absent("no device carries it") if isinstance(name, Absent) and not name.unread else name
+    return Absent("no device carries it") if isinstance(name, Absent) and not name.unreadable else name
 
 
 DRM = table(
     "drm",
-    Word("card", Kind.PATH, "its /dev/dri/cardN", "card*", _node("card")),
-    Word("render", Kind.PATH, "its /dev/dri/renderDN", "renderD*", _node("renderD")),
-    Word("render_minor", Kind.INT, "number of the render node, dealt anew at each boot", "renderD*", _render_minor),
-    Word("nodes", Kind.PATH, "its card and its render node", "card*, renderD*", _nodes, many=True),
-    Word("device_name", Kind.TEXT, "name of the device that carries it", "device", _device_name),
+    Word("card", ValueType.PATH, "its /dev/dri/cardN", "card*", _node("card")),
+    Word("render", ValueType.PATH, "its /dev/dri/renderDN", "renderD*", _node("renderD")),
+    Word(
+        "render_minor", ValueType.INT, "number of the render node, dealt anew at each boot", "renderD*", _render_minor
+    ),
+    Word("nodes", ValueType.PATH, "its card and its render node", "card*, renderD*", _nodes, many=True),
+    Word("device_name", ValueType.TEXT, "name of the device that carries it", "device", _device_name),
 )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.touched import Touched
+from agent.core.inventory.dirty_set import DirtySet
 from agent.host.root import Root
 from agent.scanners.scanner import Found
-from agent.scanners.words import table
+from agent.scanners.word_table import table
 
 KIND = "fixed"
 DEFAULT_IDS: tuple[str, ...] = ("{name}",)
 TABLE = table("fixed")
 
 
-def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
     """See `Scanner.scan`."""
     del root, touched
     if previous.devices:
@@ -22,7 +22,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return Found(tuple(HostDevice(KIND, f"{KIND}:{name}", name, f"{KIND}:{name}") for name in source.arguments))
 
 
-def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: nothing on the host can change what the entry says."""
     del source, touched
     return not previous.devices

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from agent.scanners.infiniband_words import INFINIBAND
-from agent.scanners.position import seat
+from agent.scanners.path_id import get_device_location
 from agent.scanners.subsystem import of
-from agent.scanners.words import Sight
+from agent.scanners.word_table import LookCache
 
 KIND = "infiniband"
 DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-rdma", "{name}-rdma")
 TABLE = INFINIBAND
 
 
-def _place(sight: Sight, directory: str, name: str) -> str:
+def _place(sight: LookCache, directory: str, name: str) -> str:
     """Of hardware its place alone: one function has one, and udev may rename it."""
-    return seat(sight, directory) or name
+    return get_device_location(sight, directory) or name
 
 
 scan, concerns, same, directories = of(KIND, "infiniband", _place)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.core.language.value import Absent, Kind, Value
-from agent.scanners.carried import own_netdevs
-from agent.scanners.every import own_node
-from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
+from agent.core.language.value import Absent, Value, ValueType
+from agent.scanners.child_devices import own_netdevs
+from agent.scanners.common_words import own_node
+from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
 
 _VERBS = "/sys/class/infiniband_verbs"
 _MAD = "/sys/class/infiniband_mad"
@@ -18,17 +18,17 @@ _GIDS = 256
 _GAP = 16
 
 
-def _ports(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+def _ports(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
     place = f"{thing.directory}/ports"
     return tuple(Thing("port", name, f"{place}/{name}") for name in sight.names(place) if name.isdecimal())
 
 
-def _link_layers(sight: Sight, thing: Thing) -> Value | Absent:
+def _link_layers(sight: LookCache, thing: Thing) -> Value | Absent:
     said = [sight.text(f"{port.directory}/link_layer") for port in _ports(sight, thing)]
     return tuple(dict.fromkeys(each for each in said if isinstance(each, str)))
 
 
-def _by_device(sight: Sight, place: str) -> Mapping[str, tuple[str, ...]]:
+def _by_device(sight: LookCache, place: str) -> Mapping[str, tuple[str, ...]]:
     """The devices of a class of the RDMA core by the RDMA device they serve, read once in a look."""
 
     def read() -> Mapping[str, tuple[str, ...]]:
@@ -42,7 +42,7 @@ def _by_device(sight: Sight, place: str) -> Mapping[str, tuple[str, ...]]:
     return sight.once("ibdev", place, read)
 
 
-def _served(sight: Sight, thing: Thing, place: str, begins: str) -> list[Thing]:
+def _served(sight: LookCache, thing: Thing, place: str, begins: str) -> list[Thing]:
     """The devices of a class that serve an RDMA device."""
     sight.places.add(place)
     paths = (path for path in _by_device(sight, place).get(thing.name, ()) if _name(path).startswith(begins))
@@ -50,15 +50,15 @@ def _served(sight: Sight, thing: Thing, place: str, begins: str) -> list[Thing]:
     return [Thing("every", _name(real), real) for real in found if isinstance(real, str)]
 
 
-def _uverbs(sight: Sight, thing: Thing) -> Value | Absent:
+def _uverbs(sight: LookCache, thing: Thing) -> Value | Absent:
     serving = _served(sight, thing, _VERBS, "uverbs")
     return own_node(sight, serving[0]) if serving else Absent("it has no verbs node: is ib_uverbs loaded?")
 
 
-def _nodes(place: str, begins: str) -> Callable[[Sight, Thing], Value | Absent]:
+def _nodes(place: str, begins: str) -> Callable[[LookCache, Thing], Value | Absent]:
     """All of a kind. One that the kernel names and that is not there is among them: who needs all misses it."""
 
-    def read(sight: Sight, thing: Thing) -> Value | Absent:
+    def read(sight: LookCache, thing: Thing) -> Value | Absent:
         nodes: list[str] = []
         for one in _served(sight, thing, place, begins):
             node = own_node(sight, one)
@@ -76,7 +76,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _netdevs(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+def _netdevs(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
     """The interfaces whose GIDs its ports have; of InfiniBand, where GIDs name none, those of the same function."""
     names: dict[str, None] = {}
     for port in _ports(sight, thing):
@@ -89,7 +89,7 @@ def _netdevs(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
     return tuple(Thing("net", at.rpartition("/")[2], at, subsystem="net") for at in found if isinstance(at, str))
 
 
-def _of_gids(sight: Sight, place: str) -> list[str]:
+def _of_gids(sight: LookCache, place: str) -> list[str]:
     """The names in the entries of a port's GID table, up to a gap of empty ones (these answer EINVAL)."""
     found: list[str] = []
     gap = 0
@@ -105,48 +105,50 @@ def _of_gids(sight: Sight, place: str) -> list[str]:
     return found
 
 
-def _state(file: str) -> Callable[[Sight, Thing], Value | Absent]:
+def _state(file: str) -> Callable[[LookCache, Thing], Value | Absent]:
     """`4: ACTIVE` as `active`."""
 
-    def read(sight: Sight, thing: Thing) -> Value | Absent:
+    def read(sight: LookCache, thing: Thing) -> Value | Absent:
         text = sight.text(f"{thing.directory}/{file}")
         return text if isinstance(text, Absent) else text.rpartition(":")[2].strip().lower()
 
     return read
 
 
-def _number(_: Sight, thing: Thing) -> Value | Absent:
+def _number(_: LookCache, thing: Thing) -> Value | Absent:
     return int(thing.name)
 
 
 PORT = table(
     "port",
-    Word("number", Kind.INT, "1, 2, ...", "the directory's name", _number),
-    Word("state", Kind.TEXT, "down, init, armed, active, active_defer", "state", _state("state")),
+    Word("number", ValueType.INT, "1, 2, ...", "the directory's name", _number),
+    Word("state", ValueType.TEXT, "down, init, armed, active, active_defer", "state", _state("state")),
     Word(
         "phys_state",
-        Kind.TEXT,
+        ValueType.TEXT,
         "sleep, polling, disabled, linkup, linkerrorrecovery, ...",
         "phys_state",
         _state("phys_state"),
     ),
-    attribute("link_layer", Kind.TEXT, "InfiniBand or Ethernet"),
-    attribute("rate", Kind.TEXT, "100 Gb/sec (4X EDR)"),
-    attribute("pkey", Kind.TEXT, "its first partition key, 0xffff", "pkeys/0"),
+    attribute("link_layer", ValueType.TEXT, "InfiniBand or Ethernet"),
+    attribute("rate", ValueType.TEXT, "100 Gb/sec (4X EDR)"),
+    attribute("pkey", ValueType.TEXT, "its first partition key, 0xffff", "pkeys/0"),
     device=False,
 )
 
 INFINIBAND = table(
     "infiniband",
-    attribute("node_guid", Kind.TEXT, "GUID of the device"),
-    attribute("node_type", Kind.TEXT, "1: CA, ..."),
-    attribute("board", Kind.TEXT, "id of the board", "board_id"),
-    attribute("firmware", Kind.TEXT, "version of the firmware", "fw_ver"),
-    Word("link_layers", Kind.TEXT, "InfiniBand, Ethernet, each once", "ports/*/link_layer", _link_layers, many=True),
-    Word("uverbs", Kind.PATH, "its verbs node", _VERBS, _uverbs),
-    Word("umad", Kind.PATH, "management nodes of its ports", _MAD, _nodes(_MAD, "umad"), many=True),
-    Word("issm", Kind.PATH, "subnet manager nodes of its ports", _MAD, _nodes(_MAD, "issm"), many=True),
-    Word("ucm", Kind.PATH, "connection manager nodes, of old kernels", _CM, _nodes(_CM, "ucm"), many=True),
+    attribute("node_guid", ValueType.TEXT, "GUID of the device"),
+    attribute("node_type", ValueType.TEXT, "1: CA, ..."),
+    attribute("board", ValueType.TEXT, "id of the board", "board_id"),
+    attribute("firmware", ValueType.TEXT, "version of the firmware", "fw_ver"),
+    Word(
+        "link_layers", ValueType.TEXT, "InfiniBand, Ethernet, each once", "ports/*/link_layer", _link_layers, many=True
+    ),
+    Word("uverbs", ValueType.PATH, "its verbs node", _VERBS, _uverbs),
+    Word("umad", ValueType.PATH, "management nodes of its ports", _MAD, _nodes(_MAD, "umad"), many=True),
+    Word("issm", ValueType.PATH, "subnet manager nodes of its ports", _MAD, _nodes(_MAD, "issm"), many=True),
+    Word("ucm", ValueType.PATH, "connection manager nodes, of old kernels", _CM, _nodes(_CM, "ucm"), many=True),
     Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _netdevs, many=True),
     Relation("rdma", "infiniband", "itself", "-", lambda _, thing: thing),
     Relation("ports", "port", "its ports", "ports/*", _ports, many=True),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agent.core.language.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Value, ValueType
 from agent.scanners.pci_words import on_vfio
-from agent.scanners.words import PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+from agent.scanners.word_table import PCI_ADDRESS, LookCache, Relation, Thing, Word, attribute, table
 
 _BRIDGE = "0604"  # PCI-to-PCI bridges may stay with the host: pcieport (drivers/vfio/vfio_main.c: vfio_dev_viable)
 
 
-def _everything(sight: Sight, thing: Thing) -> list[Thing]:
+def _everything(sight: LookCache, thing: Thing) -> list[Thing]:
     found = []
     for name in sight.names(f"{thing.directory}/devices"):
         real = sight.root.device(f"{thing.directory}/devices/{name}")
@@ -19,53 +19,58 @@ def _everything(sight: Sight, thing: Thing) -> list[Thing]:
     return found
 
 
-def _members(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+def _members(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
     return tuple(member for member in _everything(sight, thing) if PCI_ADDRESS.fullmatch(member.name))
 
 
-def _foreign(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+def _foreign(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
     return tuple(member for member in _members(sight, thing) if not _may_stay(sight, member.directory))
 
 
-def _viable(sight: Sight, thing: Thing) -> Value | Absent:
+def _viable(sight: LookCache, thing: Thing) -> Value | Absent:
     everything = _everything(sight, thing)
     if not everything:
         return Absent(f"{thing.directory}/devices tells of none")
     return all(_may_stay(sight, member.directory) for member in everything)
 
 
-def _blocked_by(sight: Sight, thing: Thing) -> Value | Absent:
+def _blocked_by(sight: LookCache, thing: Thing) -> Value | Absent:
     foreign = (member for member in _everything(sight, thing) if not _may_stay(sight, member.directory))
     return tuple(f"{member.name} ({sight.link(f'{member.directory}/driver')})" for member in foreign)
 
 
-def is_noiommu(sight: Sight, thing: Thing) -> bool:
+def is_noiommu(sight: LookCache, thing: Thing) -> bool:
     """Whether a group has no IOMMU, as VFIO makes one where it was told to (vfio.enable_unsafe_noiommu_mode)."""
     return sight.text(f"{thing.directory}/name") == "vfio-noiommu"
 
 
-def _may_stay(sight: Sight, directory: str) -> bool:
+def _may_stay(sight: LookCache, directory: str) -> bool:
     if sight.link(f"{directory}/driver") == "pci-stub" or on_vfio(sight, directory):
         return True
     if sight.link(f"{directory}/subsystem") == "mdev":  # whatever drives one is a driver of VFIO's
         return True
-    kind = sight.value(Kind.CLASS, f"{directory}/class")
+    kind = sight.value(ValueType.CLASS, f"{directory}/class")
     is_bridge = isinstance(kind, str) and kind.startswith(_BRIDGE)
     return is_bridge or isinstance(sight.link(f"{directory}/driver"), Absent)
 
 
-def _group(_: Sight, thing: Thing) -> Value | Absent:
+def _group(_: LookCache, thing: Thing) -> Value | Absent:
     return int(thing.name) if thing.name.isdecimal() else Absent("has no number")
 
 
 IOMMU = table(
     "iommu",
-    Word("group", Kind.INT, "its number, dealt anew at each boot", "the link's name", _group),
-    attribute("type", Kind.TEXT, "kind of its default domain"),
-    Word("noiommu", Kind.BOOL, "a group without an IOMMU", "name", is_noiommu),
-    Word("viable", Kind.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _viable),
+    Word("group", ValueType.INT, "its number, dealt anew at each boot", "the link's name", _group),
+    attribute("type", ValueType.TEXT, "kind of its default domain"),
+    Word("noiommu", ValueType.BOOL, "a group without an IOMMU", "name", is_noiommu),
+    Word("viable", ValueType.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _viable),
     Word(
-        "blocked_by", Kind.TEXT, "all that makes it not viable, with the drivers", "devices/*", _blocked_by, many=True
+        "blocked_by",
+        ValueType.TEXT,
+        "all that makes it not viable, with the drivers",
+        "devices/*",
+        _blocked_by,
+        many=True,
     ),
     Relation("members", "pci", "all functions of the group", "devices/*", _members, many=True),
     Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _foreign, many=True),

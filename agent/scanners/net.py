@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from agent.core.language.value import Absent
 from agent.scanners.net_words import NET
-from agent.scanners.position import seat
+from agent.scanners.path_id import get_device_location
 from agent.scanners.subsystem import of
-from agent.scanners.words import Sight
+from agent.scanners.word_table import LookCache
 
 KIND = "net"
 DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-net", "{name}-net")
 TABLE = NET
 
 
-def _place(sight: Sight, directory: str, name: str) -> str:
+def _place(sight: LookCache, directory: str, name: str) -> str:
     """Of hardware its place and the port there, as udev renames it once or twice; of others the name."""
-    sits = seat(sight, directory)
+    sits = get_device_location(sight, directory)
     if not sits:
         return name
     named = sight.text(f"{directory}/phys_port_name")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.core.language.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Value, ValueType
 from agent.host import ethtool, rtnetlink
-from agent.host.tree import Told
-from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
+from agent.host.recorded_tree import Told
+from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
 
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
 _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772: "loopback", 778: "gre", 65534: "none"}
@@ -13,18 +13,18 @@ _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772
 _REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "unreachable"
 
 
-def _carrier(sight: Sight, thing: Thing) -> Value | Absent:
+def _carrier(sight: LookCache, thing: Thing) -> Value | Absent:
     """An interface that is down answers EINVAL, and has no link."""
-    value = sight.value(Kind.BOOL, f"{thing.directory}/carrier")
-    return False if isinstance(value, Absent) and value.unread else value
+    value = sight.value(ValueType.BOOL, f"{thing.directory}/carrier")
+    return False if isinstance(value, Absent) and value.unreadable else value
 
 
-def _default_route(sight: Sight, thing: Thing) -> Value | Absent:
+def _default_route(sight: LookCache, thing: Thing) -> Value | Absent:
     sight.places.add("/proc/net")
     return thing.name in sight.once("routed", "", lambda: _routed(sight))
 
 
-def _routed(sight: Sight) -> frozenset[str]:
+def _routed(sight: LookCache) -> frozenset[str]:
     """The interfaces that carry a default route (net/ipv4/fib_trie.c, net/ipv6/route.c write these files)."""
     found: set[str] = set()
     for fields in _rows(sight, "/proc/net/route"):
@@ -36,7 +36,7 @@ def _routed(sight: Sight) -> frozenset[str]:
     return frozenset(found)
 
 
-def _rows(sight: Sight, path: str) -> list[list[str]]:
+def _rows(sight: LookCache, path: str) -> list[list[str]]:
     """The fields of a file of /proc, up to a megabyte of it."""
     data = sight.root.whole(path, 1 << 20)
     text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
@@ -50,20 +50,20 @@ def _flags(text: str) -> int:
         return _REJECT
 
 
-def _link(sight: Sight, thing: Thing) -> Value | Absent:
-    number = sight.value(Kind.INT, f"{thing.directory}/type")
+def _link(sight: LookCache, thing: Thing) -> Value | Absent:
+    number = sight.value(ValueType.INT, f"{thing.directory}/type")
     return _TYPES.get(number, str(number)) if isinstance(number, int) else number
 
 
-def _speed(sight: Sight, thing: Thing) -> Value | Absent:
+def _speed(sight: LookCache, thing: Thing) -> Value | Absent:
     """Down or virtual interfaces answer -1 or EINVAL: no speed."""
-    value = sight.value(Kind.INT, f"{thing.directory}/speed")
+    value = sight.value(ValueType.INT, f"{thing.directory}/speed")
     if isinstance(value, Absent):
         return Absent(value.reason)
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
-def _ptp(sight: Sight, thing: Thing) -> Thing | Absent:
+def _ptp(sight: LookCache, thing: Thing) -> Thing | Absent:
     """Of a tree that does not say it, the clock is what sysfs has beside the interface; a driver knows exactly."""
     names = sight.root.told(f"{thing.directory}/ptp", lambda: sight.once("clock", thing.name, lambda: _clock(thing)))
     if names is None:
@@ -79,7 +79,7 @@ def _clock(thing: Thing) -> Told:
     return number if isinstance(number, Absent) else (f"ptp{number}",)
 
 
-def _altnames(sight: Sight, thing: Thing) -> Value | Absent:
+def _altnames(sight: LookCache, thing: Thing) -> Value | Absent:
     def ask() -> Told:
         found = sight.once("altnames", "", rtnetlink.alternative_names)
         return found if isinstance(found, Absent) else found.get(thing.name, ())
@@ -88,20 +88,20 @@ def _altnames(sight: Sight, thing: Thing) -> Value | Absent:
     return Absent("a running kernel says it, by netlink, and this tree does not") if said is None else said
 
 
-def _virtual(_: Sight, thing: Thing) -> Value | Absent:
+def _virtual(_: LookCache, thing: Thing) -> Value | Absent:
     return thing.directory.startswith("/sys/devices/virtual/")
 
 
 NET = table(
     "net",
-    Word("carrier", Kind.BOOL, "has link", "carrier", _carrier),
-    Word("default_route", Kind.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _default_route),
-    attribute("operstate", Kind.TEXT, "up, down, dormant, ..."),
-    attribute("phys_port", Kind.TEXT, "name of the physical port", "phys_port_name"),
-    attribute("mac", Kind.TEXT, "hardware address", "address"),
-    Word("link", Kind.TEXT, "ether, infiniband, ...", "type", _link),
-    Word("speed", Kind.INT, "Mbit/s; absent without link", "speed", _speed),
-    Word("altnames", Kind.TEXT, "its alternative names", "netlink", _altnames, many=True),
-    Word("virtual", Kind.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
+    Word("carrier", ValueType.BOOL, "has link", "carrier", _carrier),
+    Word("default_route", ValueType.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _default_route),
+    attribute("operstate", ValueType.TEXT, "up, down, dormant, ..."),
+    attribute("phys_port", ValueType.TEXT, "name of the physical port", "phys_port_name"),
+    attribute("mac", ValueType.TEXT, "hardware address", "address"),
+    Word("link", ValueType.TEXT, "ether, infiniband, ...", "type", _link),
+    Word("speed", ValueType.INT, "Mbit/s; absent without link", "speed", _speed),
+    Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _altnames, many=True),
+    Word("virtual", ValueType.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
     Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _ptp),
 )

@@ -8,16 +8,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.device import HostDevice, Node
-from agent.core.inventory.listing import Oddity
-from agent.core.inventory.touched import Touched
-from agent.core.language.value import Absent, Kind
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import DeviceNode, HostDevice
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.listing import SkippedPath
+from agent.core.language.value import Absent, ValueType
 from agent.host.root import Root, order
-from agent.scanners.globs import expand, fits_path, fitting, is_glob, literal, taken
-from agent.scanners.position import position, stem, told_apart
+from agent.scanners.glob_files import expand, fits_path, fitting, is_glob, literal, taken
+from agent.scanners.path_id import position, stem, told_apart
 from agent.scanners.scanner import Found
-from agent.scanners.words import Sight, Word, table
+from agent.scanners.word_table import LookCache, Word, table
 
 KIND = "node"
 DEFAULT_IDS: tuple[str, ...] = ("{below_dev}",)
@@ -25,7 +25,7 @@ TABLE = table(
     "node",
     Word(
         "below_dev",
-        Kind.TEXT,
+        ValueType.TEXT,
         "its path below /dev, as the source fits it",
         "-",
         lambda _, thing: thing.node.removeprefix("/dev/"),
@@ -36,7 +36,7 @@ TABLE = table(
 _GONE = "no such file"
 
 
-def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
     """See `Scanner.scan`. Unless a directory on the way was touched, only touched names are looked at again."""
     doubtful = _doubtful(source, previous, touched)
     if doubtful is None:
@@ -57,7 +57,7 @@ def scan(root: Root, source: Source, previous: Found, touched: Touched) -> Found
     return previous if found == previous else found
 
 
-def concerns(source: Source, previous: Found, touched: Touched) -> bool:
+def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
     paths = tuple(path for path in touched.paths if path.startswith("/dev"))
     if touched.everything or not paths:
@@ -102,7 +102,7 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     return frozenset(result)
 
 
-def _doubtful(source: Source, previous: Found, touched: Touched) -> frozenset[str] | None:
+def _doubtful(source: Source, previous: Found, touched: DirtySet) -> frozenset[str] | None:
     """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
     if touched.everything or previous == Found():
         return None
@@ -121,10 +121,10 @@ def _on_the_way(glob: str, path: str) -> bool:
     return len(names) < len(parts) and all(fitting(part)(name) for part, name in zip(parts, names, strict=False))
 
 
-def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple[str, ...]]:
+def _fitting(root: Root, source: Source) -> tuple[list[str], list[SkippedPath], tuple[str, ...]]:
     """The paths that fit; directories that could not be listed; what devices below these begin with."""
     paths: dict[str, None] = {}
-    oddities: list[Oddity] = []
+    oddities: list[SkippedPath] = []
     blind: list[str] = []
     for glob in source.arguments:
         for path in expand(root, "", tuple(glob.split("/")[1:])):
@@ -132,21 +132,21 @@ def _fitting(root: Root, source: Source) -> tuple[list[str], list[Oddity], tuple
                 paths[path] = None
             else:
                 directory, why = path
-                oddities.append(Oddity(directory, why.reason if why.unread else "is not there"))
-                if why.unread:
+                oddities.append(SkippedPath(directory, why.reason if why.unreadable else "is not there"))
+                if why.unreadable:
                     blind.append(f"{directory.rstrip('/')}/")
     return list(paths), oddities, tuple(blind)
 
 
 def _look(
     root: Root, source: Source, paths: Iterable[str], former: Iterable[HostDevice]
-) -> tuple[list[HostDevice], list[Oddity]]:
+) -> tuple[list[HostDevice], list[SkippedPath]]:
     """What stands at these paths now; `former` stood there before."""
     before = {device.name: device for device in former}
-    sight = Sight(root)
+    sight = LookCache(root)
     canonical: dict[str, bool] = {}
     devices: list[HostDevice] = []
-    oddities: list[Oddity] = []
+    oddities: list[SkippedPath] = []
     for path in paths:
         parent = path.rpartition("/")[0]
         if parent not in canonical:
@@ -155,8 +155,8 @@ def _look(
         if isinstance(entry, Absent):
             # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
             if entry.reason != _GONE or (path in source.arguments and not is_glob(path)):
-                oddities.append(Oddity(path, entry.reason))
-            if entry.unread and path in before:
+                oddities.append(SkippedPath(path, entry.reason))
+            if entry.unreadable and path in before:
                 devices.append(before[path])
             continue
         node, stamp = entry
@@ -172,28 +172,28 @@ def _look(
     return devices, oddities
 
 
-def _directory(root: Root, node: Node) -> str:
+def _directory(root: Root, node: DeviceNode) -> str:
     """The canonical directory of a node's device; empty if sysfs has none for its number."""
     kind = "char" if node.type == "c" else "block"
     directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""
 
 
-def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[Oddity]]:
+def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[SkippedPath]]:
     """One device for each real node, the first name in natural order; the other names as oddities. `kept` is sorted."""
     again = {device.key for device in seen}
     by_key = {device.key: device for device in kept if device.key in again}
     fresh: list[HostDevice] = []
-    aliases: list[Oddity] = []
+    aliases: list[SkippedPath] = []
     for device in sorted(seen, key=lambda device: order(device.name)):
         first = by_key.get(device.key)
         if first is not None and order(first.name) <= order(device.name):
             if first.name != device.name:
-                aliases.append(Oddity(device.name, f"another name of {first.name}"))
+                aliases.append(SkippedPath(device.name, f"another name of {first.name}"))
             continue
         if first is not None:
             kept = [other for other in kept if other is not first]
-            aliases.append(Oddity(first.name, f"another name of {device.name}"))
+            aliases.append(SkippedPath(first.name, f"another name of {device.name}"))
         by_key[device.key] = device
         fresh.append(device)
     if not kept:
@@ -204,7 +204,9 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
     return result, aliases
 
 
-def _sorted_oddities(oddities: Iterable[Oddity], source: Source, devices: Iterable[HostDevice]) -> tuple[Oddity, ...]:
+def _sorted_oddities(
+    oddities: Iterable[SkippedPath], source: Source, devices: Iterable[HostDevice]
+) -> tuple[SkippedPath, ...]:
     """One for each path, in natural order; with one for each glob that nothing fits."""
     by_path = {oddity.path: oddity for oddity in oddities}
     for glob in filter(is_glob, source.arguments):
@@ -212,5 +214,5 @@ def _sorted_oddities(oddities: Iterable[Oddity], source: Source, devices: Iterab
         if not any(fits_path(glob, device.name) for device in devices) and not any(
             fits_path(glob, path) or _on_the_way(glob, path) for path in by_path
         ):
-            by_path[glob] = Oddity(glob, "nothing fits it")
+            by_path[glob] = SkippedPath(glob, "nothing fits it")
     return tuple(sorted(by_path.values(), key=lambda oddity: order(oddity.path)))

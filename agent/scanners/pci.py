@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.core.inventory.device import HostDevice, pci_key
-from agent.core.inventory.listing import Oddity
+from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
-from agent.scanners.listed import GONE, ways
 from agent.scanners.pci_words import PCI
-from agent.scanners.words import PCI_ADDRESS, Sight
+from agent.scanners.subsystem_listing import GONE, ways
+from agent.scanners.word_table import PCI_ADDRESS, LookCache
 
 KIND = "pci"
 DEFAULT_IDS: tuple[str, ...] = ("{address}",)
 TABLE = PCI
 
 
-def _see(sight: Sight, path: str, before: Mapping[str, HostDevice]) -> HostDevice | Oddity:
+def _see(sight: LookCache, path: str, before: Mapping[str, HostDevice]) -> HostDevice | SkippedPath:
     name = path.rpartition("/")[2]
     if not PCI_ADDRESS.fullmatch(name):
-        return Oddity(path, "is no PCI address")
+        return SkippedPath(path, "is no PCI address")
     old = before.get(name)
     if old and not sight.root.prefix and sight.root.stamp(old.directory) == old.stamp:
         return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
     directory = sight.root.device(path)
     if isinstance(directory, Absent):
-        return Oddity(path, directory.reason)
+        return SkippedPath(path, directory.reason)
     stamp = sight.root.stamp(directory)
     if not stamp:
-        return Oddity(path, GONE)
+        return SkippedPath(path, GONE)
     if old and (old.stamp, old.directory) == (stamp, directory):
         return old
     return HostDevice(KIND, pci_key(name), name, name, directory, "", stamp)

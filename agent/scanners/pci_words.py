@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.core.language.value import Absent, Kind, Value, from_kernel
-from agent.scanners.carried import drm_of, netdev_of, rdma_of
-from agent.scanners.words import EMPTY, PCI_ADDRESS, Relation, Sight, Thing, Word, attribute, table
+from agent.core.language.value import Absent, Value, ValueType, from_kernel
+from agent.scanners.child_devices import drm_of, netdev_of, rdma_of
+from agent.scanners.word_table import EMPTY, PCI_ADDRESS, LookCache, Relation, Thing, Word, attribute, table
 
 _IDENTITY = 4  # bytes: the vendor and device registers
 _HEADER = 64  # bytes: the configuration header
 
 
-def _number(_: Sight, thing: Thing) -> Value | Absent:
+def _number(_: LookCache, thing: Thing) -> Value | Absent:
     if not PCI_ADDRESS.fullmatch(thing.name):
         return Absent("it has no PCI address")
     domain, bus, rest = thing.name.split(":")
@@ -20,7 +20,7 @@ def _number(_: Sight, thing: Thing) -> Value | Absent:
     return (int(domain, 16) << 16) + (int(bus, 16) << 8) + (int(slot, 16) << 3) + int(function)
 
 
-def _root(_: Sight, thing: Thing) -> Value | Absent:
+def _root(_: LookCache, thing: Thing) -> Value | Absent:
     """The first below the bridge to its domain; a domain of its own (VMD) hangs below a function of another."""
     above: list[str] = []
     for part in thing.directory.split("/")[:-1]:
@@ -31,7 +31,7 @@ def _root(_: Sight, thing: Thing) -> Value | Absent:
     return above[0] if above else Absent("it sits on the root bus")
 
 
-def _present(sight: Sight, thing: Thing) -> Value | Absent:
+def _present(sight: LookCache, thing: Thing) -> Value | Absent:
     """Return whether the function answers on the bus, or why its config space cannot be read.
 
     A physical function without power or link reads all ones, also in its vendor and device registers. Those registers
@@ -50,7 +50,7 @@ def _present(sight: Sight, thing: Thing) -> Value | Absent:
     return sight.once("answers", physical, lambda: _answers(sight, physical, _IDENTITY))  # for all functions of a card
 
 
-def _answers(sight: Sight, directory: str, count: int) -> bool | Absent:
+def _answers(sight: LookCache, directory: str, count: int) -> bool | Absent:
     """Return whether the first bytes of a function's config space are not all ones, or why they cannot be read."""
     if sight.text(f"{directory}/power_state") == "D3cold":
         return True  # it sleeps: reading config would wake it, or read as all ones
@@ -60,16 +60,16 @@ def _answers(sight: Sight, directory: str, count: int) -> bool | Absent:
     return config.strip(b"\xff") != b"" if config else EMPTY
 
 
-def _is_vf(sight: Sight, thing: Thing) -> Value | Absent:
+def _is_vf(sight: LookCache, thing: Thing) -> Value | Absent:
     return not isinstance(sight.link(f"{thing.directory}/physfn"), Absent)
 
 
-def _is_pf(sight: Sight, thing: Thing) -> Value | Absent:
-    total = sight.value(Kind.INT, f"{thing.directory}/sriov_totalvfs")
+def _is_pf(sight: LookCache, thing: Thing) -> Value | Absent:
+    total = sight.value(ValueType.INT, f"{thing.directory}/sriov_totalvfs")
     return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady
 
 
-def _virtual_functions(sight: Sight, physical: str) -> Mapping[str, int]:
+def _virtual_functions(sight: LookCache, physical: str) -> Mapping[str, int]:
     """The canonical directories of a PF's virtual functions, with their numbers."""
     found: dict[str, int] = {}
     for name in sight.names(physical):
@@ -81,7 +81,7 @@ def _virtual_functions(sight: Sight, physical: str) -> Mapping[str, int]:
     return found
 
 
-def _vf_index(sight: Sight, thing: Thing) -> Value | Absent:
+def _vf_index(sight: LookCache, thing: Thing) -> Value | Absent:
     physical = _physical(sight, thing)
     if isinstance(physical, Absent):
         return physical
@@ -90,7 +90,7 @@ def _vf_index(sight: Sight, thing: Thing) -> Value | Absent:
     return Absent("no virtfn of its PF leads here") if index is None else index
 
 
-def on_vfio(sight: Sight, directory: str) -> bool:
+def on_vfio(sight: LookCache, directory: str) -> bool:
     """Whether vfio-pci, a variant of it or anything that made a vfio-dev drives the function."""
     driver = sight.link(f"{directory}/driver")
     if driver == "vfio-pci" or (isinstance(driver, str) and driver.endswith(("_vfio_pci", "-vfio-pci"))):
@@ -98,7 +98,7 @@ def on_vfio(sight: Sight, directory: str) -> bool:
     return isinstance(driver, str) and bool(sight.names(f"{directory}/vfio-dev"))
 
 
-def _uio(sight: Sight, thing: Thing) -> Value | Absent:
+def _uio(sight: LookCache, thing: Thing) -> Value | Absent:
     names = [name for name in sight.names(f"{thing.directory}/uio") if name.startswith("uio")]
     if not names:
         return Absent("no uio driver is bound")
@@ -107,27 +107,29 @@ def _uio(sight: Sight, thing: Thing) -> Value | Absent:
     return Absent(f"/dev/{names[0]}: {node.reason}") if isinstance(node, Absent) else node.path
 
 
-def _speed(sight: Sight, path: str) -> int | Absent:
+def _speed(sight: LookCache, path: str) -> int | Absent:
     """Of what a file says as `16.0 GT/s PCIe`, MT/s."""
     text = sight.text(path)
     if isinstance(text, Absent):
         return text
     number, _, unit = text.partition(" ")
-    giga = from_kernel(Kind.INT, number.partition(".")[0])
+    giga = from_kernel(ValueType.INT, number.partition(".")[0])
     if isinstance(giga, Absent) or not unit.startswith("GT/s"):
-        return Absent(f"reads {text[:64]!r}, which is no speed", unread=True)
+        return Absent(f"reads {text[:64]!r}, which is no speed", unreadable=True)
     return giga * 1000 + (500 if number.endswith(".5") else 0) if isinstance(giga, int) else Absent("no speed")
 
 
-def _width(sight: Sight, path: str) -> int | Absent:
-    width = sight.value(Kind.INT, path)
+def _width(sight: LookCache, path: str) -> int | Absent:
+    width = sight.value(ValueType.INT, path)
     return width if isinstance(width, (Absent, int)) else Absent("no number")
 
 
-def _lessened(measure: Callable[[Sight, str], int | Absent], what: str) -> Callable[[Sight, Thing], Value | Absent]:
+def _lessened(
+    measure: Callable[[LookCache, str], int | Absent], what: str
+) -> Callable[[LookCache, Thing], Value | Absent]:
     """Whether its link has less of something than both of its ends can do; an end that does not say can do it."""
 
-    def less(sight: Sight, thing: Thing) -> Value | Absent:
+    def less(sight: LookCache, thing: Thing) -> Value | Absent:
         now = measure(sight, f"{thing.directory}/current_link_{what}")
         able = measure(sight, f"{thing.directory}/max_link_{what}")
         if isinstance(now, Absent) or isinstance(able, Absent):
@@ -138,28 +140,28 @@ def _lessened(measure: Callable[[Sight, str], int | Absent], what: str) -> Calla
     return less
 
 
-def _physical(sight: Sight, thing: Thing) -> str | Absent:
+def _physical(sight: LookCache, thing: Thing) -> str | Absent:
     """Return the canonical directory of the physical function of a virtual one."""
     if isinstance(sight.link(f"{thing.directory}/physfn"), Absent):
         return Absent("it is no virtual function")
     return sight.root.device(f"{thing.directory}/physfn")
 
 
-def _pf(sight: Sight, thing: Thing) -> Thing | Absent:
+def _pf(sight: LookCache, thing: Thing) -> Thing | Absent:
     physical = _physical(sight, thing)
     if isinstance(physical, Absent):
         return physical
     return Thing("pci", physical.rpartition("/")[2], physical, subsystem="pci")
 
 
-def iommu_of(sight: Sight, thing: Thing) -> Thing | Absent:
+def iommu_of(sight: LookCache, thing: Thing) -> Thing | Absent:
     number = sight.link(f"{thing.directory}/iommu_group")
     if isinstance(number, Absent):
         return Absent("it is in no IOMMU group")
     return Thing("iommu", number, f"/sys/kernel/iommu_groups/{number}")
 
 
-def _vfio(sight: Sight, thing: Thing) -> Thing | Absent:
+def _vfio(sight: LookCache, thing: Thing) -> Thing | Absent:
     if on_vfio(sight, thing.directory):
         return Thing("vfio", thing.name, thing.directory)
     driver = sight.link(f"{thing.directory}/driver")
@@ -168,47 +170,49 @@ def _vfio(sight: Sight, thing: Thing) -> Thing | Absent:
 
 PCI = table(
     "pci",
-    Word("address", Kind.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
-    attribute("vendor", Kind.HEX, "vendor id"),
-    attribute("device", Kind.HEX, "device id"),
-    attribute("subsystem_vendor", Kind.HEX, "vendor id of the board"),
-    attribute("subsystem_device", Kind.HEX, "device id of the board"),
-    attribute("revision", Kind.HEX, "revision"),
-    attribute("class", Kind.CLASS, "class, 2, 4 or 6 digits"),
-    Word("slot", Kind.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
-    Word("root", Kind.PCI, "root port", "the real path", _root),
-    Word("number", Kind.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
-    attribute("label", Kind.TEXT, "the firmware's name of the slot"),
-    attribute("acpi_index", Kind.INT, "the firmware's index of the slot"),
+    Word("address", ValueType.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
+    attribute("vendor", ValueType.HEX, "vendor id"),
+    attribute("device", ValueType.HEX, "device id"),
+    attribute("subsystem_vendor", ValueType.HEX, "vendor id of the board"),
+    attribute("subsystem_device", ValueType.HEX, "device id of the board"),
+    attribute("revision", ValueType.HEX, "revision"),
+    attribute("class", ValueType.CLASS, "class, 2, 4 or 6 digits"),
+    Word("slot", ValueType.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
+    Word("root", ValueType.PCI, "root port", "the real path", _root),
+    Word("number", ValueType.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
+    attribute("label", ValueType.TEXT, "the firmware's name of the slot"),
+    attribute("acpi_index", ValueType.INT, "the firmware's index of the slot"),
     Word(
         "present",
-        Kind.BOOL,
+        ValueType.BOOL,
         "listed, and config space is not all ones; of a virtual function also that of its PF",
         "config, physfn/config",
         _present,
     ),
-    attribute("link_width", Kind.INT, "lanes of its PCIe link", "current_link_width"),
-    attribute("link_speed", Kind.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
+    attribute("link_width", ValueType.INT, "lanes of its PCIe link", "current_link_width"),
+    attribute("link_speed", ValueType.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
     Word(
         "link_narrowed",
-        Kind.BOOL,
+        ValueType.BOOL,
         "its link has fewer lanes than it and the port above it can have",
         "current_link_width, max_link_width",
         _lessened(_width, "width"),
     ),
     Word(
         "link_slowed",
-        Kind.BOOL,
+        ValueType.BOOL,
         "its link is slower than it and the port above it can be",
         "current_link_speed, max_link_speed",
         _lessened(_speed, "speed"),
     ),
-    Word("is_vf", Kind.BOOL, "is a virtual function", "physfn", _is_vf),
-    Word("is_pf", Kind.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
-    attribute("vfs", Kind.INT, "how many virtual functions it has now", "sriov_numvfs"),
-    Word("vf_index", Kind.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
-    Word("on_vfio", Kind.BOOL, "bound to a vfio driver", "driver, vfio-dev/", lambda s, t: on_vfio(s, t.directory)),
-    Word("uio", Kind.PATH, "its /dev/uioN", "uio/uio*", _uio),
+    Word("is_vf", ValueType.BOOL, "is a virtual function", "physfn", _is_vf),
+    Word("is_pf", ValueType.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
+    attribute("vfs", ValueType.INT, "how many virtual functions it has now", "sriov_numvfs"),
+    Word("vf_index", ValueType.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
+    Word(
+        "on_vfio", ValueType.BOOL, "bound to a vfio driver", "driver, vfio-dev/", lambda s, t: on_vfio(s, t.directory)
+    ),
+    Word("uio", ValueType.PATH, "its /dev/uioN", "uio/uio*", _uio),
     Relation("pf", "pci", "the physical function of a virtual one", "physfn", _pf),
     Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", netdev_of),
     Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", rdma_of),

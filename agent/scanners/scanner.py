@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.listing import Oddity
-from agent.core.inventory.touched import Touched
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.listing import SkippedPath
 from agent.host.root import Root
-from agent.scanners.words import Table
+from agent.scanners.word_table import WordTable
 
 
 class Found(NamedTuple):
     """What one source sees: its devices in natural order of name, and what it did not take for one."""
 
     devices: tuple[HostDevice, ...] = ()
-    oddities: tuple[Oddity, ...] = ()
+    oddities: tuple[SkippedPath, ...] = ()
 
 
 class Scanner(Protocol):
@@ -27,15 +27,15 @@ class Scanner(Protocol):
 
     KIND: str
     DEFAULT_IDS: tuple[str, ...]
-    TABLE: Table
+    TABLE: WordTable
 
-    def scan(self, root: Root, source: Source, previous: Found, touched: Touched) -> Found:
+    def scan(self, root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
         """What is there now. What cannot be listed keeps its devices of `previous`, with an oddity that says so.
 
         `touched` is everything, or what may differ from `previous`; the answer is the same either way.
         """
 
-    def concerns(self, source: Source, previous: Found, touched: Touched) -> bool:
+    def concerns(self, source: Source, previous: Found, touched: DirtySet) -> bool:
         """Whether a touched path or subsystem can change what the source sees. Asked of all at each event."""
 
     def same(self, root: Root, device: HostDevice) -> bool:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.listing import Oddity
+from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.host.udev import uevent
-from agent.scanners.listed import GONE, See, Ways, key_of, ways
-from agent.scanners.position import position, stem
-from agent.scanners.words import Sight, table
+from agent.scanners.path_id import position, stem
+from agent.scanners.subsystem_listing import GONE, ScannerFunctions, See, key_of, ways
+from agent.scanners.word_table import LookCache, table
 
 KIND = "subsystem"
 DEFAULT_IDS: tuple[str, ...] = ()  # no word of every class lasts: the entry has to say
 TABLE = table("subsystem")
 
-Place = Callable[[Sight, str, str], str]  # of a directory and a name: where the device sits
-Wanted = Callable[[Sight, str, str], bool]
+Place = Callable[[LookCache, str, str], str]  # of a directory and a name: where the device sits
+Wanted = Callable[[LookCache, str, str], bool]
 
 
 def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted = lambda *_: True) -> See:
@@ -28,7 +28,7 @@ def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted
     wanted: whether a device of the subsystem is one of the source, asked once of each.
     """
 
-    def see(sight: Sight, path: str, before: Mapping[str, HostDevice]) -> HostDevice | Oddity | None:
+    def see(sight: LookCache, path: str, before: Mapping[str, HostDevice]) -> HostDevice | SkippedPath | None:
         root = sight.root
         name = path.rpartition("/")[2]
         old = before.get(name)
@@ -36,10 +36,10 @@ def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted
             return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
         directory = root.device(path)
         if isinstance(directory, Absent):
-            return Oddity(path, directory.reason)
+            return SkippedPath(path, directory.reason)
         inode = root.directory(directory)
         if not inode:
-            return None if root.exists(directory) else Oddity(path, GONE)  # a class has attributes too
+            return None if root.exists(directory) else SkippedPath(path, GONE)  # a class has attributes too
         if not wanted(sight, directory, name):
             return None
         said = uevent(root, directory)
@@ -55,13 +55,13 @@ def seeing(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted
     return see
 
 
-def of(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted = lambda *_: True) -> Ways:
+def of(kind: str, subsystem: str, place: Place | None = None, wanted: Wanted = lambda *_: True) -> ScannerFunctions:
     """How a source is looked at that is named after what it sees of one subsystem."""
     see = seeing(kind, subsystem, place, wanted)
     return ways(lambda _: subsystem, lambda _: see)
 
 
-def _place(sight: Sight, directory: str, name: str) -> str:
+def _place(sight: LookCache, directory: str, name: str) -> str:
     sits = position(sight, directory)
     return f"{sits}/{stem(name)}" if sits else name
 

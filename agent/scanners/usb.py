@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent.core.language.value import Absent
-from agent.scanners.position import position
+from agent.scanners.path_id import position
 from agent.scanners.subsystem import of
 from agent.scanners.usb_words import USB
-from agent.scanners.words import Sight
+from agent.scanners.word_table import LookCache
 
 KIND = "usb"
 # The number of a bus, with which a port begins, is dealt anew at each boot where there are several controllers. The
@@ -21,13 +21,13 @@ TABLE = USB
 _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
 
 
-def _wanted(sight: Sight, directory: str, name: str) -> bool:
+def _wanted(sight: LookCache, directory: str, name: str) -> bool:
     if ":" in name or not name[:1].isdecimal():  # an interface; usbN, the hub that is the host's controller
         return False
     return sight.text(f"{directory}/bDeviceClass") != _HUB
 
 
-def _place(sight: Sight, directory: str, name: str) -> str:
+def _place(sight: LookCache, directory: str, name: str) -> str:
     """The ports on the way from the controller. One controller has two buses, with ports of the same numbers."""
     sits = position(sight, directory)
     if not sits:

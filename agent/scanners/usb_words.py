@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.core.language.value import Absent, Kind, Value
-from agent.scanners.every import below
-from agent.scanners.words import Relation, Sight, Thing, Word, attribute, table
+from agent.core.language.value import Absent, Value, ValueType
+from agent.scanners.common_words import below
+from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
 
 
-def _interface_classes(sight: Sight, thing: Thing) -> Value | Absent:
+def _interface_classes(sight: LookCache, thing: Thing) -> Value | Absent:
     found = [
-        sight.value(Kind.HEX, f"{thing.directory}/{name}/bInterfaceClass")
+        sight.value(ValueType.HEX, f"{thing.directory}/{name}/bInterfaceClass")
         for name in sight.names(thing.directory)
         if ":" in name
     ]
     return tuple(dict.fromkeys(value for value in found if isinstance(value, str)))
 
 
-def _hub(_: Sight, thing: Thing) -> Value | Absent:
+def _hub(_: LookCache, thing: Thing) -> Value | Absent:
     above = thing.directory.split("/")[-2]
     return above if above.startswith("usb") or above[:1].isdecimal() else Absent("it is a root hub")
 
 
-def _children(subsystem: str, table_name: str = "every") -> Callable[[Sight, Thing], tuple[Thing, ...]]:
-    def follow(sight: Sight, thing: Thing) -> tuple[Thing, ...]:
+def _children(subsystem: str, table_name: str = "every") -> Callable[[LookCache, Thing], tuple[Thing, ...]]:
+    def follow(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
         return tuple(
             Thing(table_name, child.name, child.directory, subsystem=subsystem)
             for child in below(sight, thing.directory, "")
@@ -40,20 +40,20 @@ def _child(name: str, subsystem: str, about: str, table_name: str = "every") -> 
 
 USB = table(
     "usb",
-    attribute("vendor", Kind.HEX, "vendor id", "idVendor"),
-    attribute("product", Kind.HEX, "product id", "idProduct"),
-    attribute("release", Kind.HEX, "release of the device", "bcdDevice"),
-    attribute("class", Kind.HEX, "class of the device", "bDeviceClass"),
-    Word("interface_classes", Kind.HEX, "of its interfaces", "*/bInterfaceClass", _interface_classes, many=True),
-    attribute("serial", Kind.TEXT, "serial number, as the device says"),
-    attribute("maker", Kind.TEXT, "maker, as the device says", "manufacturer"),
-    attribute("model", Kind.TEXT, "model, as the device says", "product"),
-    Word("port", Kind.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, thing: thing.name),
-    Word("hub", Kind.TEXT, "the hub it hangs on, 1-1", "the directory's name", _hub),
-    attribute("speed", Kind.TEXT, "Mbit/s"),
-    attribute("bus", Kind.INT, "number of the bus", "busnum"),
-    attribute("devnum", Kind.INT, "number on the bus, new at each plug"),
-    attribute("authorized", Kind.BOOL, "whether it may be used"),
+    attribute("vendor", ValueType.HEX, "vendor id", "idVendor"),
+    attribute("product", ValueType.HEX, "product id", "idProduct"),
+    attribute("release", ValueType.HEX, "release of the device", "bcdDevice"),
+    attribute("class", ValueType.HEX, "class of the device", "bDeviceClass"),
+    Word("interface_classes", ValueType.HEX, "of its interfaces", "*/bInterfaceClass", _interface_classes, many=True),
+    attribute("serial", ValueType.TEXT, "serial number, as the device says"),
+    attribute("maker", ValueType.TEXT, "maker, as the device says", "manufacturer"),
+    attribute("model", ValueType.TEXT, "model, as the device says", "product"),
+    Word("port", ValueType.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, thing: thing.name),
+    Word("hub", ValueType.TEXT, "the hub it hangs on, 1-1", "the directory's name", _hub),
+    attribute("speed", ValueType.TEXT, "Mbit/s"),
+    attribute("bus", ValueType.INT, "number of the bus", "busnum"),
+    attribute("devnum", ValueType.INT, "number on the bus, new at each plug"),
+    attribute("authorized", ValueType.BOOL, "whether it may be used"),
     _child("tty", "tty", "its serial ports"),
     _child("hidraw", "hidraw", "its raw HID devices"),
     _child("video", "video4linux", "its video devices"),

@@ -6,29 +6,29 @@ CONFIG_VFIO_DEVICE_CDEV makes the directory `vfio-dev` and no node for it.
 
 from __future__ import annotations
 
-from agent.core.language.value import Absent, Kind, Value
+from agent.core.language.value import Absent, Value, ValueType
 from agent.scanners.iommu_words import is_noiommu
 from agent.scanners.pci_words import iommu_of
-from agent.scanners.words import PCI_ADDRESS, Sight, Thing, Word, table
+from agent.scanners.word_table import PCI_ADDRESS, LookCache, Thing, Word, table
 
 CONTROL, IOMMUFD = "/dev/vfio/vfio", "/dev/iommu"
 
 
-def _group(sight: Sight, thing: Thing) -> Value | Absent:
+def _group(sight: LookCache, thing: Thing) -> Value | Absent:
     group = iommu_of(sight, thing)
     if isinstance(group, Thing) and is_noiommu(sight, group):
         return Absent(f"its group {group.name} is without an IOMMU: give.vfio.noiommu = true gives it all the same")
     return group if isinstance(group, Absent) else _there(sight, f"/dev/vfio/{group.name}")
 
 
-def _noiommu(sight: Sight, thing: Thing) -> Value | Absent:
+def _noiommu(sight: LookCache, thing: Thing) -> Value | Absent:
     group = iommu_of(sight, thing)
     if isinstance(group, Thing) and not is_noiommu(sight, group):
         return Absent(f"its group {group.name} has an IOMMU")
     return group if isinstance(group, Absent) else _there(sight, f"/dev/vfio/noiommu-{group.name}")
 
 
-def _cdev(sight: Sight, thing: Thing) -> Value | Absent:
+def _cdev(sight: LookCache, thing: Thing) -> Value | Absent:
     names = [name for name in sight.names(f"{thing.directory}/vfio-dev") if name.startswith("vfio")]
     if not names:
         return Absent("it has no vfio-dev: the kernel has no iommufd for VFIO")
@@ -36,21 +36,21 @@ def _cdev(sight: Sight, thing: Thing) -> Value | Absent:
     return iommufd if isinstance(iommufd, Absent) else _there(sight, f"/dev/vfio/devices/{names[0]}")
 
 
-def _there(sight: Sight, path: str) -> Value | Absent:
+def _there(sight: LookCache, path: str) -> Value | Absent:
     sight.places.add(path)
     node = sight.root.node(path)
     return Absent(f"{path}: {node.reason}") if isinstance(node, Absent) else node.path
 
 
-def _address(_: Sight, thing: Thing) -> Value | Absent:
+def _address(_: LookCache, thing: Thing) -> Value | Absent:
     return thing.name if PCI_ADDRESS.fullmatch(thing.name) else Absent("it is no PCI function")
 
 
 VFIO = table(
     "vfio",
-    Word("address", Kind.PCI, "its address, of a PCI function", "the directory's name", _address),
-    Word("group", Kind.PATH, "its group's node, of a group with an IOMMU", "iommu_group", _group),
-    Word("noiommu", Kind.PATH, "its group's node, of one without", "iommu_group", _noiommu),
-    Word("cdev", Kind.PATH, "its own node, if that and /dev/iommu are there", "vfio-dev/vfio*", _cdev),
+    Word("address", ValueType.PCI, "its address, of a PCI function", "the directory's name", _address),
+    Word("group", ValueType.PATH, "its group's node, of a group with an IOMMU", "iommu_group", _group),
+    Word("noiommu", ValueType.PATH, "its group's node, of one without", "iommu_group", _noiommu),
+    Word("cdev", ValueType.PATH, "its own node, if that and /dev/iommu are there", "vfio-dev/vfio*", _cdev),
     device=False,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TypeAlias
 
-from agent.core.lists.transition import Change, Transition
+from agent.core.lists.transitions import Change, Transition
 
 CHANGES = 50  # of one device
 DEVICES = 10_000

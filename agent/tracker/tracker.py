@@ -11,33 +11,33 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from agent.core.entry.resource import ResourceSpec
-from agent.core.health.conditions import Conditions
-from agent.core.health.drained import Drained
-from agent.core.health.memory import Memory
-from agent.core.inventory.away import Mover, moved, movers
-from agent.core.inventory.device import Device, Snapshot
-from agent.core.inventory.look import Look
-from agent.core.inventory.rounds import Rounds
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.kind import NOTICE, Kind, fields
-from agent.core.language.printable import escape
-from agent.core.lists.assemble import Assembly
-from agent.core.lists.naming import Offers
-from agent.core.lists.present import Held
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.health.check_states import CheckStates
+from agent.core.health.drain_overlay import DrainSet
+from agent.core.health.saved_checks import SavedChecks
+from agent.core.inventory.device import Device, DeviceList
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.in_pod import MovableDevice, diff_movable_devices, find_movable_devices
+from agent.core.inventory.inventory import Inventory
+from agent.core.inventory.source_timers import SourceTimers
+from agent.core.language.safe_text import escape
+from agent.core.lists.build_lists import DeviceLists
+from agent.core.lists.list_inputs import HeldIds
+from agent.core.lists.resource_names import Offers
+from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.report.counter_values import CounterValues
 from agent.core.report.metrics import KERNEL_LOG
-from agent.core.report.tally import Tally
-from agent.counts import Counts
-from agent.host.cdi import SpecDirectories
+from agent.counters import Counters
+from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
-from agent.preparing import Preparing
+from agent.prepare_runner import PrepareRunner
 from agent.registry import Registry
-from agent.scanners.answers import UNASKED, Answers
-from agent.specs.own_specs import OwnSpecs
-from agent.tracker.checking import Checking
-from agent.tracker.hearing import Hearing
-from agent.tracker.lists import Lists
-from agent.tracker.looking import Looking
+from agent.scanners.query_source import UNASKED, QuerySource
+from agent.specs.generated_specs import GeneratedSpecs
+from agent.tracker.check_evaluator import CheckEvaluator
+from agent.tracker.kernel_log_reader import KernelLogReader
+from agent.tracker.list_publisher import ListPublisher
+from agent.tracker.look_thread import LookThread
 
 log = logging.getLogger(__name__)
 
@@ -72,24 +72,24 @@ class Tracker:
         root: Root,
         registry: Registry,
         specs: Sequence[ResourceSpec],
-        told: Mapping[str, Snapshot],
+        told: Mapping[str, DeviceList],
         *,
         fanned: Mapping[str, str] | None = None,
-        memory: Memory | None = None,
-        drained: Drained | None = None,
+        memory: SavedChecks | None = None,
+        drained: DrainSet | None = None,
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
-        answers: Answers = UNASKED,
-        preparing: Preparing | None = None,
-        counts: Counts | None = None,
-        own_specs: OwnSpecs | None = None,
+        answers: QuerySource = UNASKED,
+        preparing: PrepareRunner | None = None,
+        counts: Counters | None = None,
+        own_specs: GeneratedSpecs | None = None,
         held: Callable[[], frozenset[str]],
         known: Callable[[], frozenset[str]] | None = None,
-        published: Callable[[Mapping[str, Snapshot], Assembly], None],
+        published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.look = Look()
+        self.look = Inventory()
         self.specs = tuple(specs)
         self.directories: frozenset[str] = frozenset()
         self._settle = settle
@@ -98,8 +98,8 @@ class Tracker:
         self._preparing = preparing
         self._own_specs = own_specs
         self._known = known or held
-        self._looking = Looking(root, cdi, answers)
-        self._lists = Lists(
+        self._looking = LookThread(root, cdi, answers)
+        self._lists = ListPublisher(
             registry,
             self.specs,
             told,
@@ -111,18 +111,18 @@ class Tracker:
             clock=clock,
         )
         self._wanted = self.specs
-        self._rounds = Rounds()
-        self._checking = Checking(memory or Memory(), settle, drained or Drained())
-        self._hearing = Hearing(root, self._checking, self.reassemble, clock)
-        self._touched = EVERYTHING
+        self._rounds = SourceTimers()
+        self._checking = CheckEvaluator(memory or SavedChecks(), settle, drained or DrainSet())
+        self._hearing = KernelLogReader(root, self._checking, self.reassemble, clock)
+        self._touched = ALL_DIRTY
         self._reassemble = False
-        self._counts = counts or Counts()
+        self._counts = counts or Counters()
         self._begun: float | None = None  # when what was not looked at yet began to be
         self._nudged = asyncio.Event()
         self._nudged.set()
         self._looked = asyncio.Event()
 
-    def nudge(self, touched: Touched = EVERYTHING) -> None:
+    def nudge(self, touched: DirtySet = ALL_DIRTY) -> None:
         """Say that something may have changed on the host."""
         self._touched |= touched
         if touched and self._begun is None:
@@ -140,8 +140,8 @@ class Tracker:
     def told(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
         keys = self.look.places.resting_on(mark)
-        if changed or self._checking.restless(found for key in keys for found in self.look.offers(key)):
-            self.nudge(Touched(frozenset({mark})))
+        if changed or self._checking.restless(found for key in keys for found in self.look.find_candidates(key)):
+            self.nudge(DirtySet(frozenset({mark})))
 
     def reassemble(self) -> None:
         """Say that what pods hold may have changed; the host need not be looked at for that."""
@@ -149,7 +149,7 @@ class Tracker:
         self._nudged.set()
 
     @property
-    def assembly(self) -> Assembly:
+    def assembly(self) -> DeviceLists:
         """The lists as last told."""
         return self._lists.assembly
 
@@ -177,7 +177,7 @@ class Tracker:
         return self._checking.offers
 
     @property
-    def conditions(self) -> Conditions:
+    def conditions(self) -> CheckStates:
         """All conditions of checks, after the last look."""
         return self._checking.conditions
 
@@ -188,25 +188,25 @@ class Tracker:
         return absent.reason if absent else ""
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> CounterValues:
         """What was counted here and by all others."""
         self._counts.events[KERNEL_LOG] = self._hearing.lines
         self._counts.overruns[KERNEL_LOG] = self._hearing.overruns
         return self._counts.tally(self._checking.answers)
 
     @property
-    def drained(self) -> Drained:
+    def drained(self) -> DrainSet:
         """What a person has taken out of scheduling."""
         return self._checking.drained
 
-    async def drain(self, drained: Drained) -> None:
+    async def drain(self, drained: DrainSet) -> None:
         """Have all that taken out of scheduling, and nothing else; returns when the lists say so."""
         self._checking.drained = drained
         self.reassemble()
         await self.looked()
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> SavedChecks:
         """What the next life is to know of checks."""
         return self._checking.memory
 
@@ -223,16 +223,16 @@ class Tracker:
         cleared = await clearing | (frozenset({"lost"}) if lost else frozenset())
         if cleared:
             said = escape(", ".join(sorted(cleared)))
-            extra = fields(Kind.CLEARED, resource=resource, device=device.id, check=said)
+            extra = fields(MessageId.CLEARED, resource=resource, device=device.id, check=said)
             log.log(NOTICE, "%s %s: cleared: %s", resource, escape(device.id), said, extra=extra)
         return cleared
 
     def configure(self, specs: Sequence[ResourceSpec]) -> None:
         """Have other entries put in force, together with the look that sees the host as they do."""
         self._wanted = tuple(specs)
-        self.nudge(EVERYTHING)
+        self.nudge(ALL_DIRTY)
 
-    async def looked(self, touched: Touched = Touched()) -> None:  # noqa: B008  frozen
+    async def looked(self, touched: DirtySet = DirtySet()) -> None:  # noqa: B008  frozen
         """Return when a look that began after this call, at what may have changed too, is assembled and published."""
         self.nudge(touched)
         await self._looked.wait()
@@ -254,12 +254,12 @@ class Tracker:
             self._nudged.clear()
             self._hearing.poll()
             if loop.time() >= swept_at + self._every:
-                self._touched = EVERYTHING
-            self._touched |= Touched(keys=moved(self.look.movers, self._movers(self.specs)))
+                self._touched = ALL_DIRTY
+            self._touched |= DirtySet(keys=diff_movable_devices(self.look.movers, self._movers(self.specs)))
             due = self._rounds.due(self._wanted, loop.time())
             looked = self._checking.due(self._clock(), swept=self._touched.everything)
-            self._touched |= Touched(sources=due, keys=looked)
-            touched, self._touched = self._touched, Touched()
+            self._touched |= DirtySet(sources=due, keys=looked)
+            touched, self._touched = self._touched, DirtySet()
             begun, self._begun = self._begun, None
             reassemble, self._reassemble = self._reassemble, False
             done, self._looked = self._looked, asyncio.Event()
@@ -291,10 +291,10 @@ class Tracker:
         except TimeoutError:
             return
 
-    async def _look(self, touched: Touched) -> None:
+    async def _look(self, touched: DirtySet) -> None:
         """Look, and put what is seen in force together with the entries that saw it."""
         wanted = self._wanted
-        touched = touched if wanted is self.specs else EVERYTHING
+        touched = touched if wanted is self.specs else ALL_DIRTY
         await self._hearing.follow(wanted, anew=touched.everything)
         began = time.monotonic()
         self.look, self.directories = await self._looking.look(
@@ -309,8 +309,8 @@ class Tracker:
             self.directories |= {self._own_specs.directory}
         self.specs = wanted
 
-    def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, Mover]:
+    def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
         """The devices that pods hold and that may be in them."""
         if not any(spec.moves is not None for spec in specs):
             return {}
-        return movers(specs, self.assembly.snapshots, self.assembly.written, Held(self._known()).holds)
+        return find_movable_devices(specs, self.assembly.snapshots, self.assembly.written, HeldIds(self._known()).holds)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.core.entry.prefer import Keyed, Near, Rule, Scores
+from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.stock import Stock
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.inventory.trait import Ends, Seat, Trait
-from agent.core.language.value import Kind
+from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.language.value import ValueType
 from bench.result import Line, Result
 from bench.size import Size
 from bench.subjects import Agent, Subject
@@ -19,7 +19,7 @@ from bench.subjects import Agent, Subject
 NAME = "prefer"
 BUDGET = 10.0  # ms: no pod on the node starts while a choice is made
 
-_LINKS = Near(Scores("links", "", "number", Kind.INT))
+_LINKS = Near(Scores("links", "", "number", ValueType.INT))
 
 
 async def measure(subjects: Sequence[Subject], size: Size) -> Result:
@@ -51,7 +51,7 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
     add(f"1 of {len(shares.ids)} shares", lambda: _choose(shares, 1))
     add(
         f"1 of {len(shares.ids)} shares, the first of a list",
-        lambda: _choose(Stock(shares.snapshot, shares.rules, {}), 1),
+        lambda: _choose(ChoicePool(shares.snapshot, shares.rules, {}), 1),
         budget=None,
     )
     return Result(lines)
@@ -63,31 +63,31 @@ def _cpu(work: Callable[[], object]) -> float:
     return (time.process_time() - begun) * 1000
 
 
-def _choose(stock: Stock, count: int, forced: Sequence[str] = ()) -> None:
+def _choose(stock: ChoicePool, count: int, forced: Sequence[str] = ()) -> None:
     if len(prefer(stock.ids, forced, count, NO_LIMIT, stock)) != count:
         raise RuntimeError("a request that can be satisfied was not")
 
 
-def _stock(rules: Sequence[Rule], traits: Mapping[str, tuple[Trait, ...]], shares: int | None = None) -> Stock:
+def _stock(rules: Sequence[Rule], traits: Mapping[str, tuple[Affinity, ...]], shares: int | None = None) -> ChoicePool:
     devices = tuple(Device(name, name, name, Health.HEALTHY, shares=shares) for name in traits)
-    return Stock(Snapshot("bench.example/r", devices), rules, traits)
+    return ChoicePool(DeviceList("bench.example/r", devices), rules, traits)
 
 
-def _gpus(count: int, chance: random.Random) -> dict[str, tuple[Trait, ...]]:
+def _gpus(count: int, chance: random.Random) -> dict[str, tuple[Affinity, ...]]:
     """GPUs, each with a link of its own length to each other."""
     far = {(one, other): chance.randrange(1, 99) for one in range(count) for other in range(one)}
     ends = [
-        Ends(n, {other: far[max(n, other), min(n, other)] for other in range(count) if other != n})
+        LinkDistances(n, {other: far[max(n, other), min(n, other)] for other in range(count) if other != n})
         for n in range(count)
     ]
     return {f"g{n:02}": (ends[n], n // 4, n // 8) for n in range(count)}
 
 
-def _functions(count: int, each: int = 32, nodes: int = 2) -> dict[str, tuple[Trait, ...]]:
+def _functions(count: int, each: int = 32, nodes: int = 2) -> dict[str, tuple[Affinity, ...]]:
     """Virtual functions of adapters, so many of each, on some nodes."""
-    found: dict[str, tuple[Trait, ...]] = {}
+    found: dict[str, tuple[Affinity, ...]] = {}
     for n in range(count):
         pf, numa = n // each, n // each % nodes
         path = (f"pci{pf:04x}:00", f"{pf:04x}:00:00.0", f"{pf:04x}:01:00.{n % 8}")
-        found[f"v{n:05}"] = (f"pf{pf}", numa, Seat(path, (numa,)))
+        found[f"v{n:05}"] = (f"pf{pf}", numa, PciePath(path, (numa,)))
     return found

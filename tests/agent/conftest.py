@@ -7,12 +7,12 @@ import tempfile
 import pytest
 import uvloop
 
-from agent.allocation import allocation, held
+from agent.allocation import allocation, devices_in_use
 from agent.core.backoff import Backoff
-from agent.registration import registration, watched
-from agent.specs import own_specs
-from agent.state import state
-from agent.tracker import lists
+from agent.registration import socket_registration, watcher_registration
+from agent.specs import generated_specs
+from agent.state import state_file
+from agent.tracker import list_publisher
 from tests.agent.rig import Rig
 
 
@@ -34,17 +34,17 @@ def patient(monkeypatch):
     """
     for deadline in ("DEADLINE_SECONDS", "WRITE_SECONDS", "DELIVERY_SECONDS"):
         monkeypatch.setattr(allocation, deadline, 60.0)
-    monkeypatch.setattr(own_specs, "ANSWER_SECONDS", 60.0)
-    monkeypatch.setattr(lists, "DELIVERY_SECONDS", 60.0)
-    monkeypatch.setattr(state, "LAST_WRITE_SECONDS", 60.0)
+    monkeypatch.setattr(generated_specs, "ANSWER_SECONDS", 60.0)
+    monkeypatch.setattr(list_publisher, "DELIVERY_SECONDS", 60.0)
+    monkeypatch.setattr(state_file, "LAST_WRITE_SECONDS", 60.0)
 
 
 @pytest.fixture
 def at_once(monkeypatch):
     """What waits before another try waits next to nothing; what is tested is what happens then."""
-    monkeypatch.setattr(registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
-    monkeypatch.setattr(watched, "AGAIN", Backoff(first=0.02, ceiling=0.05))
-    monkeypatch.setattr(held, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(watcher_registration, "AGAIN", Backoff(first=0.02, ceiling=0.05))
+    monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
 
 
 OF_A_LOOP = ("anon_inode:[event", "anon_inode:[io_uring", "pipe:", "/proc/", "/dev/null")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from agent.app import Agent
 from agent.config.load import load
-from agent.core.phase import Phase
+from agent.core.registration_phase import Phase
 from agent.host.root import Root
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.events import KubeletEvent
 from agent.kubelet.simulated.kubelet import Kubelet
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.peer import Peer
+from agent.kubelet.simulated.plugin_client import Peer
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"
@@ -167,7 +167,7 @@ class Rig:
 
         await self.until(there)
 
-    def this_life(self) -> list[Event]:
+    def this_life(self) -> list[KubeletEvent]:
         """What happened since the kubelet that runs now, or ran last, began."""
         begun = max((event.number for event in self.kubelet.events.of("bound")), default=0)
         return self.kubelet.events[begun:]

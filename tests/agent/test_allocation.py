@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from agent.allocation import allocation
-from agent.core.grants.grant import Refused
+from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import PodRefused
@@ -94,7 +94,7 @@ def stuck(monkeypatch):
     """The hardware behind foo0 does not answer until this is set. `begun`: how often it was asked."""
     release = threading.Event()
     release.begun = 0
-    read_anew = allocation.read_anew
+    read_anew = allocation.reread_devices
 
     def slow(root, asked, *more, **named):
         if "foo0" in {one.device.id for one in asked}:
@@ -179,7 +179,7 @@ async def test_gone_is_told_before_it_is_refused_whatever_was_told_just_before(n
         await node.until(lambda: name in node.kubelet.lists.of(FOO)[-1].healthy)  # noqa: B023
     unseen(node.running)
     node.unplug("foo0")
-    with pytest.raises(Refused, match="foo0"):
+    with pytest.raises(GrantRefusedError, match="foo0"):
         await node.running.allocation.allocate(FOO, ["foo0"])
     assert node.running.registry.current(FOO).count(Health.UNHEALTHY) == 1
     told = asyncio.ensure_future(node.running.registry.delivered([FOO]))
@@ -339,7 +339,7 @@ async def test_methods_that_nothing_is_configured_for_answer(node):  # 71, 73, 7
 
 async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
-    read_anew = allocation.read_anew
+    read_anew = allocation.reread_devices
 
     def unplugs(root, asked, *more, **named):
         chosen = read_anew(root, asked, *more, **named)

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from agent.allocation.allocation import Allocation
 from agent.config.load import load
-from agent.core.grants.grant import Grant, Refused
-from agent.core.health.conclude import as_it_is
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
-from agent.core.lists.assemble import assemble
-from agent.host.cdi import SpecDirectories
-from agent.kubelet.granted import ReadyAnswer
+from agent.core.grants.grant import Grant, GrantRefusedError
+from agent.core.health.evaluation import evaluate_one_look
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import build_lists
+from agent.host.cdi_specs import SpecDirectories
+from agent.kubelet.allocate_response import ReadyAnswer
 from agent.registry import Registry
-from agent.tracker.looking import take_look
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 FOO, BAR = "example.com/foo", "example.com/bar"
@@ -49,7 +49,7 @@ class Machine:
         self.etc = top / "etc"
         (self.etc / "resources.d").mkdir(parents=True)
         self.registry = Registry()
-        self.look, self.specs, self.told = Look(), (), {}
+        self.look, self.specs, self.told = Inventory(), (), {}
         self.offers = {}
         self.published = set()  # what was told: resource, version, how many
         self.version = 0
@@ -90,11 +90,11 @@ class Machine:
 
     def see(self):
         """Look, and tell; what pods hold stays listed."""
-        self.look, _ = take_look(self.tree.root, self.specs, Look(), EVERYTHING)
-        self.offers = as_it_is(self.look.candidates())
+        self.look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
+        self.offers = evaluate_one_look(self.look.candidates())
         moving = True
         while moving:
-            assembly = assemble(self.look, self.specs, HELD, self.told, 0.0, candidates=self.offers)
+            assembly = build_lists(self.look, self.specs, HELD, self.told, 0.0, candidates=self.offers)
             self.told, moving = assembly.snapshots, assembly.moving
             for name, snapshot in self.told.items():
                 self.registry.publish(snapshot)
@@ -124,7 +124,7 @@ class Machine:
 
 def judge(machine, resource, ids, answer):
     """Whether an answer is of one list and one configuration, and of nothing else than what was asked for."""
-    if isinstance(answer, Refused):
+    if isinstance(answer, GrantRefusedError):
         assert 0 < len(answer.text) <= 200
         assert answer.text.isprintable()
         return
@@ -165,7 +165,7 @@ async def play(machine, steps):
     async def ask(resource, ids):
         try:
             answer = await machine.allocation.allocate(resource, ids)
-        except Refused as refused:
+        except GrantRefusedError as refused:
             answer = refused
         judge(machine, resource, ids, answer)
 

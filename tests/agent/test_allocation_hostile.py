@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from agent.core.grants.grant import Refused
+from agent.core.grants.grant import GrantRefusedError
 from tests.agent.rig import BAR, FOO, entry, unseen
 from tests.agent.test_allocation import ask
 
@@ -148,7 +148,7 @@ async def test_text_of_a_device_leads_nowhere(rig, give, label):
     async with rig.agent() as agent:
         await rig.allocatable(FOO, 1)
         assert rig.kubelet.unhealthy(FOO) == {"0000:3b:00.0"}
-        with pytest.raises(Refused, match=r"0000:3b:00\.0") as refused:
+        with pytest.raises(GrantRefusedError, match=r"0000:3b:00\.0") as refused:
             await agent.allocation.allocate(FOO, ["0000:3b:00.0"])
         assert refused.value.text.isprintable()
         grant = await agent.allocation.allocate(FOO, ["0000:3b:01.0"])

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.asking import Unreachable, reached
-from agent.control import control
+from agent.cli.agent_client import AgentUnreachable, send_request
+from agent.control import control_socket
 from tests import sockets
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
@@ -95,7 +95,7 @@ async def test_many_ask_at_once(node):
     async with running(node) as process:
         await listening(node, process)
         answers = await asyncio.gather(
-            *(asyncio.to_thread(control.ask, str(node.control), {"do": "reload"}, 60.0) for _ in range(8))
+            *(asyncio.to_thread(control_socket.ask, str(node.control), {"do": "reload"}, 60.0) for _ in range(8))
         )
         assert {answer["refused"] for answer in answers} == {None}
         process.send(signal.SIGTERM)
@@ -155,7 +155,7 @@ async def served(tmp_path):
     async def slow(request):
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(control.serve(path, {"echo": echo, "slow": slow}))
+    task = asyncio.create_task(control_socket.serve(path, {"echo": echo, "slow": slow}))
     await until(lambda: there(path))
     yield path
     task.cancel()
@@ -176,7 +176,7 @@ async def asked(path, data, *, close=False):
 @asynccontextmanager
 async def filled(path):
     """As many connections to a socket as it takes; they are closed at the end."""
-    clients = [await asyncio.open_unix_connection(path) for _ in range(control.MOST)]
+    clients = [await asyncio.open_unix_connection(path) for _ in range(control_socket.MOST)]
     yield [writer for _, writer in clients]
     for _, writer in clients:
         writer.close()
@@ -211,7 +211,7 @@ async def test_the_socket_is_its_owners_alone(served):
 
 
 async def test_clients_that_hang_take_nothing_from_others(served):
-    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control.MOST)]
+    hanging = [await asyncio.open_unix_connection(served) for _ in range(2 * control_socket.MOST)]
     assert await hanging[0][0].read() == b""  # the first to come was the first to go
     assert await asked(served, b'{"do": "echo"}\n') == {"said": {"do": "echo"}}
     for _, writer in hanging:
@@ -234,8 +234,8 @@ async def test_who_has_asked_is_not_sent_away(served):
 
 async def test_who_finds_too_many_before_it_is_told_so(served):
     async with busy(served):
-        answer = await asyncio.to_thread(reached, served, {"do": "echo"}, 60.0)
-    assert answer == Unreachable("the agent is busy: 16 others ask it already; ask again", 1)
+        answer = await asyncio.to_thread(send_request, served, {"do": "echo"}, 60.0)
+    assert answer == AgentUnreachable("the agent is busy: 16 others ask it already; ask again", 1)
 
 
 async def test_who_waits_for_a_change_and_left_makes_room(served):
@@ -257,16 +257,16 @@ async def test_what_somebody_wants_done_is_done_though_they_left(tmp_path):
         done.append(request["device"])
         return {}
 
-    task = asyncio.create_task(control.serve(path, {"drain": drain}))
+    task = asyncio.create_task(control_socket.serve(path, {"drain": drain}))
     await until(lambda: there(path))
     async with filled(path) as writers:
         for number, writer in enumerate(writers):
             writer.write(f'{{"do": "drain", "device": {number}}}\n'.encode())
-        await until(lambda: begun == control.MOST)
-    for _ in range(control.MOST):
+        await until(lambda: begun == control_socket.MOST)
+    for _ in range(control_socket.MOST):
         assert await asked(path, b'{"do": "drain", "device": -1}\n') is None
     go.set()
-    await until(lambda: sorted(done) == list(range(control.MOST)))
+    await until(lambda: sorted(done) == list(range(control_socket.MOST)))
     task.cancel()
     await asyncio.wait([task])
 
@@ -278,7 +278,7 @@ async def test_a_defect_costs_its_own_answer_alone(tmp_path, caplog, error):
     async def broken(request):
         raise error
 
-    task = asyncio.create_task(control.serve(path, {"broken": broken}))
+    task = asyncio.create_task(control_socket.serve(path, {"broken": broken}))
     await until(lambda: there(path))
     for _ in range(2):
         assert await asked(path, b'{"do": "broken"}\n') == {"error": "a defect; the agent's log has it"}
@@ -309,7 +309,7 @@ async def test_who_does_not_take_its_answer_does_not_hold_up_the_end(tmp_path):
     async def long(request):
         return {"said": "x" * 8_000_000}
 
-    task = asyncio.create_task(control.serve(path, {"long": long}))
+    task = asyncio.create_task(control_socket.serve(path, {"long": long}))
     await until(lambda: there(path))
     reader, writer = await asyncio.open_unix_connection(path, limit=1)
     writer.write(b'{"do": "long"}\n')
@@ -339,9 +339,9 @@ async def test_a_socket_that_nobody_answers_is_replaced_and_a_live_one_is_not(tm
     path = str(tmp_path / "control.sock")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
-    bound = control._bind(path)
+    bound = control_socket._bind(path)
     bound.listen()
-    await control.serve(path, {})
+    await control_socket.serve(path, {})
     assert "Address already in use" in caplog.text
     assert there(path)
     bound.close()

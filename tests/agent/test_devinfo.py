@@ -7,11 +7,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from agent.allocation import allocation, devinfo
+from agent.allocation import allocation, devinfo_files
 from agent.core.entry.devinfo import DevInfo
-from agent.core.grants import holding
-from agent.host.aside import aside
-from agent.host.devinfo import DevInfoDirectory
+from agent.core.grants import held_ids
+from agent.host.daemon_thread import aside
+from agent.host.devinfo_directory import DevInfoDirectory
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import FOO, entry
 
@@ -37,7 +37,7 @@ def text(device):
 
 @pytest.fixture
 async def node(rig, at_once, monkeypatch):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     rig.plug("foo0", "foo1")
     rig.serve(entry(FOO, give=GIVE))
     await rig.kubelet.start()
@@ -112,7 +112,7 @@ async def test_a_disk_that_does_not_answer_is_not_waited_for_and_what_it_has_lat
 
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        monkeypatch.setattr(devinfo, "begin", begin)
+        monkeypatch.setattr(devinfo_files, "begin", begin)
         with pytest.raises(PodRefused) as refused:
             await node.kubelet.allocate("pod", "c", {FOO: 1})
         assert "not written within 0.1 s" in str(refused.value)
@@ -148,7 +148,7 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
 
     held = {"id"}
     there = tmp_path / "there"
-    files = devinfo.DevInfoFiles(Slow(str(there), str(tmp_path / "state")), lambda: frozenset(held), changed)
+    files = devinfo_files.DevInfoFiles(Slow(str(there), str(tmp_path / "state")), lambda: frozenset(held), changed)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(files.run())
         await aside(removing.wait)
@@ -167,7 +167,7 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
 
 async def test_where_no_thread_is_to_be_had_the_next_file_is_written_all_the_same(tmp_path, monkeypatch):
     directory = DevInfoDirectory(str(tmp_path), str(tmp_path / "state"))
-    files = devinfo.DevInfoFiles(directory, frozenset, lambda: None)
+    files = devinfo_files.DevInfoFiles(directory, frozenset, lambda: None)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
         with pytest.raises(RuntimeError):

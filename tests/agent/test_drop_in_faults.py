@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent.core.grants.grant import Refused
+from agent.core.grants.grant import GrantRefusedError
 from agent.kubelet.messages import v1beta1
 from tests.agent.test_drop_in import UUIDS, amd, gcp, intel, kubevirt, nvidia, onload, qat, rdma_shared, squat, sriov
 
@@ -99,9 +99,9 @@ async def test_what_is_asked_for_and_is_not_there_is_refused(rig):
     """The SR-IOV plugin starts the container without the node (read in its code), and takes ids that nothing has."""
     async with served(rig, sriov(rig), "example.com/dpdk") as agent:
         rig.tree.at("/dev/vfio/72").unlink()
-        with pytest.raises(Refused, match="/dev/vfio/72"):
+        with pytest.raises(GrantRefusedError, match="/dev/vfio/72"):
             await agent.allocation.allocate("example.com/dpdk", ["0000:86:01.1"])
-        with pytest.raises(Refused):
+        with pytest.raises(GrantRefusedError):
             await agent.allocation.allocate("example.com/dpdk", ["0000:99:01.1"])
         assert await agent.allocation.allocate("example.com/dpdk", ["0000:86:01.0"])
 

@@ -7,10 +7,10 @@ import signal
 
 import pytest
 
-from agent.allocation.held import Held
-from agent.core.grants import holding
-from agent.core.grants.grant import Refused
-from agent.core.health.drained import Drain, Drained
+from agent.allocation.devices_in_use import DevicesInUse
+from agent.core.grants import held_ids
+from agent.core.grants.grant import GrantRefusedError
+from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
@@ -33,7 +33,7 @@ class PodResources:
 @pytest.fixture
 async def node(rig, at_once, monkeypatch):
     """A kubelet, and two resources whose devices share an IOMMU group."""
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.3)
     install(rig)
     await rig.kubelet.start()
     rig.pod_resources = PodResources(rig)
@@ -76,7 +76,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         with pytest.raises(PodRefused):
             await kubelet.allocate("vm3", "c", {NIC: 1})
         for name in FIRST, SECOND:
-            with pytest.raises(Refused, match="a pod holds its IOMMU group"):
+            with pytest.raises(GrantRefusedError, match="a pod holds its IOMMU group"):
                 await agent.allocation.allocate(NIC, [name])
         assert healthy(node, before) == {ALONE}
         kubelet.remove_pod("vm1")
@@ -134,9 +134,9 @@ async def test_with_its_state_lost_the_agent_asks_before_it_gives_a_group(node, 
     async def never(self, _):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Held, "run", never)  # the first answer is that to a question of the grant
+    monkeypatch.setattr(DevicesInUse, "run", never)  # the first answer is that to a question of the grant
     if answers == "silent":
-        monkeypatch.setattr("agent.allocation.held.holders", never)
+        monkeypatch.setattr("agent.allocation.devices_in_use.holders", never)
     if answers == "away":
         node.pod_resources.go()
     async with node.agent(state=node.top / "other") as agent:
@@ -146,10 +146,10 @@ async def test_with_its_state_lost_the_agent_asks_before_it_gives_a_group(node, 
         assert alone.ids == (ALONE,)
         if answers == "present":
             for refused in first, second:
-                assert isinstance(refused, Refused)
+                assert isinstance(refused, GrantRefusedError)
                 assert f"a pod holds its IOMMU group, as {DISK} {SSD}" in refused.text
         else:  # nobody knows of the pod; still only one of two gets it
-            assert [isinstance(one, Refused) for one in (first, second)].count(True) == 1
+            assert [isinstance(one, GrantRefusedError) for one in (first, second)].count(True) == 1
 
 
 FORMER = """\
@@ -220,7 +220,7 @@ async def test_what_is_drained_is_in_no_list_healthy_after_a_restart(node, end):
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
         places = {device.id: device.place for device in agent.registry.current(FOO).devices}
-        await agent.drain(Drained(places={places["foo0"]: Drain("repair", 0.0)}))
+        await agent.drain(DrainSet(places={places["foo0"]: Drain("repair", 0.0)}))
         if end == "kill":
             state = shutil.copytree(node.state, node.top / "left")
     before = len(node.kubelet.lists.of(FOO))

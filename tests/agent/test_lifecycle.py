@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent.cli import run
-from agent.core.grants import holding
-from agent.core.phase import Phase
+from agent.core.grants import held_ids
+from agent.core.registration_phase import Phase
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.pod_resources import Unavailable
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.limits import Limits
-from agent.status.status import Status
-from agent.tracker import looking
+from agent.status.agent_status import Status
+from agent.tracker import look_thread
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.core.building import no_kubelet
 
@@ -24,7 +24,7 @@ from tests.core.building import no_kubelet
 @pytest.fixture
 def released(monkeypatch, at_once):
     """Two answers of PodResources that do not name an id are enough, however close."""
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 async def test_reload_leaves_what_is_unchanged_alone(rig, both_loops):
@@ -277,14 +277,14 @@ async def test_a_hundred_streams_that_are_never_read(rig):  # 50
 async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  # 78, 84
     begun = asyncio.Event()
     loop = asyncio.get_running_loop()
-    take_look = looking.take_look
+    take_look = look_thread.run_look
 
     def slow(*args, **named):
         loop.call_soon_threadsafe(begun.set)
         time.sleep(0.3)
         return take_look(*args, **named)
 
-    monkeypatch.setattr(looking, "take_look", slow)
+    monkeypatch.setattr(look_thread, "take_look", slow)
     rig.plug("foo0")
     rig.serve(FOO)
     agent = rig.make_agent()
@@ -389,7 +389,7 @@ async def test_what_pods_hold_is_asked_when_the_kubelet_has_the_lists(rig, monke
         stood.append(phases(agent))
         raise Unavailable("not yet", retry=True)
 
-    monkeypatch.setattr("agent.allocation.held.holders", ask)
+    monkeypatch.setattr("agent.allocation.devices_in_use.holders", ask)
     monkeypatch.setattr("agent.app.ARRIVAL_SECONDS", 60.0)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)

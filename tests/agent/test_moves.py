@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from agent.core.grants import holding
-from agent.core.inventory.touched import Touched
+from agent.core.grants import held_ids
+from agent.core.inventory.dirty_set import DirtySet
 from agent.kubelet.simulated.errors import PodRefused
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 from tests.agent.rig import FOO
 
 ADDRESS = "0000:3b:00.2"
@@ -49,7 +49,7 @@ class Node:
 
 @pytest.fixture(params=ENTRIES)
 async def node(rig, at_once, monkeypatch, request):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{ENTRIES[request.param]}')
     await rig.kubelet.start()
     return Node(rig)
@@ -75,7 +75,7 @@ async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
 
 async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypatch):
     """Say for a check: it was listed, and when it is read there is nothing of it any more."""
-    kubelet, going, listing = node.rig.kubelet, [], catalog.listing
+    kubelet, going, listing = node.rig.kubelet, [], source_kinds.listing
 
     def listed(*asked):
         found = listing(*asked)
@@ -83,7 +83,7 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
             going.pop()()
         return found
 
-    monkeypatch.setattr(catalog, "listing", listed)
+    monkeypatch.setattr(source_kinds, "listing", listed)
     async with node.rig.agent() as agent:
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})
@@ -91,7 +91,7 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
         (device,) = agent.registry.current(FOO).devices
         lists = len(kubelet.lists.of(FOO))
         going.append(node.go)
-        await agent.tracker.looked(Touched(keys=frozenset({device.key})))
+        await agent.tracker.looked(DirtySet(keys=frozenset({device.key})))
         assert agent.tracker.look.away == {device.key}
         await node.looked(agent)
         assert agent.tracker.look.away == {device.key}

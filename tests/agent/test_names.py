@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from agent import parts
-from agent.allocation import held
-from agent.core.grants import holding
-from agent.core.lists import assemble, naming
+from agent import wiring
+from agent.allocation import devices_in_use
+from agent.core.grants import held_ids
+from agent.core.lists import build_lists, resource_names
 from agent.kubelet.simulated.limits import Limits
 from tests.agent.rig import BAR, FOO, entry, phases
 
@@ -23,8 +23,8 @@ def card(rig, address, label, revision="0x00"):
 @pytest.fixture
 def released(monkeypatch):
     """A pod that ended is known to have ended at once."""
-    monkeypatch.setattr(held, "POLL_SECONDS", 0.02)
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(devices_in_use, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 async def test_a_name_appears_with_its_device_and_moves_with_it(rig, released):
@@ -58,8 +58,8 @@ async def test_a_name_appears_with_its_device_and_moves_with_it(rig, released):
 
 
 async def test_an_empty_name_retires_and_can_come_back(rig, monkeypatch):
-    monkeypatch.setattr(naming, "EMPTY_SECONDS", 0.05)
-    monkeypatch.setattr(assemble, "EMPTY_SECONDS", 0.05)
+    monkeypatch.setattr(resource_names, "EMPTY_SECONDS", 0.05)
+    monkeypatch.setattr(build_lists, "EMPTY_SECONDS", 0.05)
     rig.serve(CARDS)
     await rig.kubelet.start()
     async with rig.agent() as agent:
@@ -85,13 +85,13 @@ async def test_a_remembered_name_is_registered_before_the_host_is_looked_at(rig,
         await rig.allocatable(M1, 1)
         await rig.allocatable(FOO, 1)
     looking = asyncio.Event()
-    take = parts.Tracker._look
+    take = wiring.Tracker._look
 
     async def slow(self, touched):
         await looking.wait()
         await take(self, touched)
 
-    monkeypatch.setattr(parts.Tracker, "_look", slow)
+    monkeypatch.setattr(wiring.Tracker, "_look", slow)
     async with rig.agent() as agent:
         await rig.until(lambda: rig.kubelet.unhealthy(M1) == {ONE} and rig.kubelet.unhealthy(FOO) == {"foo0"})
         assert not agent.status.told_ready.is_set()

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from agent.control import commands as control_commands
+from agent.control.active_config import ActiveConfig
 from agent.control.commands import commands
-from agent.control.configured import Configured
-from agent.core.report.status import status as status_of
+from agent.core.report.status_report import status as status_of
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
@@ -81,7 +81,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
     monkeypatch.setattr(control_commands, "revision", lambda said: "the same")
     async with node.agent() as agent:
         await agent.tracker.looked()
-        status = commands(Configured(agent, str(node.etc)), agent)["status"]
+        status = commands(ActiveConfig(agent, str(node.etc)), agent)["status"]
         waiting = asyncio.create_task(status({"unlike": "the same", "seconds": 1.0}))
         while not waiting.done():
             agent.status._stir()

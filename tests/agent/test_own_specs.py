@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.grants import holding
+from agent.core.grants import held_ids
 from agent.core.struct import replace
-from agent.host.cdi import SpecDirectories
+from agent.host.cdi_specs import SpecDirectories
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
@@ -153,7 +153,7 @@ async def test_what_is_unplugged_keeps_its_name_until_it_leaves_the_list(node):
 
 
 async def test_what_a_pod_has_taken_along_keeps_what_it_had(rig, monkeypatch):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.3)  # longer than a grant takes to be named
     more = ENTRIES["net"].replace("give.env", 'give.via = "cdi"\ngive.env')
     rig.serve(f'[[resource]]\nname = "{FOO}"\nmoves_into_pod = true\n{more}')
     await rig.kubelet.start()
@@ -246,10 +246,10 @@ async def test_what_is_there_under_our_name_and_not_ours_is_left_alone(node, wha
     ("error", "said_"), [(28, "No space left on device"), (30, "Read-only file system"), (13, "Permission denied")]
 )
 async def test_a_directory_that_cannot_be_written(node, monkeypatch, error, said_):
-    from agent.host import spec_file
-    from agent.specs import own_specs
+    from agent.host import cdi_spec_file
+    from agent.specs import generated_specs
 
-    monkeypatch.setattr(own_specs, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(generated_specs, "AGAIN_SECONDS", 0.02)
     fails = True
     fsync = os.fsync
 
@@ -258,7 +258,7 @@ async def test_a_directory_that_cannot_be_written(node, monkeypatch, error, said
             raise OSError(error, os.strerror(error))
         fsync(handle)
 
-    monkeypatch.setattr(spec_file.os, "fsync", full)
+    monkeypatch.setattr(cdi_spec_file.os, "fsync", full)
     async with node.agent() as agent:
         await node.allocatable(BAR, 1)
         await node.until(lambda: set(reasons(agent)) == {"foo0", "foo1"})

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.core.inventory.touched import EVERYTHING
+from agent.core.inventory.dirty_set import ALL_DIRTY
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, reasons
 
 SCRIPT = "#!/bin/sh\necho $$ >> {top}/pids\nexec cat {top}/pipe\n"
@@ -55,7 +55,7 @@ def nudges(agent):
     told = []
     nudge = agent.tracker.nudge
 
-    def noted(touched=EVERYTHING):
+    def noted(touched=ALL_DIRTY):
         if touched:
             told.append(touched)
         nudge(touched)

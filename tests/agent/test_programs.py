@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from agent import preparing
+from agent import prepare_runner
 from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import AllocationError
-from agent.tracker import looking
+from agent.tracker import look_thread
 from tests.agent.rig import BAR, FOO, SHORT, entry
 from tests.agent.test_moves import ENTRIES, Node
 from tests.sockets import until
@@ -19,8 +19,8 @@ from tests.sockets import until
 
 @pytest.fixture
 def at_once(monkeypatch):
-    monkeypatch.setattr(preparing, "FIRST_SECONDS", 0.01)
-    monkeypatch.setattr(preparing, "LAST_SECONDS", 0.02)
+    monkeypatch.setattr(prepare_runner, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(prepare_runner, "LAST_SECONDS", 0.02)
 
 
 def argv(script, *more):
@@ -68,8 +68,8 @@ async def test_one_that_hangs_holds_up_nobody_else_and_ends_with_the_agent(rig, 
 
 
 async def test_what_fails_is_said_and_run_again_and_not_at_each_look(rig, tmp_path, monkeypatch):
-    monkeypatch.setattr(preparing, "FIRST_SECONDS", 1000.0)
-    monkeypatch.setattr(preparing, "LAST_SECONDS", 1000.0)
+    monkeypatch.setattr(prepare_runner, "FIRST_SECONDS", 1000.0)
+    monkeypatch.setattr(prepare_runner, "LAST_SECONDS", 1000.0)
     rig.plug("foo0")
     rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo no such module; exit 1", ABSENT))
     await rig.kubelet.start()
@@ -121,13 +121,13 @@ async def test_a_clause_that_holds_again_has_it_run_again(rig, tmp_path, at_once
 
 async def test_only_what_a_look_has_not_found_to_be_of_use_is_run_again(rig, tmp_path, at_once, monkeypatch):
     """However long the look takes that says whether its clause has ended."""
-    take_look = looking.take_look
+    take_look = look_thread.run_look
 
     def slow(*args, **how):
         time.sleep(0.2)  # as a host does that answers slowly: longer than until the next run
         return take_look(*args, **how)
 
-    monkeypatch.setattr(looking, "take_look", slow)
+    monkeypatch.setattr(look_thread, "take_look", slow)
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "off")
     rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo on > {rig.tree.at('/proc/acme')}", ABSENT))
@@ -192,7 +192,7 @@ async def test_a_reload_runs_what_is_new_and_not_what_stayed(rig, tmp_path):
 
 async def test_systemd_gives_a_start_more_time_while_one_runs(rig, monkeypatch):
     told = []
-    monkeypatch.setattr(preparing.systemd, "notify", lambda **fields: told.append(fields))
+    monkeypatch.setattr(prepare_runner.systemd, "notify", lambda **fields: told.append(fields))
     rig.plug("foo0")
     rig.serve(prepared("true", ', timeout = "40s"', gate=""))
     await rig.kubelet.start()

@@ -10,19 +10,19 @@ from contextlib import asynccontextmanager
 import inotify_simple
 import pytest
 
-from agent import events
-from agent.alone import AlreadyRunning
+from agent import kernel_events
 from agent.core.backoff import Backoff
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.phase import Phase
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.registration_phase import Phase
 from agent.core.struct import replace
-from agent.host import presence
-from agent.host.presence import Presence
+from agent.host import socket_watch
+from agent.host.socket_watch import SocketWatch
 from agent.kubelet import endpoint, register
 from agent.kubelet.endpoint import Endpoint
 from agent.kubelet.socket_file import new_generation
-from agent.registration import registration
+from agent.registration import socket_registration
 from agent.registry import Registry
+from agent.single_instance import AlreadyRunning
 from tests.agent.conftest import files
 from tests.agent.rig import BAR, FOO, REAL, SHORT, phases, reason
 
@@ -80,7 +80,7 @@ async def test_directory_behind_a_link(rig, part):
 
 
 async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 10
-    monkeypatch.setattr(registration, "DOWN_SECONDS", 0.03)
+    monkeypatch.setattr(socket_registration, "DOWN_SECONDS", 0.03)
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -97,8 +97,8 @@ async def test_socket_that_refuses_is_no_kubelet(rig, monkeypatch, caplog):  # 1
 
 async def test_gap_between_bind_and_listen(rig, monkeypatch):  # 9
     """Nothing tells that it listens now: it is tried again at once, and not only after a longer while."""
-    monkeypatch.setattr(registration, "SELDOM", Backoff(first=1000.0, ceiling=1000.0))
-    monkeypatch.setattr(registration, "EAGER_SECONDS", 30.0)  # a busy host may stand still for a second
+    monkeypatch.setattr(socket_registration, "SELDOM", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "EAGER_SECONDS", 30.0)  # a busy host may stand still for a second
     rig.plug("foo0")
     rig.serve(FOO)
     async with rig.agent():
@@ -109,8 +109,8 @@ async def test_gap_between_bind_and_listen(rig, monkeypatch):  # 9
 
 
 async def test_retries_in_the_first_second_are_short():  # 9
-    assert 0.010 <= registration.EAGER_PAUSE <= 0.020
-    assert registration.EAGER_SECONDS >= 1.0
+    assert 0.010 <= socket_registration.EAGER_PAUSE <= 0.020
+    assert socket_registration.EAGER_SECONDS >= 1.0
 
 
 @pytest.mark.parametrize("kind", ["term", "kill"])
@@ -199,17 +199,17 @@ async def test_refused_then_accepted(rig, at_once, caplog, both_loops):  # 18, a
 
 
 async def test_pauses_between_registers_are_those_of_the_contract():  # 18
-    pauses = [registration.AGAIN]
+    pauses = [socket_registration.AGAIN]
     for _ in range(10):
         pauses.append(pauses[-1].failed())
     assert 1.0 <= pauses[1].seconds(1.0) < pauses[1].seconds(0.0) <= 2.0
     assert pauses[1].seconds(1.0) <= 0.81 * pauses[1].seconds(0.0)
     assert pauses[-1].seconds(0.0) == 60.0
-    assert registration.STEADY_SECONDS >= 10.0
+    assert socket_registration.STEADY_SECONDS >= 10.0
 
 
 async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch):  # 18, 8
-    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     rig.kubelet.faults.refuse("not now")
@@ -221,7 +221,7 @@ async def test_another_kubelet_ends_the_pause_after_failures(rig, monkeypatch): 
 
 
 async def test_another_kubelet_ends_the_pause_after_a_dropped_stream(rig, monkeypatch):  # 8
-    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -237,18 +237,18 @@ async def test_another_kubelet_ends_the_pause_after_a_dropped_stream(rig, monkey
 async def test_register_goes_to_the_kubelet_that_was_meant(rig):  # 13
     """Another kubelet, of which no event has come yet: it is seen before Register, and gets one."""
     await rig.kubelet.start()
-    presence = Presence(rig.kubelet.socket)
+    presence = SocketWatch(rig.kubelet.socket)
     await rig.kubelet.restart()
     registry = Registry()
 
     def serve():
         return Endpoint.serve(str(rig.dp), FOO, new_generation(), registry, None, unexpected=print)
 
-    keeping = asyncio.create_task(registration.keep_registered(FOO, serve, presence, lambda *_: None))
+    keeping = asyncio.create_task(socket_registration.keep_registered(FOO, serve, presence, lambda *_: None))
     await rig.streaming(FOO)
     await rig.until(lambda: rig.kubelet.events.count("register_answered"))
     presence.check()  # the event comes at last
-    registry.publish(Snapshot(FOO, (Device("a", "place", "key", Health.HEALTHY),)))
+    registry.publish(DeviceList(FOO, (Device("a", "place", "key", Health.HEALTHY),)))
     await rig.allocatable(FOO, 1)
     assert rig.registers() == 1
     keeping.cancel()
@@ -272,14 +272,14 @@ async def test_fresh_name_for_each_registration(rig, at_once):  # 16, 17
 
 
 async def test_hanging_register_is_given_up_and_tried_again(rig, at_once, monkeypatch):  # 18, 19
-    asking = registration.register
+    asking = socket_registration.register
 
     async def given_up_twice(*args, **how):
         hangs = args[2] == FOO and rig.registers(FOO) < 2
         monkeypatch.setattr(register, "DEADLINE_SECONDS", 0.2 if hangs else 60.0)  # which it reads as it begins
         await asking(*args, **how)
 
-    monkeypatch.setattr(registration, "register", given_up_twice)
+    monkeypatch.setattr(socket_registration, "register", given_up_twice)
     rig.plug("foo0", "bar0")
     rig.serve(FOO, BAR)
     rig.kubelet.faults.hang(1000, times=2, resource=FOO)
@@ -388,7 +388,7 @@ async def test_dropped_stream_registers_that_resource_alone(rig, at_once, both_l
 
 async def test_no_stream_comes_after_register(rig, at_once, monkeypatch, caplog):
     """A kubelet that answers Register and opens no stream gets another try, with a reason that people see."""
-    monkeypatch.setattr(registration, "STREAM_SECONDS", 0.05)
+    monkeypatch.setattr(socket_registration, "STREAM_SECONDS", 0.05)
     answered = []
 
     async def register(*args, **how):
@@ -398,12 +398,12 @@ async def test_no_stream_comes_after_register(rig, at_once, monkeypatch, caplog)
     rig.serve(FOO)
     await rig.kubelet.start()
     with monkeypatch.context() as patched:
-        patched.setattr(registration, "register", register)
+        patched.setattr(socket_registration, "register", register)
         async with rig.agent() as agent:
             await rig.until(lambda: len(answered) >= 3)
             await rig.until(lambda: "no stream" in reason(agent, FOO))
             patched.undo()
-            monkeypatch.setattr(registration, "STREAM_SECONDS", 10.0)
+            monkeypatch.setattr(socket_registration, "STREAM_SECONDS", 10.0)
             await rig.streaming(FOO)
 
 
@@ -469,7 +469,7 @@ async def test_own_socket_removed_during_registration(rig):  # 24
 
 
 async def test_own_socket_removed_and_stream_dropped(rig, monkeypatch):  # 24
-    monkeypatch.setattr(registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
+    monkeypatch.setattr(socket_registration, "AGAIN", Backoff(first=1000.0, ceiling=1000.0))
     rig.plug("foo0")
     rig.serve(FOO)
     await rig.kubelet.start()
@@ -659,7 +659,7 @@ async def test_without_inotify_the_kubelet_is_found_within_a_second(rig, monkeyp
     async with rig.agent() as agent:
         await rig.until(lambda: phases(agent) == {FOO: Phase.WAITING})
         await rig.kubelet.start()
-        assert presence.POLL_SECONDS <= 1.0
+        assert socket_watch.POLL_SECONDS <= 1.0
         await rig.streaming(FOO)
         monkeypatch.undo()
         await rig.kubelet.restart()
@@ -708,7 +708,7 @@ async def test_one_agent_for_a_kubelet_that_comes_later(rig):
 async def test_socket_that_is_always_removed_is_made_ever_more_seldom(rig, monkeypatch):
     rig.plug("foo0")
     rig.serve(FOO)
-    monkeypatch.setattr(registration, "AGAIN", Steep(first=0.02, ceiling=60.0))
+    monkeypatch.setattr(socket_registration, "AGAIN", Steep(first=0.02, ceiling=60.0))
     rig.kubelet.faults.dial_late(60_000, times=1000)
     await rig.kubelet.start()
     async with rig.agent():
@@ -760,8 +760,8 @@ async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
         heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
         yield heard[-1]
 
-    monkeypatch.setattr(events, "uevents", uevents)
-    monkeypatch.setattr(events, "group", lambda: "udev")
+    monkeypatch.setattr(kernel_events, "uevents", uevents)
+    monkeypatch.setattr(kernel_events, "group", lambda: "udev")
     rig.serve(FOO)
     async with rig.agent(root=REAL):
         await rig.until(lambda: heard == ["kernel", "udev"])

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agent.core.grants.grant import Refused
-from agent.core.inventory.touched import Touched
+from agent.core.grants.grant import GrantRefusedError
+from agent.core.inventory.dirty_set import DirtySet
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import unseen
 
@@ -55,7 +55,7 @@ def rebind(node, name, driver=""):
 
 
 def tell(node, name):
-    node.running.tracker.nudge(Touched(frozenset({node.at[name]})))
+    node.running.tracker.nudge(DirtySet(frozenset({node.at[name]})))
 
 
 def why(node, resource):
@@ -93,7 +93,7 @@ async def test_of_two_requests_at_the_same_moment_one_gets_the_group(node):
     asked = allocation.allocate(DISK, [SSD]), allocation.allocate(NIC, [FIRST]), allocation.allocate(NIC, [ALONE])
     disk, nic, alone = await asyncio.gather(*asked, return_exceptions=True)
     assert [one.host for one in disk.nodes] == ["/dev/vfio/vfio", "/dev/vfio/20"]
-    assert isinstance(nic, Refused)
+    assert isinstance(nic, GrantRefusedError)
     assert f"{NIC} {FIRST}: a pod holds its IOMMU group, as {DISK} {SSD}" in nic.text
     assert [one.host for one in alone.nodes] == ["/dev/vfio/vfio", "/dev/vfio/21"]
 
@@ -107,7 +107,7 @@ async def test_of_several_the_one_that_cannot_be_had_is_named(node):
     allocation = node.running.allocation
     asked = allocation.allocate(DISK, [SSD]), allocation.allocate(NIC, [other, FIRST])
     _, nic = await asyncio.gather(*asked, return_exceptions=True)
-    assert isinstance(nic, Refused)
+    assert isinstance(nic, GrantRefusedError)
     assert f"{NIC} {FIRST}: a pod holds its IOMMU group" in nic.text
 
 
@@ -116,7 +116,7 @@ async def test_together_they_are_given_and_again_to_the_same_pod(node):
     both = await allocation.allocate(NIC, [SECOND, FIRST])
     assert [one.host for one in both.nodes] == ["/dev/vfio/vfio", "/dev/vfio/20"]
     assert (await allocation.allocate(NIC, [SECOND])).ids == (SECOND,)
-    with pytest.raises(Refused, match="a pod holds its IOMMU group"):
+    with pytest.raises(GrantRefusedError, match="a pod holds its IOMMU group"):
         await allocation.allocate(DISK, [SSD])
 
 
@@ -143,7 +143,7 @@ async def test_what_changed_just_before_a_grant_is_refused_by_name_and_told_firs
         rebind(node, FIRST)
     else:
         tree.node("/dev/vfio/20", "c 242:77")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(GrantRefusedError) as refused:
         await node.running.allocation.allocate(NIC, [FIRST])
     assert refused.value.text.startswith(f"{NIC} {FIRST}: ")
     assert text in refused.value.text

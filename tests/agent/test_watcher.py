@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from agent.core.backoff import Backoff
-from agent.core.phase import Phase
+from agent.core.registration_phase import Phase
 from agent.core.struct import replace
-from agent.registration import watched as watching
+from agent.registration import watcher_registration as watching
 from tests.agent.rig import BAR, FOO, SHORT, entry, phases, reason
 from tests.agent.test_registration import Steep, made_seldom
 

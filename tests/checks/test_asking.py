@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from agent.checks import asking
-from agent.checks.asking import Asking
-from agent.core.entry.inquiry import Answer, Command, Reply
+from agent.checks import query_scheduler
+from agent.checks.query_scheduler import QueryScheduler
+from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus
 
-WELL, ILL = Answer(Reply.WELL), Answer(Reply.ILL, "why")
+WELL, ILL = QueryResult(QueryStatus.WELL), QueryResult(QueryStatus.ILL, "why")
 
 
 def command(name, every=3600.0):
-    return Command((f"/bin/{name}",), 1.0, every)
+    return ProgramQuery((f"/bin/{name}",), 1.0, every)
 
 
 class World:
@@ -28,7 +28,7 @@ class World:
         self.hold = None
         self.linger = None
         self.heard = asyncio.Condition()
-        self.asking = Asking(self.ask)
+        self.asking = QueryScheduler(self.ask)
 
     def rests_on(self, mark):
         return mark in self.wanted
@@ -74,13 +74,13 @@ async def world():
 
 async def test_what_a_look_asks_is_asked_once_and_known_to_the_next(world):
     (answer,) = world.look(command("a"))
-    assert answer.reply is Reply.AWAITED
+    assert answer.reply is QueryStatus.AWAITED
     world.look(command("a"), command("a"))
     await world.until(lambda: world.told_of)
     assert world.asked == [command("a")]
     assert world.told_of == [command("a").mark]
     (answer,) = world.look(command("a"))
-    assert (answer.reply, answer.number) == (Reply.WELL, 1)
+    assert (answer.reply, answer.number) == (QueryStatus.WELL, 1)
     assert world.changes == [True]
 
 
@@ -92,17 +92,17 @@ async def test_each_answer_has_another_number_and_says_whether_it_is_another(wor
     await world.until(lambda: len(world.told_of) > seen + 2)
     assert world.changes.count(True) == 2
     (answer,) = world.look(command("a", 0.01))
-    assert (answer.reply, answer.reason) == (Reply.ILL, "why")
+    assert (answer.reply, answer.reason) == (QueryStatus.ILL, "why")
     assert answer.number == len(world.told_of)
 
 
 async def test_five_hundred_at_once_are_few_at_a_time(world):
     world.hold = asyncio.Event()
     world.look(*(command(str(number)) for number in range(500)))
-    await world.until(lambda: world.now == asking.WORKERS)
+    await world.until(lambda: world.now == query_scheduler.WORKERS)
     world.hold.set()
     await world.until(lambda: len(world.told_of) == 500)
-    assert world.most == asking.WORKERS
+    assert world.most == query_scheduler.WORKERS
     assert len(set(world.asked)) == 500
 
 
@@ -118,7 +118,7 @@ async def test_what_they_become_due_at_is_spread(world):
 async def test_what_does_not_end_costs_no_worker_once_it_is_told(world):
     """A program that cannot be killed: its answer is known, and it is not asked again before it is gone."""
     world.linger = asyncio.Event()
-    stuck = [command(f"stuck{number}", 0.01) for number in range(asking.WORKERS + 1)]
+    stuck = [command(f"stuck{number}", 0.01) for number in range(query_scheduler.WORKERS + 1)]
     world.look(*stuck)
     await world.until(lambda: len(world.told_of) == len(stuck))
     world.look(command("other"))
@@ -147,6 +147,6 @@ async def test_what_was_unwanted_only_between_two_looks_is_asked_again(world):
     world.wanted.clear()
     await world.until(lambda: world.asking._idle)
     (answer,) = world.look(one)
-    assert answer.reply is Reply.WELL
+    assert answer.reply is QueryStatus.WELL
     seen = len(world.told_of)
     await world.until(lambda: len(world.told_of) > seen)

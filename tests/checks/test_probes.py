@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks import probes, reports
-from agent.checks.probes import Probes
+from agent.checks import probe_processes, probe_reports
+from agent.checks.probe_processes import Probes
 from agent.core.backoff import Backoff
-from agent.core.entry.inquiry import Answer, Probe, Reply
+from agent.core.entry.query import ProbeSpec, QueryResult, QueryStatus
 from agent.core.language.value import Absent
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
@@ -20,8 +20,8 @@ A, B = "0000:3b:00.0", "0000:5e:00.0"
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(probes, "RESTART", Backoff(0.02, 0.1))
-    monkeypatch.setattr(probes, "OFF_SECONDS", 0.1)
+    monkeypatch.setattr(probe_processes, "RESTART", Backoff(0.02, 0.1))
+    monkeypatch.setattr(probe_processes, "OFF_SECONDS", 0.1)
 
 
 class World:
@@ -43,7 +43,7 @@ class World:
         self.marks.append((mark, changed))
 
     def probe(self, timeout=30.0, script="echo $$ >> {top}/pids; exec cat {top}/pipe"):
-        return Probe("it", ("/bin/sh", "-c", script.replace("{top}", str(self.top))), timeout)
+        return ProbeSpec("it", ("/bin/sh", "-c", script.replace("{top}", str(self.top))), timeout)
 
     def is_there(self, pid):
         """Whether that is still one of ours: numbers are given again."""
@@ -91,20 +91,20 @@ def verdict(healthy, place=A, reason=""):
     return f'{{"place": "{place}", "healthy": {healthy}, "reason": "{reason}"}}'
 
 
-AWAITED = Reply.AWAITED, "no answer yet"
-NOTHING = Reply.UNKNOWN, "the probe it says nothing of it"
+AWAITED = QueryStatus.AWAITED, "no answer yet"
+NOTHING = QueryStatus.UNKNOWN, "the probe it says nothing of it"
 
 
 async def test_what_it_says_is_known_by_place(world):
     probe = world.probe()
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"), verdict("false", B, "Xid 79"))
-    await world.hears(probe, Reply.WELL, "")
-    await world.hears(probe, Reply.ILL, "Xid 79", place=B)
+    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.ILL, "Xid 79", place=B)
     assert world.verdict(probe, "other") == AWAITED
     world.say('{"complete": true}')
     await world.hears(probe, *NOTHING, place="other")
-    assert world.verdict(probe, A, B) == (Reply.ILL, "Xid 79")
+    assert world.verdict(probe, A, B) == (QueryStatus.ILL, "Xid 79")
     assert (probe.about(B), True) in world.marks
     world.say(f'{{"place": "{B}", "gone": true}}')
     await world.hears(probe, *NOTHING, place=B)
@@ -115,7 +115,7 @@ async def test_each_verdict_is_another_answer_and_only_another_reply_a_change(wo
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
     first = world.probes.verdict(probe, (A,)).number
     world.say(verdict("true"))
     await world.until(lambda: world.probes.verdict(probe, (A,)).number > first)
@@ -139,26 +139,26 @@ async def test_killed_and_started_again_in_time_it_costs_nothing(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"), verdict("false", B, "old"), '{"complete": true}')
-    await world.hears(probe, Reply.ILL, "old", place=B)
+    await world.hears(probe, QueryStatus.ILL, "old", place=B)
     os.kill(world.pids[0], signal.SIGKILL)
     await world.until(lambda: len(world.pids) == 2)
-    assert world.verdict(probe) == (Reply.WELL, "")
+    assert world.verdict(probe) == (QueryStatus.WELL, "")
     world.say(verdict("true"), '{"complete": true}')
     await world.hears(probe, *NOTHING, place=B)
-    assert world.verdict(probe) == (Reply.WELL, "")
+    assert world.verdict(probe) == (QueryStatus.WELL, "")
 
 
 async def test_what_is_silent_for_too_long_is_known_no_more_until_it_speaks(world):
     probe = world.probe(2.0)  # it has to have begun by then
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
     os.kill(world.pids[0], signal.SIGSTOP)
-    await world.hears(probe, Reply.UNKNOWN, "the probe it: it was silent for 2 s")
+    await world.hears(probe, QueryStatus.UNKNOWN, "the probe it: it was silent for 2 s")
     assert (probe.mark, True) in world.marks
     await world.until(lambda: len(world.pids) > 1)
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
 
 
 async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monkeypatch):
@@ -169,10 +169,10 @@ async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monk
             waits.append(self.failures)
             return 0.01 * super().seconds(jitter)
 
-    monkeypatch.setattr(probes, "RESTART", Counting(1.0, 8.0))
+    monkeypatch.setattr(probe_processes, "RESTART", Counting(1.0, 8.0))
     probe = world.probe(script="echo $$ >> {top}/pids; echo no such card >&2; exit 3")
     world.verdict(probe)
-    await world.hears(probe, Reply.UNKNOWN, "the probe it: exit code 3: no such card")
+    await world.hears(probe, QueryStatus.UNKNOWN, "the probe it: exit code 3: no such card")
     await world.until(lambda: len(world.pids) > 3)
     assert waits[:3] == [1, 2, 3]
     said = [record.getMessage() for record in caplog.records if "probe it" in record.getMessage()]
@@ -180,9 +180,9 @@ async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monk
 
 
 async def test_a_program_that_is_not_there_is_off(world):
-    probe = Probe("it", ("/no/such",), 30.0)
+    probe = ProbeSpec("it", ("/no/such",), 30.0)
     world.verdict(probe)
-    await world.hears(probe, Reply.OFF, "it is off: /no/such: no such program")
+    await world.hears(probe, QueryStatus.OFF, "it is off: /no/such: no such program")
     assert world.probes.field(probe, (A,), "f") == Absent("the probe it is off: /no/such: no such program")
 
 
@@ -190,12 +190,12 @@ async def test_one_that_says_so_is_off_and_may_come_on(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("false"), '{"off": "no driver"}')
-    await world.hears(probe, Reply.OFF, "it is off: no driver")
+    await world.hears(probe, QueryStatus.OFF, "it is off: no driver")
     os.kill(world.pids[0], signal.SIGKILL)
     await world.until(lambda: len(world.pids) > 1)
-    assert world.verdict(probe) == (Reply.OFF, "it is off: no driver")
+    assert world.verdict(probe) == (QueryStatus.OFF, "it is off: no driver")
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
 
 
 @pytest.mark.parametrize(
@@ -208,32 +208,32 @@ async def test_junk_is_no_report_and_costs_none(world, junk):
     (world.top / "junk").write_text(f"{junk}\n")
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
     assert len(world.pids) == 1
 
 
 async def test_a_flood_leaves_others_their_turn(world):
     flood = world.probe(script="echo $$ >> {top}/pids; exec yes '" + verdict("true") + "'")
     world.verdict(flood)
-    await world.hears(flood, Reply.WELL, "")
+    await world.hears(flood, QueryStatus.WELL, "")
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("false"))
-    await world.hears(probe, Reply.ILL, "")
+    await world.hears(probe, QueryStatus.ILL, "")
     number = world.probes.verdict(flood, (A,)).number
     await world.until(lambda: world.probes.verdict(flood, (A,)).number > number)
 
 
 async def test_places_are_bounded(world, monkeypatch):
-    monkeypatch.setattr(reports, "PLACES_LIMIT", 2)
-    monkeypatch.setattr(reports, "FIELDS_LIMIT", 1)
+    monkeypatch.setattr(probe_reports, "PLACES_LIMIT", 2)
+    monkeypatch.setattr(probe_reports, "FIELDS_LIMIT", 1)
     probe = world.probe()
     world.verdict(probe)
     world.say(*(verdict("true", f"p{number}") for number in range(5)), '{"complete": true}')
     world.say(*(f'{{"place": "p{p}", "field": "{f}", "value": 1}}' for p in range(3) for f in "fg"), "{}")
     world.say(verdict("false", "p0", "end"))
-    await world.hears(probe, Reply.ILL, "end", place="p0")
-    assert world.verdict(probe, "p1") == (Reply.WELL, "")
+    await world.hears(probe, QueryStatus.ILL, "end", place="p0")
+    assert world.verdict(probe, "p1") == (QueryStatus.WELL, "")
     assert world.verdict(probe, "p2") == NOTHING
     assert world.probes.field(probe, ("p0",), "f") == 1
     assert isinstance(world.probes.field(probe, ("p0",), "g"), Absent)
@@ -241,14 +241,17 @@ async def test_places_are_bounded(world, monkeypatch):
 
 
 async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
-    monkeypatch.setattr(reports, "SIZE_LIMIT", 1000)
+    monkeypatch.setattr(probe_reports, "SIZE_LIMIT", 1000)
     probe = world.probe()
     world.verdict(probe)
     world.say(*(f'{{"place": "p{n}", "field": "{f}", "value": "{"x" * 200}"}}' for n in range(9) for f in "fg"))
     world.say(verdict("true", A, "short"), *(verdict("false", B, "y" * 4000) for _ in range(9)))
     world.say(verdict("false", A, "z" * 999), '{"complete": true}', verdict("true", "p0", "end"))
-    await world.hears(probe, Reply.WELL, "end", place="p0")
-    assert world.verdict(probe, A) == (Reply.ILL, "")  # for its reason there is no room, and for what is so there is
+    await world.hears(probe, QueryStatus.WELL, "end", place="p0")
+    assert world.verdict(probe, A) == (
+        QueryStatus.ILL,
+        "",
+    )  # for its reason there is no room, and for what is so there is
     held = world.probes._lives[probe].reports
     assert held._size <= 1000
     assert held._size == sum(
@@ -263,7 +266,7 @@ async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
 async def test_what_closes_its_output_is_started_again(world):
     probe = world.probe(script="echo $$ >> {top}/pids; exec >&- 2>&-; exec tail -f {top}/pids")
     world.verdict(probe)
-    await world.hears(probe, Reply.UNKNOWN, "the probe it: it closed its output")
+    await world.hears(probe, QueryStatus.UNKNOWN, "the probe it: it closed its output")
     await world.until(lambda: len(world.pids) > 1)
 
 
@@ -271,7 +274,7 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
     world.wanted = False
     world.probes.looked(world)
     world.probes.looked(world)
@@ -280,7 +283,7 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     world.wanted = True
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
 
 
 async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_again(world):
@@ -296,17 +299,17 @@ async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_ag
     world.wanted = True
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"))
-    await world.hears(probe, Reply.WELL, "")
+    await world.hears(probe, QueryStatus.WELL, "")
 
 
 async def test_the_worst_of_several_names_counts(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true", "a"), verdict("null", "b", "why"), verdict("false", "c", "ill"), '{"complete": true}')
-    await world.hears(probe, Reply.ILL, "ill", place="c")
-    assert world.verdict(probe, "a", "b") == (Reply.UNKNOWN, "why")
-    assert world.verdict(probe, "a", "b", "c", "d") == (Reply.ILL, "ill")
-    assert world.probes.verdict(probe, ("a", "c")) == Answer(Reply.ILL, "ill", 3)
+    await world.hears(probe, QueryStatus.ILL, "ill", place="c")
+    assert world.verdict(probe, "a", "b") == (QueryStatus.UNKNOWN, "why")
+    assert world.verdict(probe, "a", "b", "c", "d") == (QueryStatus.ILL, "ill")
+    assert world.probes.verdict(probe, ("a", "c")) == QueryResult(QueryStatus.ILL, "ill", 3)
 
 
 DOCS = Path(__file__).parents[2] / "docs/probes.md"
@@ -326,15 +329,15 @@ async def test_the_example_of_the_docs(world):
     code = program.replace("/sys/class/hwmon", f"{world.top}/class").replace("time.sleep(5)", "time.sleep(0.02)")
     (world.top / "probe").write_text(code)
     assert len(program.splitlines()) <= 24
-    probe = Probe("fan", (sys.executable, str(world.top / "probe")), 30.0)
+    probe = ProbeSpec("fan", (sys.executable, str(world.top / "probe")), 30.0)
     world.verdict(probe)
-    await world.hears(probe, Reply.WELL, "", place=str(board))
+    await world.hears(probe, QueryStatus.WELL, "", place=str(board))
     await world.until(lambda: world.probes.field(probe, (str(board),), "fan") == 900)
     fan.write_text("0\n")
-    await world.hears(probe, Reply.ILL, "its fan stands still", place=str(board))
+    await world.hears(probe, QueryStatus.ILL, "its fan stands still", place=str(board))
     fan.unlink()
-    await world.until(lambda: world.verdict(probe, str(board))[0] is Reply.UNKNOWN)
+    await world.until(lambda: world.verdict(probe, str(board))[0] is QueryStatus.UNKNOWN)
     (world.top / "class/hwmon3").unlink()
-    probe = Probe("no fan", probe.argv, 30.0)
+    probe = ProbeSpec("no fan", probe.argv, 30.0)
     world.verdict(probe)
-    await world.hears(probe, Reply.OFF, "no fan is off: no board with a fan")
+    await world.hears(probe, QueryStatus.OFF, "no fan is off: no board with a fan")

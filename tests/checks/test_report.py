@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checks.report import Alive, Complete, Field, Gone, Off, Verdict, read
-from agent.core.entry.inquiry import Reply
+from agent.checks.probe_protocol import Alive, Complete, Off, ReportedField, ReportedHealth, ReportRemoval, read
+from agent.core.entry.query import QueryStatus
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"place": "a", "healthy": true}', Verdict("a", Reply.WELL)),
-        ('{"place": "a", "healthy": false, "reason": "b c"}', Verdict("a", Reply.ILL, "b c")),
-        ('{"place": "a", "healthy": false, "reason": null}', Verdict("a", Reply.ILL)),
-        ('{"place": "a", "healthy": null}', Verdict("a", Reply.UNKNOWN)),
-        ('{"place": "00000000:3B:00.0", "healthy": true}', Verdict("0000:3b:00.0", Reply.WELL)),
-        ('{"place": "/dev/x", "field": "f", "value": "v"}', Field("/dev/x", "f", "v")),
-        ('{"place": "a", "field": "f", "value": 7}', Field("a", "f", 7)),
-        ('{"place": "a", "field": "f", "value": false}', Field("a", "f", False)),
-        ('{"place": "a", "field": "f", "value": null}', Field("a", "f", None)),
-        ('{"place": "a", "gone": true}', Gone("a")),
+        ('{"place": "a", "healthy": true}', ReportedHealth("a", QueryStatus.WELL)),
+        ('{"place": "a", "healthy": false, "reason": "b c"}', ReportedHealth("a", QueryStatus.ILL, "b c")),
+        ('{"place": "a", "healthy": false, "reason": null}', ReportedHealth("a", QueryStatus.ILL)),
+        ('{"place": "a", "healthy": null}', ReportedHealth("a", QueryStatus.UNKNOWN)),
+        ('{"place": "00000000:3B:00.0", "healthy": true}', ReportedHealth("0000:3b:00.0", QueryStatus.WELL)),
+        ('{"place": "/dev/x", "field": "f", "value": "v"}', ReportedField("/dev/x", "f", "v")),
+        ('{"place": "a", "field": "f", "value": 7}', ReportedField("a", "f", 7)),
+        ('{"place": "a", "field": "f", "value": false}', ReportedField("a", "f", False)),
+        ('{"place": "a", "field": "f", "value": null}', ReportedField("a", "f", None)),
+        ('{"place": "a", "gone": true}', ReportRemoval("a")),
         ('{"off": "no library"}', Off("no library")),
         ('{"complete": true}', Complete()),
         ("{}", Alive()),

@@ -7,10 +7,10 @@ import subprocess
 
 import pytest
 
-from agent.cli.granted.forms import NotSaid, cdi, cdi_name, ctr, docker, notes
+from agent.cli.grant_preview.grant_formats import NotSaid, cdi, cdi_name, ctr, docker, notes
 from agent.core.entry.cdi import device_names
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
-from agent.core.inventory.device import Node
+from agent.core.inventory.device import DeviceNode
 
 CARD, SHARED = "a.example/card", "a.example/shared"
 ENTRIES = f"""
@@ -137,7 +137,7 @@ def test_as_a_cdi_spec(asked):
 
 @pytest.mark.parametrize(("moved", "annotated", "version"), [(0, 0, "0.3.0"), (1, 0, "0.5.0"), (1, 1, "0.6.0")])
 def test_the_least_version_of_a_cdi_spec(moved, annotated, version):
-    node = GrantedNode("/dev/a", "/dev/b" if moved else "/dev/a", "rw", Node("/dev/a", "c", 1, 3))
+    node = GrantedNode("/dev/a", "/dev/b" if moved else "/dev/a", "rw", DeviceNode("/dev/a", "c", 1, 3))
     assert cdi(Grant(CARD, nodes=(node,), annotations={"a": "b"} if annotated else {}))["cdiVersion"] == version
 
 
@@ -194,7 +194,7 @@ def test_what_a_form_cannot_say_is_refused(asked):
 
 
 def test_what_docker_cannot_map_it_does_not():
-    node = GrantedNode("/dev/a", "/dev/b:c", "rw", Node("/dev/a", "c", 1, 3))
+    node = GrantedNode("/dev/a", "/dev/b:c", "rw", DeviceNode("/dev/a", "c", 1, 3))
     with pytest.raises(NotSaid, match="/dev/b:c has a colon"):
         docker(Grant(CARD, nodes=(node,)))
 
@@ -323,5 +323,5 @@ def test_what_they_were_preferred_by_is_said(asked, rules, said):
 
 @pytest.mark.parametrize("kind", ["a.example/card", "a.example/4g.20gb"])
 def test_a_resource_that_no_kind_may_be_called_like_has_a_kind_all_the_same(kind):
-    node = GrantedNode("/dev/a", "/dev/a", "rw", Node("/dev/a", "c", 1, 3))
+    node = GrantedNode("/dev/a", "/dev/a", "rw", DeviceNode("/dev/a", "c", 1, 3))
     assert device_names(cdi(Grant(kind, nodes=(node,)))) == (cdi_name(Grant(kind)),)

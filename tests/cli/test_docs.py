@@ -13,11 +13,11 @@ from agent.cli import class_reference
 from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
-from agent.config.aloud.manual import manual
-from agent.config.language.table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
+from agent.config.describe.class_manual import manual
+from agent.config.language.key_table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, study
 from agent.config.toml.finding import UNREADABLE
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 from tests.cli.conftest import TOP, device_agent
 from tests.scenarios.dump import plug
 from tests.scenarios.scenario import read
@@ -104,8 +104,8 @@ def test_decisions_are_numbered_and_listed_once_each():
 def test_words_are_printed_from_the_tables():
     assert text_of("docs/words.md") == page(), "run: make docs"
     assert text_of("docs/keys.md") == keys_page(), "run: make docs"
-    for kind in catalog.KINDS:
-        for word in catalog.KINDS[kind].TABLE.words:
+    for kind in source_kinds.KINDS:
+        for word in source_kinds.KINDS[kind].TABLE.words:
             assert f"| `{word}` |" in page()
 
 
@@ -143,7 +143,7 @@ def test_every_key_of_the_language_is_said_to_be_there_or_not():
         assert (f"{{ {operator} = " in here) if now else (f"`{operator}`" in later), operator
     assert f"`{EITHER} = " in here
     for kind in SOURCE_KINDS:
-        assert (f'source = "{kind}"' in here) if kind in catalog.KINDS else (f"`{kind}`" in later), kind
+        assert (f'source = "{kind}"' in here) if kind in source_kinds.KINDS else (f"`{kind}`" in later), kind
     for code in WARNINGS:
         assert code in here
 

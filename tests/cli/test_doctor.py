@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from agent.cli.doctor import examining as looking
-from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
+from agent.cli.doctor import node_inspection as looking
 from agent.cli.doctor.findings import findings
+from agent.cli.doctor.node_state import Examined, GivenNode, Runtime, Socket
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from agent.kubelet.simulated.checkpoint import Checkpoint

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.cli.inventory.remedy import remedies
-from agent.cli.inventory.running import _checks
-from agent.core.inventory.judge import Refusal
-from agent.core.language.clause import Clause, Line, Origin
+from agent.cli.host_report.agent_data import _checks
+from agent.cli.host_report.match_hints import remedies
+from agent.core.inventory.matching import Mismatch
+from agent.core.language.clause import Clause, ClauseLine, Origin
 from agent.core.language.operators import Equals
-from agent.core.language.value import Absent, Kind
+from agent.core.language.value import Absent, ValueType
 from tests.cli.conftest import TOP, device_agent
 
 FRESH = "a fresh look: no agent is running\n"
@@ -158,21 +158,21 @@ ASK = "ask for what it does say (device-agent scan eth0) at a.toml:3, then devic
             ["wait until speed is there (udev has not finished with it)"],
         ),
         (
-            Absent("permission denied", unread=True),
+            Absent("permission denied", unreadable=True),
             ["mend what keeps speed from being read (permission denied; seen by the next sweep)", ASK],
         ),
     ],
 )
 def test_why_it_is_not_said_decides_the_next_step(why, said):
     origin = Origin("a.toml", 3, 1)
-    line = Line("match.speed", "speed", Kind.INT, Equals(100), "100", origin)
+    line = ClauseLine("match.speed", "speed", ValueType.INT, Equals(100), "100", origin)
     of_class = Clause("match", (line,), origin)  # which is the same of all entries of a class, and their words are not
     other, entry = (SimpleNamespace(name=f"a.example/{name}", exclude=(), match=of_class) for name in ("x", "nic"))
     inventory = SimpleNamespace(
         specs=[other, entry], facts=lambda spec, _: lambda _: why if spec is entry else 100, root=None
     )
     item = SimpleNamespace(host=SimpleNamespace(name="eth0"), label="net")
-    refusal = Refusal("a.example/nic", "match.speed", "100", f"absent ({why.reason})", origin)
+    refusal = Mismatch("a.example/nic", "match.speed", "100", f"absent ({why.reason})", origin)
     assert list(remedies(inventory, item, refusal)) == said
 
 

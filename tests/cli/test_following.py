@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from agent.cli.inventory import following
-from agent.cli.inventory.following import Following
+from agent.cli.host_report import watch_mode
+from agent.cli.host_report.watch_mode import WatchOutput
 from agent.config.load import load
 from tests.cli.conftest import TOP
 
@@ -74,15 +74,15 @@ async def test_in_a_storm_half_of_the_time_is_idle(host, config, monkeypatch):
     def answer():
         host.node("/dev/video1", "c 81:1")
 
-    monkeypatch.setattr(following.time, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(following.asyncio, "sleep", asleep)
+    monkeypatch.setattr(watch_mode.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(watch_mode.asyncio, "sleep", asleep)
     with pytest.raises(InterruptedError):
-        await following._follow(host.root, lambda: load(config(VIDEO)), answer, Following(lines=False))
+        await watch_mode._follow(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(lines=False))
     assert slept == [7.0]
 
 
 def test_that_time_went_by_is_nothing_new(capsys):
-    said = Following(lines=False)
+    said = WatchOutput(lines=False)
     for age in ("2 s", "5 min", "3 h 2 min"):
         said.say(f"Healthy since 11:02:17 ({age})\n")
     said.say("Unhealthy since 11:10:17 (1 s): gone\n")

@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 from agent.config.load import load
-from agent.core.entry.log import Record
-from agent.core.health.conclude import Concluded, conclude
-from agent.core.health.heard import Journal
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
-from agent.tracker.looking import take_look
+from agent.core.entry.kernel_log_check import Record
+from agent.core.health.evaluation import Evaluation, evaluate
+from agent.core.health.kernel_log import KernelLogHistory
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.tracker.look_thread import run_look
 from tests.cli.test_docs import blocks
 from tests.tree import Tree
 
@@ -30,9 +30,9 @@ class Machine:
         (top / "etc" / name).write_text(text)
         self.specs = load(str(top / "etc")).resources
         self.tree = Tree(top / "m")
-        self.journal = Journal()
+        self.journal = KernelLogHistory()
         self.journal.follow(check.log for spec in self.specs for check in spec.checks if check.log)
-        self.concluded = Concluded()
+        self.concluded = Evaluation()
         self.now = 0.0
 
     def say(self, line):
@@ -43,9 +43,9 @@ class Machine:
         """What fails after so many looks, by the device's name."""
         for _ in range(looks):
             self.now += 3600
-            look, _ = take_look(self.tree.root, self.specs, Look(), EVERYTHING)
+            look, _ = run_look(self.tree.root, self.specs, Inventory(), ALL_DIRTY)
             names = (spec.name for spec in self.specs)
-            self.concluded = conclude(
+            self.concluded = evaluate(
                 self.concluded, look.candidates(), names, self.now, 0.05, journal=self.journal, stirred=None
             )
         return {

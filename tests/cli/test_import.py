@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from agent.cli.importing import PROGRAMS
-from agent.cli.importing.entry import Entry
+from agent.cli.importing.toml_entry import ImportedEntry
 from agent.config.load import load
 from agent.config.toml.finding import Severity
 from tests.cli.conftest import TOP, device_agent
@@ -114,7 +114,7 @@ def test_hostile_text_stays_text():
 
 def test_long_tables_stand_under_their_own_headers():
     long = {f"key{index}": "x" * 30 for index in range(6)}
-    entry = Entry("label", 1, tables=[{"name": "a.b/c", "give": {"nodes": {"n": long}, "env": {"A": "b"}}}])
+    entry = ImportedEntry("label", 1, tables=[{"name": "a.b/c", "give": {"nodes": {"n": long}, "env": {"A": "b"}}}])
     text = entry.toml()
     assert "[resource.give.nodes.n]" in text
     assert tomllib.loads(text) == {"resource": entry.tables}

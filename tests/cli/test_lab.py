@@ -10,11 +10,11 @@ import pytest
 
 from agent.cli.lab.configuration import entries, pty_entry, write
 from agent.cli.lab.grant import grant_lines
-from agent.cli.lab.place import private
+from agent.cli.lab.lab_directories import private
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import load
-from agent.core.inventory.device import Node
-from agent.core.language.printable import columns
+from agent.core.inventory.device import DeviceNode
+from agent.core.language.safe_text import columns
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
@@ -294,7 +294,7 @@ def test_what_a_container_gets():
         annotations={"b.com/c": "2"},
         cdi_devices=["d.com/e=f"],
     )
-    nodes = {"/dev/a": Node("/dev/a", "c", 10, 1), "/dev/ttyUSB0": Node("/dev/ttyUSB0", "b", 188, 0)}
+    nodes = {"/dev/a": DeviceNode("/dev/a", "c", 10, 1), "/dev/ttyUSB0": DeviceNode("/dev/ttyUSB0", "b", 188, 0)}
     assert grant_lines(options, lambda path: nodes.get(path, Absent("no such file"))) == [
         "node /dev/a         char 10:1      rw",
         "node /dev/ttyUSB0   block 188:0    r   in the container /dev/serial0",

@@ -13,7 +13,7 @@ import pytest
 
 from agent.core.language.value import Absent
 from agent.host import recording
-from agent.host.disguise import disguised
+from agent.host.pseudonyms import disguised
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import NoRecording, unpacked, write
 from agent.host.root import Root
@@ -173,7 +173,7 @@ def test_what_was_not_read_says_so(machine, tmp_path):
 def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
     path = "/sys/devices/pci0000:00/0000:3b:00.0/vendor"
     root = Recorder(str(machine.top))
-    why = Absent("cannot be read: Input/output error", unread=True)
+    why = Absent("cannot be read: Input/output error", unreadable=True)
     monkeypatch.setattr(Root, "_bytes", lambda *_, **__: why)
     root.read(path)
     monkeypatch.undo()

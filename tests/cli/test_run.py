@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from agent.cli import run
-from agent.core.phase import Phase
 from agent.core.reason import NO_REASON
-from agent.status.status import Status
+from agent.core.registration_phase import Phase
+from agent.status.agent_status import Status
 
 
 @pytest.fixture(autouse=True)

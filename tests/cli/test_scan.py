@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from agent.cli.inventory.detail import clause_of
-from agent.cli.inventory.overview import overview, summary
-from agent.cli.inventory.pci_names import parse
-from agent.cli.inventory.search import NotFound, find
-from agent.cli.inventory.take import take
+from agent.cli.host_report.device_detail import clause_of
+from agent.cli.host_report.device_overview import overview, summary
+from agent.cli.host_report.device_search import NotFound, find
+from agent.cli.host_report.pci_names import parse
+from agent.cli.host_report.scan_host import take
 from agent.cli.terminal import Terminal
 from agent.config.load import load
-from agent.core.language.printable import columns
+from agent.core.language.safe_text import columns
 from agent.core.language.value import natural
 from agent.host.root import Root
 from tests.cli.conftest import device_agent

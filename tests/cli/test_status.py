@@ -6,13 +6,13 @@ import pytest
 
 from agent.cli.status import lines
 from agent.cli.terminal import Terminal
-from agent.core.health.drained import Drain, Drained
+from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.device import Health
-from agent.core.lists.transition import Change
-from agent.core.phase import Phase
+from agent.core.lists.transitions import Change
 from agent.core.reason import Reason
-from agent.core.report.moment import InForce, Kubelet, ResourceState
-from agent.core.report.status import revision, status
+from agent.core.registration_phase import Phase
+from agent.core.report.agent_snapshot import ActiveConfigState, KubeletState, ResourceState
+from agent.core.report.status_report import revision, status
 from agent.core.struct import replace
 from tests.core.building import no_kubelet, spec
 from tests.core.test_report import NOW, A, bad, good, moment
@@ -38,7 +38,7 @@ def night():
     states = dict.fromkeys(names, DOWN)
     states["example.com/b"] = ResourceState(Phase.WAITING, Reason.of("gate: module onload"), 100.0)
     return replace(
-        made, states=states, kubelet=Kubelet(up=False, since=900.0, reason="kubelet.sock refuses connections")
+        made, states=states, kubelet=KubeletState(up=False, since=900.0, reason="kubelet.sock refuses connections")
     )
 
 
@@ -93,7 +93,7 @@ def test_a_revision_does_not_mind_the_time():
 
 
 def test_one_of_a_thing_is_one():
-    made = replace(moment(good("x")), configuration=InForce("abcdef", 2.0, 1))
+    made = replace(moment(good("x")), configuration=ActiveConfigState("abcdef", 2.0, 1))
     head = lines(answer(made), PIPE)[:2]
     assert head[0].endswith("(1 resource, 1 file)")
     assert "1 of 1 device Healthy" in head[1]
@@ -101,7 +101,7 @@ def test_one_of_a_thing_is_one():
 
 def test_of_one_resource_the_head_tells_of_it_and_of_the_configuration_all():
     made = night()
-    drained = Drained({"x": Drain("RMA", 1.0)}, {"example.com/b": Drain("", 2.0)})
+    drained = DrainSet({"x": Drain("RMA", 1.0)}, {"example.com/b": Drain("", 2.0)})
     for name, state, drains in (
         ("example.com/a", "waiting", 1),
         ("example.com/b", "waiting", 1),

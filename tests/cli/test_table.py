@@ -4,7 +4,7 @@ import pytest
 
 from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut, pad
-from agent.core.language.printable import columns
+from agent.core.language.safe_text import columns
 
 TITLES = (Column("NAME"), Column("WHAT", narrowest=6, leaves=1), Column("N", right=True, leaves=2), Column("BY"))
 ROWS = [Row(("first", "a long description of it", "1", "example.com/a")), Row(("2nd", "short", "10", "–"), "dim")]

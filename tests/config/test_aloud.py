@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.aloud.book import NoReadingError, Reading, as_json, pick, readings
-from agent.config.aloud.manual import lines_of, manual
-from agent.config.aloud.page import render
-from agent.config.aloud.said import value
-from agent.config.aloud.sentence import clauses_of
-from agent.config.load import SHIPPED, Study, load, study
-from agent.config.merge.tree import Branch, Leaf
-from agent.core.language.printable import columns
+from agent.config.describe.class_manual import lines_of, manual
+from agent.config.describe.description_clause import value
+from agent.config.describe.descriptions import Description, NoReadingError, as_json, pick, readings
+from agent.config.describe.entry_text import clauses_of
+from agent.config.describe.text_layout import render
+from agent.config.load import SHIPPED, LoadedConfig, load, study
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.core.language.safe_text import columns
 
 LANGUAGE = Path(__file__).parent / "language"
 
 
-def whole(found: Study, width: int | None = None) -> str:
+def whole(found: LoadedConfig, width: int | None = None) -> str:
     return "\n\n".join("\n".join(render(reading, width)) for reading in readings(found)) + "\n"
 
 
@@ -88,7 +88,7 @@ def sentence(tmp_path: Path, entry: str, **classes: str) -> list[str]:
     return [line(reading, index) for index in range(len(reading.clauses))]
 
 
-def line(reading: Reading, index: int) -> str:
+def line(reading: Description, index: int) -> str:
     said = reading.clauses[index]
     at = f"{said.spot.origin.file.rpartition('/')[2]}:{said.spot.origin.line}" if said.spot else ""
     return " | ".join(filter(None, ("  " * said.level + said.text, said.note, at)))
@@ -242,7 +242,7 @@ def test_what_an_entry_changes_is_said_beside_what_it_was(tmp_path, base, own, s
     assert [clause for clause in found if not clause.startswith(kept)] == said
 
 
-def entries(tmp_path: Path, text: str) -> Study:
+def entries(tmp_path: Path, text: str) -> LoadedConfig:
     (tmp_path / "resources.d").mkdir()
     (tmp_path / "resources.d" / "a.toml").write_text(text, encoding="utf-8")
     return study(str(tmp_path))

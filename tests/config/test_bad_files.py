@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from agent.config.toml.files import Files
+from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Severity
 from agent.core.language.logic import PLAIN
 from tests.config.marks import marked_by
@@ -87,7 +87,7 @@ def test_a_file_that_would_have_to_be_waited_for_is_said(tmp_path, monkeypatch):
     reads, writes = os.pipe2(os.O_NONBLOCK)
     monkeypatch.setattr(os, "open", lambda *_: os.dup(reads))
     monkeypatch.setattr("stat.S_ISREG", lambda _: True)
-    files = Files(str(tmp_path))
+    files = ConfigFiles(str(tmp_path))
     assert files.document(str(tmp_path / "b.toml")) is None
     os.close(reads)
     os.close(writes)

@@ -9,7 +9,7 @@ import pytest
 
 from agent.config.clauses.expressions import compile_expression
 from agent.core.inventory.facts import Facts
-from agent.core.inventory.judge import judge
+from agent.core.inventory.matching import match_entry
 from agent.core.language.value import Absent
 from tests.config.marks import marked_by
 from tests.core.building import Facts as Reader
@@ -76,7 +76,7 @@ def test_a_line_holds(configure, line, facts, expected):
     assert not found.findings
     (spec,) = found.resources
     device = host("0000:3b:00.0")
-    assert (judge(spec, Facts(spec, device, Reader({device.key: facts}))) is None) is expected
+    assert (match_entry(spec, Facts(spec, device, Reader({device.key: facts}))) is None) is expected
 
 
 def test_a_clause_on_the_things_of_a_many(configure):
@@ -90,12 +90,12 @@ def test_a_clause_on_the_things_of_a_many(configure):
         disk.key: {"class": "010802", "driver": "nvme"},
         other.key: {"class": "020000", "driver": "ice"},
     }
-    refusal = judge(spec, Facts(spec, device, Reader(facts)))
+    refusal = match_entry(spec, Facts(spec, device, Reader(facts)))
     assert (refusal.address, refusal.here) == ("match.iommu.foreign", "b")
     facts[disk.key]["driver"] = "ahci"
-    assert judge(spec, Facts(spec, device, Reader(facts))) is None
+    assert match_entry(spec, Facts(spec, device, Reader(facts))) is None
     facts[device.key]["iommu.foreign"] = ("b", "c", "d")
-    assert judge(spec, Facts(spec, device, Reader(facts))) is not None
+    assert match_entry(spec, Facts(spec, device, Reader(facts))) is not None
 
 
 def test_either_is_explained_by_each_alternative(configure):
@@ -106,7 +106,7 @@ def test_either_is_explained_by_each_alternative(configure):
         }
     ).resources
     device = host("a")
-    refusal = judge(spec, Facts(spec, device, Reader({device.key: {"vendor": "8086", "numa": 0}})))
+    refusal = match_entry(spec, Facts(spec, device, Reader({device.key: {"vendor": "8086", "numa": 0}})))
     assert (refusal.address, refusal.here) == (
         "match.either",
         "intel: driver is absent (no such file); other: numa is 0",
@@ -119,10 +119,10 @@ def test_an_exclusion_by_either_stays_where_it_could_not_be_read(configure):
         {"resources.d/a.toml": f"{HEAD}exclude.disk.either = {{ a = {{ driver = 'nvme' }}, b = {{ numa = 1 }} }}\n"}
     ).resources
     device = host("a")
-    facts = {"driver": Absent("EIO", unread=True), "numa": 0}
-    assert "stays excluded" in judge(spec, Facts(spec, device, Reader({device.key: facts}))).here
-    assert judge(spec, Facts(spec, device, Reader({device.key: {**facts, "numa": 1}}))).here == "b"
-    assert judge(spec, Facts(spec, device, Reader({device.key: {**facts, "driver": "ice"}}))) is None
+    facts = {"driver": Absent("EIO", unreadable=True), "numa": 0}
+    assert "stays excluded" in match_entry(spec, Facts(spec, device, Reader({device.key: facts}))).here
+    assert match_entry(spec, Facts(spec, device, Reader({device.key: {**facts, "numa": 1}}))).here == "b"
+    assert match_entry(spec, Facts(spec, device, Reader({device.key: {**facts, "driver": "ice"}}))) is None
 
 
 def test_an_entry_takes_an_alternative_out_and_changes_another(configure):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.language.forms import FORMS
-from agent.config.language.table import PLACES, VERBS
-from agent.config.merge.shelf import Folder, Shelf
-from agent.config.merge.tree import Branch, Gone, Leaf, Node
+from agent.config.language.key_table import PLACES, VERBS
+from agent.config.language.section_shapes import FORMS
+from agent.config.merge.class_library import ClassLibrary, Folder
+from agent.config.merge.config_tree import Branch, Leaf, Node, RemovedValue
 from agent.config.toml.document import parse
-from agent.config.toml.files import Files
+from agent.config.toml.file_position import FilePosition
+from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Finding
-from agent.config.toml.spot import Spot
 
 
 def plain(node: Node) -> object:
@@ -23,7 +23,7 @@ def plain(node: Node) -> object:
             return {name: plain(member) for name, member in node.members.items()}
         case Leaf():
             return node.value
-        case Gone():
+        case RemovedValue():
             return None
     raise TypeError(node)
 
@@ -34,9 +34,9 @@ def said(text: str, directory: Path, **classes: str) -> tuple[dict[str, object],
     for name, content in classes.items():
         (directory / "classes" / f"{name}.toml").write_text(content, encoding="utf-8")
     findings: list[Finding] = []
-    shelf = Shelf([Folder(str(directory / "classes"))], Files(str(directory)), findings)
+    shelf = ClassLibrary([Folder(str(directory / "classes"))], ConfigFiles(str(directory)), findings)
     document = parse("a.toml", f"[[resource]]\n{text}\n")
-    sentence = shelf.say(Spot(document, ("resource", 0)), document.data["resource"][0], "entry")
+    sentence = shelf.say(FilePosition(document, ("resource", 0)), document.data["resource"][0], "entry")
     tree = plain(sentence.tree)
     assert isinstance(tree, dict)
     for key in ("class", "uses"):

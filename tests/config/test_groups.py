@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.core.entry.group import By
-from agent.core.language.value import Kind
+from agent.core.entry.group import GroupWord
+from agent.core.language.value import ValueType
 
 HEAD = '[[resource]]\nname = "example.com/x"\n'
 PCI = HEAD + 'source = "pci"\n'
@@ -28,10 +28,14 @@ def read(configure):
 @pytest.mark.parametrize(
     ("group", "by", "claims"),
     [
-        ('group = "iommu.group"', (By("iommu.group", Kind.INT),), False),
-        ('group = ["iommu.group", "slot"]', (By("iommu.group", Kind.INT), By("slot", Kind.TEXT)), False),
-        ('group = { by = "vendor", claims = "all" }', (By("vendor", Kind.HEX),), True),
-        ('group = { by = "./serial", claims = "matched" }', (By("./serial", Kind.TEXT),), False),
+        ('group = "iommu.group"', (GroupWord("iommu.group", ValueType.INT),), False),
+        (
+            'group = ["iommu.group", "slot"]',
+            (GroupWord("iommu.group", ValueType.INT), GroupWord("slot", ValueType.TEXT)),
+            False,
+        ),
+        ('group = { by = "vendor", claims = "all" }', (GroupWord("vendor", ValueType.HEX),), True),
+        ('group = { by = "./serial", claims = "matched" }', (GroupWord("./serial", ValueType.TEXT),), False),
     ],
 )
 def test_what_puts_devices_together(read, group, by, claims):
@@ -159,7 +163,7 @@ def test_own_words_are_of_each_host_device(read):
     (wrong,) = read(text)
     assert (wrong.code, wrong.line) == ("unknown-word", 5)
     found = read(text.replace("{members.address}", "{a}") + 'id = "{x.b}-{b}"\n')
-    assert found.group.by == (By("a", Kind.TEXT),)
+    assert found.group.by == (GroupWord("a", ValueType.TEXT),)
 
 
 def test_a_part_has_no_name_of_an_own_word(read):

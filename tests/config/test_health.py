@@ -2,13 +2,13 @@
 
 import pytest
 
-from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown
-from agent.core.entry.inquiry import Dial, Probe, Report, Run, Speaks
-from agent.core.entry.let import OrElse, Reported
-from agent.core.entry.log import ONCE, Often, Spoken
-from agent.core.entry.rises import Rises
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
+from agent.core.entry.check import ONE, Check, LookCount, LookDuration, OnUnknown
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.derived_words import OrElse, ProbeWord
+from agent.core.entry.kernel_log_check import ONCE, EventRate, LogMatch
+from agent.core.entry.query import ProbeSpec, ProbeTemplate, RunTemplate, ServiceProtocol, SocketTemplate
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = { subsystem = "npu" }\nid = "{path_id}"\n'
@@ -27,7 +27,7 @@ def course(check: Check):
 
 def test_what_is_not_said(configure):
     (check,) = checks(configure, 'health.link.holds = { driver = "x" }')
-    assert course(check) == (None, Looks(1), Looks(1), OnUnknown.UNHEALTHY)
+    assert course(check) == (None, LookCount(1), LookCount(1), OnUnknown.UNHEALTHY)
     assert (check.name, check.when, check.reason) == ("link", None, None)
     (line,) = check.holds.lines
     assert (line.address, line.word, str(line.origin)) == ("health.link.holds.driver", "driver", "resources.d/a.toml:5")
@@ -36,15 +36,15 @@ def test_what_is_not_said(configure):
 @pytest.mark.parametrize(
     ("said", "made"),
     [
-        ("trip = 1", (None, Looks(1), Looks(1), OnUnknown.UNHEALTHY)),
-        ('trip = "2s", recover = "10m"', (None, Lasting(2), Lasting(600), OnUnknown.UNHEALTHY)),
-        ('every = "5s", trip = "2 looks"', (5, Looks(2), Looks(1), OnUnknown.UNHEALTHY)),
-        ('every = "500ms", recover = "1 look"', (0.5, Looks(1), Looks(1), OnUnknown.UNHEALTHY)),
-        ('recover = "never"', (None, Looks(1), None, OnUnknown.UNHEALTHY)),
-        ("latch = true", (None, Looks(1), None, OnUnknown.UNHEALTHY)),
-        ('latch = false, recover = "1s"', (None, Looks(1), Lasting(1), OnUnknown.UNHEALTHY)),
-        ('on_unknown = "healthy"', (None, Looks(1), Looks(1), OnUnknown.HEALTHY)),
-        ('on_unknown = "keep"', (None, Looks(1), Looks(1), OnUnknown.KEEP)),
+        ("trip = 1", (None, LookCount(1), LookCount(1), OnUnknown.UNHEALTHY)),
+        ('trip = "2s", recover = "10m"', (None, LookDuration(2), LookDuration(600), OnUnknown.UNHEALTHY)),
+        ('every = "5s", trip = "2 looks"', (5, LookCount(2), LookCount(1), OnUnknown.UNHEALTHY)),
+        ('every = "500ms", recover = "1 look"', (0.5, LookCount(1), LookCount(1), OnUnknown.UNHEALTHY)),
+        ('recover = "never"', (None, LookCount(1), None, OnUnknown.UNHEALTHY)),
+        ("latch = true", (None, LookCount(1), None, OnUnknown.UNHEALTHY)),
+        ('latch = false, recover = "1s"', (None, LookCount(1), LookDuration(1), OnUnknown.UNHEALTHY)),
+        ('on_unknown = "healthy"', (None, LookCount(1), LookCount(1), OnUnknown.HEALTHY)),
+        ('on_unknown = "keep"', (None, LookCount(1), LookCount(1), OnUnknown.KEEP)),
     ],
 )
 def test_course(configure, said, made):
@@ -55,7 +55,7 @@ def test_course(configure, said, made):
 def test_looks_may_come_from_the_source(configure):
     head = HEAD.replace('"npu" }', '"npu", every = "1s" }')
     (check,) = checks(configure, 'health.a = { holds.driver = "x", trip = "2 looks" }', head)
-    assert check.trip == Looks(2)
+    assert check.trip == LookCount(2)
 
 
 def test_words_of_the_entry(configure):
@@ -87,9 +87,9 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
     assert found.valid
     a, b = found.resources
     assert [(check.name, check.trip) for check in a.checks] == [
-        ("link", Lasting(30)),
-        ("heat", Looks(1)),
-        ("more", Looks(1)),
+        ("link", LookDuration(30)),
+        ("heat", LookCount(1)),
+        ("more", LookCount(1)),
     ]
     assert [check.name for check in b.checks] == ["link"]
     assert a.meaning() != b.meaning()
@@ -98,18 +98,18 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
 @pytest.mark.parametrize(
     ("said", "made"),
     [
-        ("run = ['/bin/x']", Run((parse("/bin/x"),), 2, 30)),
+        ("run = ['/bin/x']", RunTemplate((parse("/bin/x"),), 2, 30)),
         (
             "run = ['/bin/x', '-d={node}', ''], timeout = '10s', every = '1m', trip = '2 looks'",
-            Run((parse("/bin/x"), parse("-d={node}"), parse("")), 10, 60),
+            RunTemplate((parse("/bin/x"), parse("-d={node}"), parse("")), 10, 60),
         ),
-        ("socket = '/run/{name}.sock'", Dial(parse("/run/{name}.sock"), 2, 30)),
-        ("socket = '/run/x', every = '5s', timeout = '100ms'", Dial(parse("/run/x"), 0.1, 5)),
-        ("socket = '/run/x', of = '{name}-a'", Dial(parse("/run/x"), 2, 30, parse("{name}-a"))),
-        ("socket = '/run/x', speaks = 'grpc-health'", Dial(parse("/run/x"), 2, 30)),
+        ("socket = '/run/{name}.sock'", SocketTemplate(parse("/run/{name}.sock"), 2, 30)),
+        ("socket = '/run/x', every = '5s', timeout = '100ms'", SocketTemplate(parse("/run/x"), 0.1, 5)),
+        ("socket = '/run/x', of = '{name}-a'", SocketTemplate(parse("/run/x"), 2, 30, parse("{name}-a"))),
+        ("socket = '/run/x', speaks = 'grpc-health'", SocketTemplate(parse("/run/x"), 2, 30)),
         (
             "socket = '/run/x', of = '{path_id}', speaks = 'amd-metrics'",
-            Dial(parse("/run/x"), 2, 30, parse("{path_id}"), Speaks.AMD_METRICS),
+            SocketTemplate(parse("/run/x"), 2, 30, parse("{path_id}"), ServiceProtocol.AMD_METRICS),
         ),
     ],
 )
@@ -133,9 +133,9 @@ def test_a_probe_is_of_the_entry_its_class_or_agent_toml(configure):
     )
     assert found.findings == ()
     (spec,) = found.resources
-    own, whole = Probe("own", ("/bin/own", "2"), 5), Probe("all", ("/bin/all", "-x"), 30)
-    assert [check.holds for check in spec.checks] == [Report(own), Report(whole)]
-    assert spec.own["model"] == OrElse(Reported(own, "m", Kind.INT), 7)
+    own, whole = ProbeSpec("own", ("/bin/own", "2"), 5), ProbeSpec("all", ("/bin/all", "-x"), 30)
+    assert [check.holds for check in spec.checks] == [ProbeTemplate(own), ProbeTemplate(whole)]
+    assert spec.own["model"] == OrElse(ProbeWord(own, "m", ValueType.INT), 7)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_what_is_not_said_of_the_kernel_log(configure):
     assert (check.every, check.trip, check.recover) == (None, ONE, None)
     assert (check.log.trip, check.log.recover, check.log.latch) == (ONCE, None, False)
     assert check.log.only is check.log.ignore is None
-    assert check.log.hear("npu platform-a: gone, {-5} times") == Spoken(("platform-a",), (("code", -5),), False)
+    assert check.log.hear("npu platform-a: gone, {-5} times") == LogMatch(("platform-a",), (("code", -5),), False)
     assert check.log.hear("npu platform-a: gone, -5") is None
 
 
@@ -310,8 +310,8 @@ reason = "it says {code} of {driver}: {why|upper}"
 """
     (check,) = checks(configure, lines)
     log = check.log
-    assert (log.trip, log.recover, check.on_unknown) == (Often(3, 600), 3600, OnUnknown.HEALTHY)
-    assert log.hear("npu a: 0x1f broken") == Spoken(("a",), (("code", "1f"), ("why", "broken")), False)
+    assert (log.trip, log.recover, check.on_unknown) == (EventRate(3, 600), 3600, OnUnknown.HEALTHY)
+    assert log.hear("npu a: 0x1f broken") == LogMatch(("a",), (("code", "1f"), ("why", "broken")), False)
     assert log.hear("npu a: 0x02 x").latches
     assert log.hear("npu a: 3 broken") is log.hear("npu a: 2 harmless!") is None
     assert [slot.word for slot in check.reason.slots] == ["code", "driver", "why"]
@@ -344,9 +344,14 @@ def test_a_counter(configure):
         'let.errors = { read = "./errors", type = "int" }\nhealth.a = { rises = "errors", every = "5s",'
         ' trip = "3 in 10m", recover = "1h" }',
     )
-    assert (check.holds, check.trip, check.recover, check.every) == (Rises("errors"), Often(3, 600), Lasting(3600), 5)
+    assert (check.holds, check.trip, check.recover, check.every) == (
+        CounterCheck("errors"),
+        EventRate(3, 600),
+        LookDuration(3600),
+        5,
+    )
     (check,) = checks(configure, 'health.a.rises = "numa"')
-    assert (check.holds, check.trip, check.recover) == (Rises("numa"), ONE, None)
+    assert (check.holds, check.trip, check.recover) == (CounterCheck("numa"), ONE, None)
 
 
 GPU = """about = "x"

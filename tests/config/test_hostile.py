@@ -8,12 +8,12 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.config.aloud.book import as_json as reading_as_json
-from agent.config.aloud.book import readings
-from agent.config.aloud.manual import lines_of, manual
-from agent.config.aloud.page import render as read
-from agent.config.language.forms import form_of
-from agent.config.language.table import OPERATORS, PLACES
+from agent.config.describe.class_manual import lines_of, manual
+from agent.config.describe.descriptions import as_json as reading_as_json
+from agent.config.describe.descriptions import readings
+from agent.config.describe.text_layout import render as read
+from agent.config.language.key_table import OPERATORS, PLACES
+from agent.config.language.section_shapes import form_of
 from agent.config.load import SHIPPED, Configuration, study
 from agent.config.toml.finding import as_json, render
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.language.value import Kind
+from agent.core.language.value import ValueType
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/x"\nsource = "pci"\n'
@@ -31,7 +31,7 @@ def test_a_join_is_where_to_look_for_whom_and_by_what(configure):
     (spec,) = found.resources
     (join,) = spec.joins
     assert (join.name, join.ours, join.optional, str(join.pool.source)) == ("mgmt", ("slot",), True, "pci")
-    assert join.pool.theirs == (("slot", Kind.TEXT),)
+    assert join.pool.theirs == (("slot", ValueType.TEXT),)
     assert join.pool.match.lines[0].word == "./mgmt_pf"
     assert set(join.pool.own) == {"instance"}
     assert spec.own["mgmt.instance"].join == join

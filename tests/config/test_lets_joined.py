@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.tracker.looking import take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 AMD = """[[resource]]
@@ -62,11 +62,11 @@ def test_a_partition_of_a_card_by_its_compute_node(configure, tmp_path):
     tree.file(f"{nodes}/1/properties", f"drm_render_minor 128\nlocation_id {1 << 28 | 0x3B00}\ndomain 0\n")
     found = configure({"resources.d/a.toml": AMD})
     assert found.findings == ()
-    now, _ = take_look(tree.root, found.resources, Look(), EVERYTHING)
+    now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
     (candidate,) = (one.candidate for one in now.sightings.values() if one.candidate)
     assert candidate.ids == ("0000:3b:00.0",)
     tree.file(f"{card}/current_compute_partition", "SPX")
-    now, _ = take_look(tree.root, found.resources, now, Touched(frozenset({card})))
+    now, _ = run_look(tree.root, found.resources, now, DirtySet(frozenset({card})))
     sighting = now.sightings[candidate.device.key]
     assert [(refusal.address, refusal.here) for refusal in sighting.refusals] == [("match.compute", "SPX")]
 
@@ -82,7 +82,7 @@ def test_a_card_that_only_its_driver_knows(configure, tmp_path):
     assert found.findings == ()
 
     def refusal():
-        now, _ = take_look(tree.root, found.resources, Look(), EVERYTHING)
+        now, _ = run_look(tree.root, found.resources, Inventory(), ALL_DIRTY)
         sighting = now.sightings[gpu]
         return sighting.candidate.ids if sighting.candidate else [(one.address, one.here) for one in sighting.refusals]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.language.operators import Equals, Exists
 
 ENTRY = "resources.d/a.toml"

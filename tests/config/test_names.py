@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.resource import Limit
+from agent.core.entry.resource_spec import Limit
 
 PCI = 'source = "pci"\n'
 HEAD = '[[resource]]\nname = "example.com/x"\n'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.core.entry.let import Constant
+from agent.core.entry.derived_words import Constant
 
 CLASS = """about  = "x"
 source = { node = "/dev/kvm" }

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.entry.prefer import Cost, Keyed, Near, Scores
-from agent.core.language.value import Kind
+from agent.core.language.value import ValueType
 from tests.config.marks import marked_by
 
 PCI = '[[resource]]\nname = "example.com/x"\nsource = "pci"\nid = "{address}"\ngive.env.A = "1"\n'
@@ -43,18 +43,18 @@ def test_links_are_directories_with_words(configure):
     (rule,) = rules(configure, 'prefer = [{ near = "fast" }]', LINKS)
     links = rule.links
     assert (links.name, links.directory.whole, links.theirs, links.ours, links.kind) == (
-        *("fast", "./links/*", "to", "number", Kind.INT),
+        *("fast", "./links/*", "to", "number", ValueType.INT),
     )
-    assert links.cost == Cost("type", Kind.INT, {"11": 10, "2": 40}, 50)
+    assert links.cost == Cost("type", ValueType.INT, {"11": 10, "2": 40}, 50)
     assert set(links.own) == {"to", "type"}
 
 
 def test_links_are_lines_of_a_file(configure):
     text = '[resource.links.nv]\nfile = "/etc/device-agent/nv"\non = { end = "address" }\n'
     (rule,) = rules(configure, 'prefer = [{ near = "nv" }]', text)
-    assert rule.links == Scores("nv", "/etc/device-agent/nv", "address", Kind.PCI)
+    assert rule.links == Scores("nv", "/etc/device-agent/nv", "address", ValueType.PCI)
     (rule,) = rules(configure, 'prefer = [{ near = "nv" }]', f'{text}cost = {{ by = "score", map = {{ NV4 = 1 }} }}')
-    assert rule.links.cost == Cost("score", Kind.TEXT, {"NV4": 1})
+    assert rule.links.cost == Cost("score", ValueType.TEXT, {"NV4": 1})
 
 
 def test_slots_are_all_alike(configure):

@@ -7,10 +7,10 @@ import pytest
 from jsonschema import Draft7Validator
 
 from agent.config import schema
-from agent.config.language import kinds
-from agent.config.language.forms import FORMS
-from agent.config.language.meanings import MEANINGS
-from agent.config.language.table import OPERATORS, PLACES
+from agent.config.language import value_checks
+from agent.config.language.key_meanings import MEANINGS
+from agent.config.language.key_table import OPERATORS, PLACES
+from agent.config.language.section_shapes import FORMS
 from agent.config.load import SHIPPED, load
 from tests.cli.conftest import TOP, device_agent
 
@@ -39,7 +39,7 @@ def test_every_key_has_a_meaning_and_nothing_else_has():
 def test_every_kind_of_value_has_a_shape():
     named = {form.type for forms in FORMS.values() for form in forms.values() if form.type}
     assert named <= schema.KINDS.keys()
-    assert kinds.CHOICES.keys() <= schema.KINDS.keys()
+    assert value_checks.CHOICES.keys() <= schema.KINDS.keys()
 
 
 SAMPLES = ["", "x", "5s", "1.5m", "2 looks", "3 in 10m", "never", "rw", 0, 1, 4, -1, True, False, [], ["a"], [1], {}]
@@ -58,11 +58,11 @@ SAMPLES += [
 ]
 
 
-@pytest.mark.parametrize("kind", sorted({*kinds._KINDS, *kinds.CHOICES}))
+@pytest.mark.parametrize("kind", sorted({*value_checks._KINDS, *value_checks.CHOICES}))
 def test_a_value_is_judged_as_the_loader_judges_it(kind):
     validator = Draft7Validator(schema.KINDS[kind])
     for value in SAMPLES:
-        fits = kinds.fault(kind, "key", value, "written") is None
+        fits = value_checks.fault(kind, "key", value, "written") is None
         assert validator.is_valid(value) == fits, (kind, value)
 
 

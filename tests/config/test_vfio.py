@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.check import Lasting, Looks
+from agent.core.entry.check import LookCount, LookDuration
 from tests.config.marks import marked_by
 
 HEAD = '[[resource]]\nname = "example.com/vf"\nsource = "pci"\n'
@@ -78,11 +78,17 @@ def test_of_several_host_devices_each_gives_its_own(configure):
 
 def test_the_check_that_comes_along(configure):
     (check,) = given(configure, "give.vfio = true").checks
-    assert (check.name, check.again, check.when, check.trip, check.recover) == ("vfio", True, None, Looks(1), Looks(1))
+    assert (check.name, check.again, check.when, check.trip, check.recover) == (
+        "vfio",
+        True,
+        None,
+        LookCount(1),
+        LookCount(1),
+    )
     assert [line.word for line in check.holds.every_line()] == ["iommu.viable"]
     text = "health.vfio = { trip = '2s', recover = 'never' }\nhealth.b.holds.numa = 0\ngive.vfio = 'legacy'"
     first, second = given(configure, text).checks
-    assert (first.name, first.trip, first.recover, first.again) == ("vfio", Lasting(2.0), None, True)
+    assert (first.name, first.trip, first.recover, first.again) == ("vfio", LookDuration(2.0), None, True)
     assert first.holds == check.holds
     assert (second.name, second.again) == ("b", False)
 

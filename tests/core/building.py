@@ -1,19 +1,19 @@
 """What the tests of the core have in common: entries, host devices, looks, in a few words."""
 
-from agent.core.entry.resource import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
+from agent.core.entry.resource_spec import CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec, Source
 from agent.core.inventory import facts as core_facts
-from agent.core.inventory import judge as core_judge
+from agent.core.inventory import matching as core_judge
 from agent.core.inventory.candidate import Candidate
-from agent.core.inventory.device import Device, Health, HostDevice, Node, Snapshot
-from agent.core.inventory.judge import Refusal
+from agent.core.inventory.device import Device, DeviceList, DeviceNode, Health, HostDevice
+from agent.core.inventory.inventory import Inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import Look
-from agent.core.inventory.sighting import Sighting
-from agent.core.language.clause import Clause, Line, Origin
+from agent.core.inventory.match_result import MatchResult
+from agent.core.inventory.matching import Mismatch
+from agent.core.language.clause import Clause, ClauseLine, Origin
+from agent.core.language.json_template import JsonTable
 from agent.core.language.operators import Equals
-from agent.core.language.structure import Table
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
 from agent.core.reason import Reason, ReasonCause
 
 HERE = Origin("10-test.toml", 1)
@@ -40,8 +40,8 @@ def as_reason(reason):
     return Reason.of(reason) if isinstance(reason, str) else reason
 
 
-def line(word, operand, kind=Kind.TEXT, test=None):
-    return Line(f"match.{word}", word, kind, test or Equals(operand), repr(operand), HERE)
+def line(word, operand, kind=ValueType.TEXT, test=None):
+    return ClauseLine(f"match.{word}", word, kind, test or Equals(operand), repr(operand), HERE)
 
 
 def clause(*lines, name="match"):
@@ -69,7 +69,7 @@ def cdi(name, via="field", unchecked=False, when=None):
 
 def table(**members):
     """A table that becomes JSON, of texts."""
-    return Table(tuple((name, parse(text)) for name, text in members.items()))
+    return JsonTable(tuple((name, parse(text)) for name, text in members.items()))
 
 
 def spec(name="example.com/a", **more):
@@ -89,7 +89,7 @@ def spec(name="example.com/a", **more):
 
 
 def node(path="/dev/x", minor=0):
-    return Node(path, "c", 240, minor)
+    return DeviceNode(path, "c", 240, minor)
 
 
 def host(place, key=None, stamp="1", source="pci"):
@@ -102,11 +102,11 @@ def candidate(device, *ids, resource="example.com/a", numa=(), nodes=(), fault="
 
 def look_at(*candidates, turned_down=()):
     """A look that saw these candidates, and host devices that every entry turned down."""
-    sightings = {one.device.key: Sighting((one.device,), one, (), frozenset()) for one in candidates}
+    sightings = {one.device.key: MatchResult((one.device,), one, (), frozenset()) for one in candidates}
     for device in turned_down:
-        refusal = Refusal("example.com/a", "match.vendor", '"10de"', "8086", HERE)
-        sightings[device.key] = Sighting((device,), None, (refusal,), frozenset())
-    return Look(Listing(), sightings)
+        refusal = Mismatch("example.com/a", "match.vendor", '"10de"', "8086", HERE)
+        sightings[device.key] = MatchResult((device,), None, (refusal,), frozenset())
+    return Inventory(Listing(), sightings)
 
 
 def listed(name, place=None, reason="", **more):
@@ -121,11 +121,11 @@ def lists(*snapshots):
 
 
 def snapshot(*devices, resource="example.com/a"):
-    return Snapshot(resource, devices)
+    return DeviceList(resource, devices)
 
 
 def judge(entry, device, reader):
-    return core_judge.judge(entry, core_facts.Facts(entry, device, reader))
+    return core_judge.match_entry(entry, core_facts.Facts(entry, device, reader))
 
 
 class Known:
@@ -171,7 +171,7 @@ class Facts:
 
     def texts(self, device, path):
         said = self.fact(device, path)
-        return said if isinstance(said, tuple) or (isinstance(said, Absent) and said.unread) else (said,)
+        return said if isinstance(said, tuple) or (isinstance(said, Absent) and said.unreadable) else (said,)
 
     def names(self, device, path):
         return self.fact(device, f"names {path}")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.core.grants.allocate import allocate
-from agent.core.grants.grant import Cause, Chosen, Each, Refused
-from agent.core.inventory.device import Fit
+from agent.core.grants.build_grant import build_grant
+from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
+from agent.core.inventory.device import MatchedPath
 from agent.core.language.value import Absent
 from agent.core.struct import replace
 from tests.core.building import env, give, listed, mount, node, spec
@@ -24,9 +24,9 @@ def group(name, *members, facts=None, came_along=(), nodes=None):
         for path in (value if isinstance(value, tuple) else (value,))
         if str(path).startswith("/dev/")
     }
-    words = (*(Each(said, True) for said in members), *(Each(said, False) for said in came_along))
+    words = (*(RereadMember(said, True) for said in members), *(RereadMember(said, False) for said in came_along))
     device = listed(name, nodes=tuple(found for found in there.values() if not isinstance(found, Absent)))
-    return Chosen(device, (), members[0] | (facts or {}), there, each=words)
+    return RereadDevice(device, (), members[0] | (facts or {}), there, each=words)
 
 
 def containers(grant):
@@ -38,7 +38,7 @@ def test_every_member_gives_its_nodes():
         nodes=each(give("n", "{node}", "/dev/kit/")), env=(env("NODES", "{given.n}", ":"), env("FIRST", "{node}", ","))
     )
     device = group("g", {"node": "/dev/a"}, {"node": "/dev/b"})
-    grant = allocate(entry, ["g"], [device], 1)
+    grant = build_grant(entry, ["g"], [device], 1)
     assert containers(grant) == [("/dev/a", "/dev/kit/a"), ("/dev/b", "/dev/kit/b")]
     assert grant.env == {"NODES": "/dev/kit/a:/dev/kit/b", "FIRST": "/dev/a"}
 
@@ -47,7 +47,7 @@ def test_what_comes_out_equal_is_given_once():
     entry = spec(nodes=each(give("ctl", "/dev/ctl{x}"), give("n", "{node}")), env=(env("CTL", "{given.ctl}", ","),))
     nodes = {path: node(path) for path in ("/dev/ctl0", "/dev/a", "/dev/b")}
     device = group("g", {"node": "/dev/a", "x": 0}, {"node": "/dev/b", "x": 0}, nodes=nodes)
-    grant = allocate(entry, ["g"], [device], 1)
+    grant = build_grant(entry, ["g"], [device], 1)
     assert containers(grant) == [("/dev/ctl0", "/dev/ctl0"), ("/dev/a", "/dev/a"), ("/dev/b", "/dev/b")]
     assert grant.env == {"CTL": "/dev/ctl0"}
 
@@ -64,7 +64,7 @@ def test_a_line_of_parts_is_given_once_and_numbered_by_device():
         )
         for kit in (3, 7)
     ]
-    assert containers(allocate(entry, ["kit3", "kit7"], kits, 2)) == [
+    assert containers(build_grant(entry, ["kit3", "kit7"], kits, 2)) == [
         ("/dev/d3", "/dev/dongle0"),
         ("/dev/p3", "/dev/ttyKIT0"),
         ("/dev/d7", "/dev/dongle1"),
@@ -78,7 +78,7 @@ def test_elements_of_every_member_are_counted_on():
         group("a", {"ttys": ("/dev/a0", "/dev/a1")}, {"ttys": ("/dev/b0",)}),
         group("c", {"ttys": ("/dev/c0",)}, {"ttys": ("/dev/d0",)}),
     ]
-    grant = allocate(entry, ["a", "c"], devices, 2)
+    grant = build_grant(entry, ["a", "c"], devices, 2)
     assert containers(grant) == [
         (f"/dev/{name}", f"/dev/tty{n}") for n, name in enumerate(("a0", "a1", "b0", "c0", "d0"))
     ]
@@ -90,7 +90,7 @@ def test_all_members_and_those_that_match_are_lists():
     devices = [
         group(name, {}, facts={"matched.address": (name,), "members.address": (name, f"{name}.1")}) for name in "ab"
     ]
-    assert allocate(entry, ["a", "b"], devices, 2).env == {"ASKED": "a,b", "ALL": "a,a.1,b,b.1"}
+    assert build_grant(entry, ["a", "b"], devices, 2).env == {"ASKED": "a,b", "ALL": "a,a.1,b,b.1"}
 
 
 @pytest.mark.parametrize("there", [Absent("no such file"), None])
@@ -99,17 +99,17 @@ def test_what_only_came_along_need_not_have_a_node_and_what_matched_has_to(there
     missing = {} if there is None else {"node": "/dev/gone"}
     nodes = {"/dev/a": node("/dev/a"), "/dev/gone": there or Absent("")}
     device = group("g", {"node": "/dev/a"}, came_along=(missing,), nodes=nodes)
-    assert containers(allocate(entry, ["g"], [device], 1)) == [("/dev/a", "/dev/a")]
+    assert containers(build_grant(entry, ["g"], [device], 1)) == [("/dev/a", "/dev/a")]
     device = group("g", {"node": "/dev/a"}, missing, nodes=nodes)
-    with pytest.raises(Refused) as error:
-        allocate(entry, ["g"], [device], 1)
-    assert error.value.cause is Cause.NODE_MISSING
+    with pytest.raises(GrantRefusedError) as error:
+        build_grant(entry, ["g"], [device], 1)
+    assert error.value.cause is RefusalCause.NODE_MISSING
 
 
 def test_mounts_are_of_every_member():
     entry = spec(mounts=each(mount("m", "/sys/{x}")))
     device = replace(
         group("g", {"x": "a"}, {"x": "b"}, came_along=({},)),
-        mounts={f"/sys/{x}": (Fit(f"/sys/{x}", f"/sys/{x}"),) for x in "ab"},
+        mounts={f"/sys/{x}": (MatchedPath(f"/sys/{x}", f"/sys/{x}"),) for x in "ab"},
     )
-    assert [one.container for one in allocate(entry, ["g"], [device], 1).mounts] == ["/sys/a", "/sys/b"]
+    assert [one.container for one in build_grant(entry, ["g"], [device], 1).mounts] == ["/sys/a", "/sys/b"]

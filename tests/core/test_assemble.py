@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.language.pattern import parse
-from agent.core.lists.assemble import LIST_LIMIT, assemble
-from agent.core.lists.draft import RETIRED
-from agent.core.lists.present import FORGET_SECONDS
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.language.glob import parse
+from agent.core.lists.build_lists import LIST_LIMIT, build_lists
+from agent.core.lists.list_builder import RETIRED
+from agent.core.lists.list_inputs import FORGET_SECONDS
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from tests.core.building import candidate, host, listed, lists, look_at, node, snapshot, spec
@@ -20,7 +20,7 @@ def told(*candidates, specs=None, held=NONE, before=(), now=0.0, turned_down=())
     entries = (spec(A),) if specs is None else specs
     shares = {entry.name: entry.shares for entry in entries}
     candidates = [replace(one, shares=shares.get(one.resource)) if one.shares is None else one for one in candidates]
-    return assemble(look_at(*candidates, turned_down=turned_down), entries, frozenset(held), lists(*before), now)
+    return build_lists(look_at(*candidates, turned_down=turned_down), entries, frozenset(held), lists(*before), now)
 
 
 def said(assembly, resource=A):
@@ -35,7 +35,7 @@ def why(assembly):
 def test_what_an_entry_takes_is_listed_in_natural_order():
     assembly = told(candidate(host("p1"), "x10"), candidate(host("p2"), "x9", numa=(0,)), specs=(spec(A), spec(B)))
     assert [device.id for device in assembly.snapshots[A].devices] == ["x9", "x10"]
-    assert assembly.snapshots[B] == Snapshot(B)
+    assert assembly.snapshots[B] == DeviceList(B)
     assert (assembly.unlisted, assembly.moving, assembly.next_at) == ((), False, None)
 
 

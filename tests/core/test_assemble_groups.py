@@ -4,22 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.group import By, Grouping
+from agent.core.entry.group import Grouping, GroupWord
 from agent.core.inventory.device import Health, HostDevice
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import Touched
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
-from agent.core.lists.assemble import assemble
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
+from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
 from tests.core.building import PCI, Facts, clause, line, spec
 
 A, B = "example.com/a", "example.com/b"
-BY = Grouping((By("group", Kind.INT),), digest="by")
-CLAIMS = Grouping((By("group", Kind.INT),), claims=True, digest="claims")
+BY = Grouping((GroupWord("group", ValueType.INT),), digest="by")
+CLAIMS = Grouping((GroupWord("group", ValueType.INT),), claims=True, digest="claims")
 PARTS = Grouping(
-    (By("group", Kind.INT),),
+    (GroupWord("group", ValueType.INT),),
     parts={"dongle": clause(line("vendor", "d")), "programmer": clause(line("vendor", "p"))},
     digest="parts",
 )
@@ -47,10 +47,10 @@ class Life:
         hosts = tuple(
             HostDevice("pci", name, name, name, stamp=str(said.get("stamp", 1))) for name, said in facts.items()
         )
-        now = look(self.entries, Listing({PCI: hosts}), Facts(facts))
+        now = update_inventory(self.entries, Listing({PCI: hosts}), Facts(facts))
         for _ in range(3):
             known = {"settled": self.settled, "fanned": self.fanned}
-            made = assemble(now, self.entries, frozenset(held), self.lists, self.now, **known)
+            made = build_lists(now, self.entries, frozenset(held), self.lists, self.now, **known)
             self.lists, self.settled, self.unlisted = made.snapshots, made.settled, made.unlisted
             self.fanned = made.fanned
             if not made.moving:
@@ -276,13 +276,13 @@ def test_lists_of_an_event_are_those_of_a_sweep(worlds):
     before = None
     for facts in worlds:
         hosts = {name: HostDevice("pci", name, name, name, f"/sys/devices/{name}") for name in facts}
-        touched = Touched(frozenset(f"/sys/devices/{name}" for name in NAMES))
+        touched = DirtySet(frozenset(f"/sys/devices/{name}" for name in NAMES))
         listing = Listing({PCI: tuple(hosts.values())})
-        before = look(ENTRIES, listing, Facts(facts), before, touched)
-        now = look(ENTRIES, listing, Facts(facts))
+        before = update_inventory(ENTRIES, listing, Facts(facts), before, touched)
+        now = update_inventory(ENTRIES, listing, Facts(facts))
         for life, seen in ((narrow, before), (full, now)):
             life.now += 1.0
             known = life.settled if life is narrow else {}
-            made = assemble(seen, ENTRIES, frozenset(), life.lists, life.now, settled=known)
+            made = build_lists(seen, ENTRIES, frozenset(), life.lists, life.now, settled=known)
             life.lists, life.settled = made.snapshots, made.settled
         assert narrow.lists == full.lists

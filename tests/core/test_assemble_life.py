@@ -7,16 +7,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent.core.entry.resource import SharesBy, Slots
+from agent.core.entry.resource_spec import SharesBy, Slots
 from agent.core.inventory.device import Health, HostDevice, list_order, split_share
+from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import Look, look
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
-from agent.core.lists.assemble import Assembly, assemble
-from agent.core.lists.draft import SLOT_KEY
-from agent.core.lists.naming import EMPTY_SECONDS, Fanned
-from agent.core.lists.present import FORGET_SECONDS
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
+from agent.core.lists.build_lists import DeviceLists, build_lists
+from agent.core.lists.list_builder import SLOT_KEY
+from agent.core.lists.list_inputs import FORGET_SECONDS
+from agent.core.lists.resource_names import EMPTY_SECONDS, GeneratedName
 from agent.core.struct import replace
 from tests.core.building import PCI, clause, line, spec
 
@@ -25,7 +25,7 @@ FANNED, SHARED = "example.com/{model}", "example.com/all"  # one resource for ea
 MODELS = ["a", "m1", "m2", Absent("no model")]  # one of them has another entry
 IDS = {"serial": ("{serial}",), "either": ("{serial}", "{serial}@{place}"), "place": ("{kind}@{place}",)}
 PLACES = st.sampled_from(["p1", "p2", "p3", "p10"])
-UNREADABLE = Absent("EIO", unread=True)
+UNREADABLE = Absent("EIO", unreadable=True)
 
 
 class Machine:
@@ -46,7 +46,7 @@ class Machine:
             self.plugged[place][1].update(words)
 
     def look(self, specs):
-        return look(specs, Listing({PCI: tuple(device for device, _ in self.plugged.values())}), self)
+        return update_inventory(specs, Listing({PCI: tuple(device for device, _ in self.plugged.values())}), self)
 
     def fact(self, device, word):
         if word == "open":
@@ -67,15 +67,15 @@ def as_before(seen, before):
         key: before.sightings[key] if before.sightings.get(key) == sighting else sighting
         for key, sighting in seen.sightings.items()
     }
-    offers = {**Look(seen.listing, sightings).candidates()}
+    offers = {**Inventory(seen.listing, sightings).candidates()}
     for offer, found in before.candidates().items():
         if list(map(id, found.values())) == list(map(id, offers.get(offer, {}).values())):
             offers[offer] = found
     return replace(seen, sightings=sightings, _offers=offers)
 
 
-BUSY = (clause(line("wait.busy", True, Kind.BOOL), name="wait.busy"),)
-OPEN = (clause(line("open", True, Kind.BOOL), name="gate.open"),)
+BUSY = (clause(line("wait.busy", True, ValueType.BOOL), name="wait.busy"),)
+OPEN = (clause(line("open", True, ValueType.BOOL), name="gate.open"),)
 
 
 @cache
@@ -115,8 +115,8 @@ class Life(RuleBasedStateMachine):
         self.held = {}
         self.now = 0.0
         self.snapshots = {}
-        self.assembly = Assembly({})
-        self.seen = Look()
+        self.assembly = DeviceLists({})
+        self.seen = Inventory()
         self.configured = ()
         self.chance = random.Random(1)
 
@@ -242,7 +242,7 @@ class Life(RuleBasedStateMachine):
                 for device in snapshot.devices
             ]
             self.snapshots[resource] = type(snapshot)(resource, tuple(devices))
-        fanned = {name: Fanned(one.written) for name, one in self.assembly.fanned.items()}
+        fanned = {name: GeneratedName(one.written) for name, one in self.assembly.fanned.items()}
         self.assembly = replace(self.assembly, fanned=fanned, settled={})
         self.settle()
 
@@ -254,8 +254,8 @@ class Life(RuleBasedStateMachine):
     def assemble(self, seen):
         state = (seen, self.configured, frozenset(self.held), self.snapshots, self.now)
         fanned = self.assembly.fanned
-        assembly = assemble(*state, fanned=fanned, settled=self.assembly.settled)
-        assert assembly == assemble(*state, fanned=fanned), "what is settled makes a difference"
+        assembly = build_lists(*state, fanned=fanned, settled=self.assembly.settled)
+        assert assembly == build_lists(*state, fanned=fanned), "what is settled makes a difference"
         return assembly
 
     def settle(self, *, looked=True):
@@ -288,7 +288,7 @@ class Life(RuleBasedStateMachine):
         self.check_absence(seen, before, has, assembly)
         mixed = list(seen.sightings)
         self.chance.shuffle(mixed)
-        other = self.assemble(Look(seen.listing, {key: seen.sightings[key] for key in mixed}))
+        other = self.assemble(Inventory(seen.listing, {key: seen.sightings[key] for key in mixed}))
         assert other == assembly, "the order of discovery shows"
         known = {device: device for snapshot in self.snapshots.values() for device in snapshot.devices}
         for _, _, device in after:
@@ -394,10 +394,10 @@ class Life(RuleBasedStateMachine):
         seen, snapshots, fanned = self.machine.look(self.specs()), self.snapshots, self.assembly.fanned
         for later in (1, 2, 2, 2, 2):
             now = self.now + later * FORGET_SECONDS
-            assembly = assemble(seen, self.specs(), frozenset(), snapshots, now, fanned=fanned)
+            assembly = build_lists(seen, self.specs(), frozenset(), snapshots, now, fanned=fanned)
             snapshots, fanned = assembly.snapshots, assembly.fanned
         assert assembly.unlisted == ()
-        candidates = (found for key in seen.sightings for found in seen.offers(key))
+        candidates = (found for key in seen.sightings for found in seen.find_candidates(key))
         models = {found.resource for found in candidates if found.written}
         assert fanned.keys() == models, "a name that nobody wants stays"
         assert all(device.health is Health.HEALTHY for _, _, device in owners(snapshots))

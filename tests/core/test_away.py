@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Says
-from agent.core.entry.resource import Source
-from agent.core.inventory.away import Mover, moved, movers
-from agent.core.inventory.device import Device, Health, HostDevice, Snapshot
+from agent.core.entry.check import Check, CheckVerdict
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import Device, DeviceList, Health, HostDevice
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.in_pod import MovableDevice, diff_movable_devices, find_movable_devices
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
-from agent.core.lists.assemble import assemble
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
+from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
 from tests.core.building import Facts, clause, line, spec
 
@@ -39,8 +39,8 @@ def check(name, *lines, when=None):
     return Check(name, clause(*lines, name=f"health.{name}"), when)
 
 
-CARRIER = check("carrier", line("carrier", True, Kind.BOOL))
-PRESENT = check("present", line("pci.present", True, Kind.BOOL))
+CARRIER = check("carrier", line("carrier", True, ValueType.BOOL))
+PRESENT = check("present", line("pci.present", True, ValueType.BOOL))
 FACTS = {
     KEY: {"pci.address": "0000:3b:00.0", "carrier": True, "pci.present": True, "numa": 1},
     IN_KEY: {"present": True},
@@ -59,16 +59,16 @@ class Node:
         self.seen = None
         self.told = {}
 
-    def look(self, touched=EVERYTHING):
+    def look(self, touched=ALL_DIRTY):
         before = self.told
         assembled = {name: name for name in before}
         holds = lambda device: bool(self.held & set(device.ids()))
-        who = movers((self.entry,), before, assembled, holds)
+        who = find_movable_devices((self.entry,), before, assembled, holds)
         if not touched.everything:
-            touched |= Touched(keys=moved(self.seen.movers, who))
+            touched |= DirtySet(keys=diff_movable_devices(self.seen.movers, who))
         listing = Listing({self.entry.source: ((self.host,) if self.there else ()) + self.others})
-        self.seen = look((self.entry,), listing, Facts(self.facts), self.seen, touched, movers=who)
-        made = assemble(self.seen, (self.entry,), self.held, before, 0.0)
+        self.seen = update_inventory((self.entry,), listing, Facts(self.facts), self.seen, touched, movers=who)
+        made = build_lists(self.seen, (self.entry,), self.held, before, 0.0)
         self.told = made.snapshots
         return [(device.id, device.health.value, str(device.reason)) for device in self.told["example.com/a"].devices]
 
@@ -77,7 +77,7 @@ ID = "0000:3b:00.0-net"
 WELL = [(ID, "Healthy", "")]
 
 
-@pytest.fixture(params=[EVERYTHING, Touched()], ids=["sweep", "event"])
+@pytest.fixture(params=[ALL_DIRTY, DirtySet()], ids=["sweep", "event"])
 def touched(request):
     return request.param
 
@@ -93,7 +93,7 @@ def test_held_and_gone_it_is_as_it_was(touched):
     assert node.seen.away == {KEY}
     assert node.look(touched) == WELL
     said = [one.outcome.says for one in node.seen.candidate(KEY).checked]
-    assert said == [Says.NOTHING, Says.GOOD]
+    assert said == [CheckVerdict.NOTHING, CheckVerdict.GOOD]
 
 
 def test_gone_and_not_held_it_is_absent(touched):
@@ -121,7 +121,7 @@ def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(touched
 
 
 def test_back_it_is_judged_again(touched):
-    entry = net(match=clause(line("carrier", True, Kind.BOOL)))
+    entry = net(match=clause(line("carrier", True, ValueType.BOOL)))
     node = Node(entry, HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
@@ -129,7 +129,7 @@ def test_back_it_is_judged_again(touched):
     node.there = True
     assert node.look(touched) == WELL
     node.facts[KEY]["carrier"] = False
-    node.look(touched | Touched(keys=frozenset({KEY})))
+    node.look(touched | DirtySet(keys=frozenset({KEY})))
     assert str(node.told["example.com/a"].devices[0].reason).startswith("no longer offered: match.carrier")
 
 
@@ -146,7 +146,7 @@ def test_back_under_another_name_it_keeps_its_id_and_is_not_there_twice(touched)
     assert node.seen.away == frozenset()
 
 
-@pytest.mark.parametrize("present", [False, True, Absent("EIO", unread=True)])
+@pytest.mark.parametrize("present", [False, True, Absent("EIO", unreadable=True)])
 def test_only_while_its_function_is_there(touched, present):
     node = Node(net(), HERE)
     node.look()
@@ -154,7 +154,7 @@ def test_only_while_its_function_is_there(touched, present):
     node.look()
     node.facts[IN_KEY]["present"] = present
     gone = [(ID, "Unhealthy", "its PCI function 0000:3b:00.0 is gone")]
-    assert node.look(touched | Touched(keys=frozenset({KEY}))) == (gone if present is False else WELL)
+    assert node.look(touched | DirtySet(keys=frozenset({KEY}))) == (gone if present is False else WELL)
 
 
 def test_the_function_is_the_nearest_above_it():
@@ -162,8 +162,8 @@ def test_the_function_is_the_nearest_above_it():
     node.look()
     node.held, node.there = frozenset({ID}), False
     reader = Facts(node.facts)
-    who = movers((node.entry,), node.told, {}, lambda _: True)
-    look((node.entry,), Listing({NET: ()}), reader, None, movers=who)
+    who = find_movable_devices((node.entry,), node.told, {}, lambda _: True)
+    update_inventory((node.entry,), Listing({NET: ()}), reader, None, movers=who)
     assert (IN_KEY, "present") in reader.asked
 
 
@@ -179,8 +179,8 @@ def test_after_a_restart_nothing_but_the_list_is_known(touched):
     remembered = Device(
         ID, HERE.place, KEY, Health.UNHEALTHY, "not seen since the agent started", numa=(1,), stamp=HERE.stamp
     )
-    node = Node(net(match=clause(line("carrier", True, Kind.BOOL)), checks=(CARRIER,)), HERE, {KEY: {}})
-    node.told = {"example.com/a": Snapshot("example.com/a", (remembered,))}
+    node = Node(net(match=clause(line("carrier", True, ValueType.BOOL)), checks=(CARRIER,)), HERE, {KEY: {}})
+    node.told = {"example.com/a": DeviceList("example.com/a", (remembered,))}
     node.held, node.there = frozenset({ID}), False
     assert node.look() == WELL
     assert node.told["example.com/a"].devices[0].numa == (1,)
@@ -200,20 +200,23 @@ MATCH = clause(line("netdev.name", "eth0"), line("driver", "mlx5_core"))
 
 @pytest.mark.parametrize("word", CARRIED)
 def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
-    checks = (check("link", line("netdev.carrier", True, Kind.BOOL)), check("driver", line("driver", "mlx5_core")))
+    checks = (check("link", line("netdev.carrier", True, ValueType.BOOL)), check("driver", line("driver", "mlx5_core")))
     facts = {IN_KEY: {**VF_FACTS[IN_KEY], "netdev.carrier": True}}
     node = Node(vf(match=MATCH, checks=checks), VF, facts)
     well = [("0000:3b:00.0", "Healthy", "")]
     assert node.look() == well
     node.held = frozenset({"0000:3b:00.0"})
     del node.facts[IN_KEY][word]
-    assert node.look(touched | Touched(keys=frozenset({IN_KEY}))) == well
-    assert [one.outcome.says for one in node.seen.candidate(IN_KEY).checked] == [Says.NOTHING, Says.GOOD]
+    assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
+    assert [one.outcome.says for one in node.seen.candidate(IN_KEY).checked] == [
+        CheckVerdict.NOTHING,
+        CheckVerdict.GOOD,
+    ]
     node.facts[IN_KEY]["driver"] = "vfio-pci"  # frozen as well, but for the check that is of the function
-    assert node.look(touched | Touched(keys=frozenset({IN_KEY}))) == well
-    assert node.seen.candidate(IN_KEY).checked[1].outcome.says is Says.BAD
+    assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
+    assert node.seen.candidate(IN_KEY).checked[1].outcome.says is CheckVerdict.BAD
     node.facts[IN_KEY] |= {word: "back"}
-    node.look(touched | Touched(keys=frozenset({IN_KEY})))
+    node.look(touched | DirtySet(keys=frozenset({IN_KEY})))
     assert node.seen.away == frozenset()
 
 
@@ -262,7 +265,7 @@ def test_which_checks_go_on(word, goes_on):
     node.held, node.there = frozenset({ID}), False
     node.look()
     (said,) = node.seen.candidate(KEY).checked
-    assert (said.outcome.says is not Says.NOTHING) is goes_on
+    assert (said.outcome.says is not CheckVerdict.NOTHING) is goes_on
 
 
 class Said:
@@ -275,35 +278,40 @@ def test_who_may_be_away():
     shared = Device("b", "net:b", "key b", Health.HEALTHY, shares=2)
     of_pci = Device("c", "0000:3b:00.0", IN_KEY, Health.HEALTHY)
     lists = {
-        "example.com/a": Snapshot("example.com/a", (device, shared, of_pci)),
-        "example.com/b": Snapshot("example.com/b", (replace(device, id="d", key="key d"),)),
+        "example.com/a": DeviceList("example.com/a", (device, shared, of_pci)),
+        "example.com/b": DeviceList("example.com/b", (replace(device, id="d", key="key d"),)),
     }
     entries = (spec("example.com/x"), net(), vf(adds=True), spec("example.com/b", source=NET))
-    found = movers(entries, lists, {}, lambda one: one.id != "b")
+    found = find_movable_devices(entries, lists, {}, lambda one: one.id != "b")
     assert {key: (one.entry, one.resource) for key, one in found.items()} == {
         "key a": (1, "example.com/a"),
         IN_KEY: (2, "example.com/a"),
     }
-    assert movers((spec(source=NET),), lists, {}, lambda _: True) == {}
+    assert find_movable_devices((spec(source=NET),), lists, {}, lambda _: True) == {}
 
 
 def test_of_a_name_with_words_the_list_has_another():
     device = Device("a", "net:a", "key a", Health.HEALTHY)
-    lists = {"example.com/ice": Snapshot("example.com/ice", (device,))}
+    lists = {"example.com/ice": DeviceList("example.com/ice", (device,))}
     entry = replace(net(), name="example.com/{driver}", name_text=parse("example.com/{driver}"))
-    found = movers((entry,), lists, {"example.com/ice": entry.name}, lambda _: True)
-    assert found == {"key a": Mover(0, "example.com/ice", device)}
+    found = find_movable_devices((entry,), lists, {"example.com/ice": entry.name}, lambda _: True)
+    assert found == {"key a": MovableDevice(0, "example.com/ice", device)}
 
 
 def test_those_that_differ():
-    one, other = (Mover(0, "example.com/a", Device(id_, "p", "k", Health.HEALTHY)) for id_ in "ab")
+    one, other = (MovableDevice(0, "example.com/a", Device(id_, "p", "k", Health.HEALTHY)) for id_ in "ab")
     unwell = one._replace(device=replace(one.device, health=Health.UNHEALTHY))
-    assert moved({"k": one}, {"k": unwell}) == frozenset()
-    assert moved({"k": one}, {"k": other}) == moved({"k": one}, {}) == moved({}, {"k": one}) == {"k"}
+    assert diff_movable_devices({"k": one}, {"k": unwell}) == frozenset()
+    assert (
+        diff_movable_devices({"k": one}, {"k": other})
+        == diff_movable_devices({"k": one}, {})
+        == diff_movable_devices({}, {"k": one})
+        == {"k"}
+    )
 
 
 def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_away(touched):
-    node = Node(net(match=clause(line("carrier", True, Kind.BOOL))), HERE)
+    node = Node(net(match=clause(line("carrier", True, ValueType.BOOL))), HERE)
     node.look()
     node.held = frozenset({ID})
     node.facts[KEY]["carrier"] = False
@@ -321,8 +329,8 @@ def test_what_its_entry_turned_down_while_it_was_there_is_not_well_for_being_awa
 def test_shares_that_are_too_many_are_not_the_device():
     device = Device("a", "net:a", "key a", Health.HEALTHY, shares=2)
     more = replace(device, shares=4, first_share=2)
-    lists = {"example.com/a": Snapshot("example.com/a", (device, more))}
-    assert movers((net(),), lists, {}, lambda _: True)["key a"].device is device
+    lists = {"example.com/a": DeviceList("example.com/a", (device, more))}
+    assert find_movable_devices((net(),), lists, {}, lambda _: True)["key a"].device is device
 
 
 STEPS = st.sampled_from(
@@ -332,7 +340,7 @@ STEPS = st.sampled_from(
 
 @given(st.lists(STEPS, max_size=12))
 def test_whatever_happens_events_see_what_a_sweep_would_and_nothing_held_is_unhealthy_for_being_away(steps):
-    node = Node(net(match=clause(line("carrier", True, Kind.BOOL)), checks=(PRESENT,)), HERE)
+    node = Node(net(match=clause(line("carrier", True, ValueType.BOOL)), checks=(PRESENT,)), HERE)
     node.look()
     for step in steps:
         said = node.facts[KEY]
@@ -351,9 +359,9 @@ def test_whatever_happens_events_see_what_a_sweep_would_and_nothing_held_is_unhe
                 said["pci.present"] = node.facts[IN_KEY]["present"] = present
             case _:
                 said["carrier"] = step == "link"
-        by_event = node.look(Touched(keys=frozenset({KEY})))
+        by_event = node.look(DirtySet(keys=frozenset({KEY})))
         told = node.told
-        assert node.look(EVERYTHING) == by_event, step
+        assert node.look(ALL_DIRTY) == by_event, step
         assert len({id_ for id_, *_ in by_event}) == len(by_event)
         for device in told["example.com/a"].devices:
             if device.key in node.seen.away:

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.inventory.device import Member
-from agent.core.lists.called import called
+from agent.core.lists.device_lookup import find_devices
 from tests.core.building import candidate, host, listed, snapshot
 
 A, B = "example.com/a", "example.com/b"
@@ -45,9 +45,9 @@ OFFERS = {
     ],
 )
 def test_a_name_means(name, ids):
-    assert [device.id for _, device in called(name, LISTS, OFFERS)] == ids
+    assert [device.id for _, device in find_devices(name, LISTS, OFFERS)] == ids
 
 
 def test_what_slots_give_is_in_no_list_and_has_a_name():
-    (found,) = called("9d:00.0", (snapshot(listed("slot-0", "slot:0", key="slot:0")),), OFFERS)
+    (found,) = find_devices("9d:00.0", (snapshot(listed("slot-0", "slot:0", key="slot:0")),), OFFERS)
     assert (found.resource, found.device.id, found.device.places) == (A, GPU, ("0000:9d:00.0",))

@@ -2,17 +2,25 @@
 
 import pytest
 
-from agent.core.entry.check import SHOWN, Check, OnUnknown, Outcome, Says
-from agent.core.entry.inquiry import Answer, Command, Dial, Reply, Run, Service, Speaks
-from agent.core.language.operators import Equals, Items, Not, Of
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
+from agent.core.entry.check import SHOWN, Check, CheckResult, CheckVerdict, OnUnknown
+from agent.core.entry.query import (
+    ProgramQuery,
+    QueryResult,
+    QueryStatus,
+    RunTemplate,
+    ServiceProtocol,
+    SocketQuery,
+    SocketTemplate,
+)
+from agent.core.language.operators import Equals, Items, Not, Quantifier
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
 from agent.core.struct import replace
 from tests.core.building import Known, clause
 from tests.core.building import line as match_line
 
 
-def line(word, operand, kind=Kind.TEXT, test=None):
+def line(word, operand, kind=ValueType.TEXT, test=None):
     return replace(match_line(word, operand, kind, test), address=f"health.link.holds.{word}")
 
 
@@ -21,17 +29,17 @@ REASON = parse("it says {state} at {heat} m°C, ports {ports}")
 
 
 def bad(reason):
-    return Outcome(Says.BAD, reason)
+    return CheckResult(CheckVerdict.BAD, reason)
 
 
 @pytest.mark.parametrize(
     ("check", "facts", "outcome"),
     [
-        (Check("link", HOLDS), {"state": "ready"}, Outcome(Says.GOOD)),
+        (Check("link", HOLDS), {"state": "ready"}, CheckResult(CheckVerdict.GOOD)),
         (Check("link", HOLDS), {"state": "error"}, bad("state = 'ready', here error")),
         (Check("link", HOLDS), {}, bad("state = 'ready', here absent (no such file)")),
-        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {}, Outcome(Says.GOOD)),
-        (Check("link", HOLDS, on_unknown=OnUnknown.KEEP), {}, Outcome(Says.NOTHING)),
+        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {}, CheckResult(CheckVerdict.GOOD)),
+        (Check("link", HOLDS, on_unknown=OnUnknown.KEEP), {}, CheckResult(CheckVerdict.NOTHING)),
         (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {"state": "error"}, bad("state = 'ready', here error")),
         (
             Check("link", HOLDS, reason=REASON),
@@ -50,7 +58,7 @@ def bad(reason):
         ),
         # What an absent word could not change is known.
         (
-            Check("link", clause(line("state", "ready"), line("heat", 1, Kind.INT), name="health.link.holds")),
+            Check("link", clause(line("state", "ready"), line("heat", 1, ValueType.INT), name="health.link.holds")),
             {"heat": 2},
             bad("heat = 1, here 2"),
         ),
@@ -60,15 +68,19 @@ def bad(reason):
             bad("state = None, here absent (no such file)"),
         ),
         (
-            Check("link", clause(line("ports", None, test=Items(Of.NONE, Equals("down"))))),
+            Check("link", clause(line("ports", None, test=Items(Quantifier.NONE, Equals("down"))))),
             {"ports": ()},
-            Outcome(Says.GOOD),
+            CheckResult(CheckVerdict.GOOD),
         ),
         # Whether it applies.
-        (Check("link", HOLDS, when=clause(line("on", True, Kind.BOOL))), {"on": False}, Outcome(Says.BESIDE)),
-        (Check("link", HOLDS, when=clause(line("on", True, Kind.BOOL))), {}, Outcome(Says.BESIDE)),
         (
-            Check("link", HOLDS, when=clause(line("on", True, Kind.BOOL))),
+            Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))),
+            {"on": False},
+            CheckResult(CheckVerdict.BESIDE),
+        ),
+        (Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))), {}, CheckResult(CheckVerdict.BESIDE)),
+        (
+            Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))),
             {"on": True, "state": "error"},
             bad("state = 'ready', here error"),
         ),
@@ -112,26 +124,61 @@ class Told(Known):
         return self.told
 
 
-RUN = Run((parse("/bin/x"), parse("-d={node}"), parse("{ports}")), timeout=2, every=30)
+RUN = RunTemplate((parse("/bin/x"), parse("-d={node}"), parse("{ports}")), timeout=2, every=30)
 FACTS = {"node": "/dev/a", "ports": ("up", "down"), "heat": 5}
-COMMAND = Command(("/bin/x", "-d=/dev/a", "up", "down"), 2, 30)
+COMMAND = ProgramQuery(("/bin/x", "-d=/dev/a", "up", "down"), 2, 30)
 
 
 @pytest.mark.parametrize(
     ("answer", "policy", "reason", "outcome"),
     [
-        (Answer(Reply.WELL, "", 7), "unhealthy", None, Outcome(Says.GOOD, "", 7)),
-        (Answer(Reply.ILL, "exit code 1", 7), "healthy", None, Outcome(Says.BAD, "exit code 1", 7)),
-        (Answer(Reply.ILL, "exit code 1", 7), "keep", parse("at {heat}"), Outcome(Says.BAD, "at 5 (exit code 1)", 7)),
-        (Answer(Reply.ILL, "", 7), "keep", parse("at {heat}"), Outcome(Says.BAD, "at 5", 7)),
-        (Answer(Reply.ILL, "x" * 300, 7), "keep", None, Outcome(Says.BAD, "x" * (SHOWN - 1) + "…", 7)),
-        (Answer(Reply.UNKNOWN, "no end", 7), "unhealthy", None, Outcome(Says.BAD, "no end", 7)),
-        (Answer(Reply.UNKNOWN, "no end", 7), "healthy", None, Outcome(Says.GOOD, "", 7)),
-        (Answer(Reply.UNKNOWN, "no end", 7), "keep", None, Outcome(Says.NOTHING)),
-        (Answer(Reply.AWAITED, "no answer yet"), "unhealthy", None, Outcome(Says.AWAITED, "no answer yet")),
-        (Answer(Reply.AWAITED, "no answer yet"), "healthy", None, Outcome(Says.NOTHING, "no answer yet")),
-        (Answer(Reply.AWAITED, "no answer yet"), "keep", None, Outcome(Says.NOTHING, "no answer yet")),
-        (Answer(Reply.OFF, "no such program"), "unhealthy", None, Outcome(Says.BESIDE, "no such program")),
+        (QueryResult(QueryStatus.WELL, "", 7), "unhealthy", None, CheckResult(CheckVerdict.GOOD, "", 7)),
+        (
+            QueryResult(QueryStatus.ILL, "exit code 1", 7),
+            "healthy",
+            None,
+            CheckResult(CheckVerdict.BAD, "exit code 1", 7),
+        ),
+        (
+            QueryResult(QueryStatus.ILL, "exit code 1", 7),
+            "keep",
+            parse("at {heat}"),
+            CheckResult(CheckVerdict.BAD, "at 5 (exit code 1)", 7),
+        ),
+        (QueryResult(QueryStatus.ILL, "", 7), "keep", parse("at {heat}"), CheckResult(CheckVerdict.BAD, "at 5", 7)),
+        (
+            QueryResult(QueryStatus.ILL, "x" * 300, 7),
+            "keep",
+            None,
+            CheckResult(CheckVerdict.BAD, "x" * (SHOWN - 1) + "…", 7),
+        ),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "unhealthy", None, CheckResult(CheckVerdict.BAD, "no end", 7)),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "healthy", None, CheckResult(CheckVerdict.GOOD, "", 7)),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "keep", None, CheckResult(CheckVerdict.NOTHING)),
+        (
+            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            "unhealthy",
+            None,
+            CheckResult(CheckVerdict.AWAITED, "no answer yet"),
+        ),
+        (
+            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            "healthy",
+            None,
+            CheckResult(CheckVerdict.NOTHING, "no answer yet"),
+        ),
+        (
+            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            "keep",
+            None,
+            CheckResult(CheckVerdict.NOTHING, "no answer yet"),
+        ),
+        (
+            QueryResult(QueryStatus.OFF, "no such program"),
+            "unhealthy",
+            None,
+            CheckResult(CheckVerdict.BESIDE, "no such program"),
+        ),
     ],
 )
 def test_what_others_tell(answer, policy, reason, outcome):
@@ -151,32 +198,32 @@ def test_what_others_tell(answer, policy, reason, outcome):
     ],
 )
 def test_what_cannot_be_asked_is_not(facts, reason):
-    told = Told(facts, Answer(Reply.WELL))
+    told = Told(facts, QueryResult(QueryStatus.WELL))
     assert Check("x", RUN).ask(told) == bad(reason)
-    assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).ask(told) == Outcome(Says.GOOD)
-    assert Check("x", RUN, on_unknown=OnUnknown.KEEP).ask(told) == Outcome(Says.NOTHING)
+    assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).ask(told) == CheckResult(CheckVerdict.GOOD)
+    assert Check("x", RUN, on_unknown=OnUnknown.KEEP).ask(told) == CheckResult(CheckVerdict.NOTHING)
     assert told.asked == []
 
 
 def test_a_socket_is_one_path():
-    dial = Dial(parse("/run/{name}.sock"), timeout=2, every=30)
-    facts = Told({"name": "npu0"}, Answer(Reply.WELL, "", 3))
-    assert Check("x", dial).ask(facts) == Outcome(Says.GOOD, "", 3)
-    assert facts.asked == [Service("/run/npu0.sock", 2, 30)]
-    facts = Told({"name": "../x"}, Answer(Reply.WELL))
+    dial = SocketTemplate(parse("/run/{name}.sock"), timeout=2, every=30)
+    facts = Told({"name": "npu0"}, QueryResult(QueryStatus.WELL, "", 3))
+    assert Check("x", dial).ask(facts) == CheckResult(CheckVerdict.GOOD, "", 3)
+    assert facts.asked == [SocketQuery("/run/npu0.sock", 2, 30)]
+    facts = Told({"name": "../x"}, QueryResult(QueryStatus.WELL))
     assert Check("x", dial).ask(facts) == bad("name: '../x' cannot be in a path")
     assert facts.asked == []
 
 
 def test_a_service_is_told_of_what_it_is_asked():
-    dial = Dial(parse("/run/x"), 2, 30, parse("{address}"), Speaks.AMD_METRICS)
-    facts = Told({"address": "0000:3b:00.0"}, Answer(Reply.OFF, "there is none"))
-    assert Check("x", dial).ask(facts) == Outcome(Says.BESIDE, "there is none")
-    assert facts.asked == [Service("/run/x", 2, 30, "0000:3b:00.0", Speaks.AMD_METRICS)]
-    assert Check("x", dial).ask(Told({}, Answer(Reply.WELL))).says is Says.BAD
+    dial = SocketTemplate(parse("/run/x"), 2, 30, parse("{address}"), ServiceProtocol.AMD_METRICS)
+    facts = Told({"address": "0000:3b:00.0"}, QueryResult(QueryStatus.OFF, "there is none"))
+    assert Check("x", dial).ask(facts) == CheckResult(CheckVerdict.BESIDE, "there is none")
+    assert facts.asked == [SocketQuery("/run/x", 2, 30, "0000:3b:00.0", ServiceProtocol.AMD_METRICS)]
+    assert Check("x", dial).ask(Told({}, QueryResult(QueryStatus.WELL))).says is CheckVerdict.BAD
 
 
 def test_where_it_does_not_apply_nobody_is_asked():
-    facts = Told({**FACTS, "state": "off"}, Answer(Reply.ILL))
-    assert Check("x", RUN, when=HOLDS).ask(facts) == Outcome(Says.BESIDE)
+    facts = Told({**FACTS, "state": "off"}, QueryResult(QueryStatus.ILL))
+    assert Check("x", RUN, when=HOLDS).ask(facts) == CheckResult(CheckVerdict.BESIDE)
     assert facts.asked == []

@@ -1,9 +1,9 @@
 import pytest
 
-from agent.core.language.clause import Either
+from agent.core.language.clause import EitherLine
 from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
-from agent.core.language.operators import AllOf, Equals, Exists, Not, Of, Things
-from agent.core.language.value import Absent, Kind
+from agent.core.language.operators import AllOf, Equals, Exists, Not, Quantifier, Things
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import HERE, Known, clause, line
 
 GONE = Absent("no such file")
@@ -11,7 +11,7 @@ PENDING = Absent("udev is not done", pending=True)
 
 
 def test_all_lines_of_a_clause_hold_or_the_first_that_does_not_is_told():
-    both = clause(line("vendor", "10de", Kind.HEX), line("driver", "nvidia"))
+    both = clause(line("vendor", "10de", ValueType.HEX), line("driver", "nvidia"))
     facts = {"vendor": "10de", "driver": "vfio-pci"}
     assert both.failing(Known(facts)) == (both.lines[1], "vfio-pci", None)
     facts["driver"] = "nvidia"
@@ -37,7 +37,7 @@ def test_an_origin_is_quoted_as_people_do():
 
 CARD = clause(line("driver", "ice"), line("serial", None, test=Exists(True)), name="match.either.card")
 CABLE = clause(line("link", "ether"), name="match.either.cable")
-EITHER = Either("match.either", (CARD, CABLE), "{ … }", HERE)
+EITHER = EitherLine("match.either", (CARD, CABLE), "{ … }", HERE)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def ports(*states):
 @pytest.mark.parametrize(
     ("of", "states", "here"),
     [
-        (Of.ANY, ("down", "init"), "1: state is down; 2: state is init"),
-        (Of.EVERY, ("active", "init"), "2: state is init"),
-        (Of.EVERY, ("a", "b", "c", "d", "e"), "1: state is a; 2: state is b; 3: state is c; and 2 more"),
-        (Of.NONE, ("down", "active", "active"), "2; 3"),
-        (Of.ANY, (), "empty"),
+        (Quantifier.ANY, ("down", "init"), "1: state is down; 2: state is init"),
+        (Quantifier.EVERY, ("active", "init"), "2: state is init"),
+        (Quantifier.EVERY, ("a", "b", "c", "d", "e"), "1: state is a; 2: state is b; 3: state is c; and 2 more"),
+        (Quantifier.NONE, ("down", "active", "active"), "2; 3"),
+        (Quantifier.ANY, (), "empty"),
     ],
 )
 def test_of_several_things_those_are_told_that_speak_against_it(of, states, here):
@@ -85,10 +85,10 @@ def test_of_several_things_those_are_told_that_speak_against_it(of, states, here
 @pytest.mark.parametrize(
     ("of", "states", "here"),
     [
-        (Of.ANY, ("down", "active"), "2"),
-        (Of.EVERY, ("active", "active"), "1; 2"),
-        (Of.NONE, ("down", "init"), "1: state is down; 2: state is init"),
-        (Of.NONE, (), "empty"),
+        (Quantifier.ANY, ("down", "active"), "2"),
+        (Quantifier.EVERY, ("active", "active"), "1; 2"),
+        (Quantifier.NONE, ("down", "init"), "1: state is down; 2: state is init"),
+        (Quantifier.NONE, (), "empty"),
     ],
 )
 def test_of_several_things_those_are_told_that_speak_for_it(of, states, here):
@@ -102,9 +102,9 @@ def test_of_an_either_that_holds_those_are_told_that_do():
 
 
 def test_what_could_not_be_read_inside_is_the_doubt():
-    unread = Absent("EIO", unread=True)
+    unread = Absent("EIO", unreadable=True)
     inner = clause(line("driver", "nvme"))
-    asked = clause(line("ports", None, test=Things(Of.ANY, "ports", inner)))
+    asked = clause(line("ports", None, test=Things(Quantifier.ANY, "ports", inner)))
     known = Known({"ports": ("1",), "things ports": (Known({"driver": unread}),)})
     assert asked.failing(known, CAREFUL).doubt is unread
     assert asked.failing(known).doubt is None

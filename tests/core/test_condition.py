@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
-from agent.core.health.condition import HEALTHY, UNSAID, Condition, step
+from agent.core.entry.check import ONE, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
+from agent.core.health.check_state import HEALTHY, NEW, CheckState, step
 from agent.core.struct import replace
 from tests.core.building import clause
 
 APART = 0.05  # seconds
-GOOD, BAD, NOTHING, BESIDE, AWAITED = (Outcome(says, "why" if says is Says.BAD else "") for says in Says)
+GOOD, BAD, NOTHING, BESIDE, AWAITED = (
+    CheckResult(says, "why" if says is CheckVerdict.BAD else "") for says in CheckVerdict
+)
 LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE, "a": AWAITED}
 
 
@@ -20,7 +22,7 @@ def check(trip=ONE, recover=ONE, every=None):
     return Check("link", clause(), every=every, trip=trip, recover=recover, on_unknown=OnUnknown.UNHEALTHY)
 
 
-def play(one: Check, *looks: tuple[float, Outcome], condition: Condition = HEALTHY) -> list[bool]:
+def play(one: Check, *looks: tuple[float, CheckResult], condition: CheckState = HEALTHY) -> list[bool]:
     """Whether it fails after each of the looks."""
     failing = []
     for now, outcome in looks:
@@ -30,7 +32,7 @@ def play(one: Check, *looks: tuple[float, Outcome], condition: Condition = HEALT
     return failing
 
 
-def history(text: str, distance: float = 1.0) -> list[tuple[float, Outcome]]:
+def history(text: str, distance: float = 1.0) -> list[tuple[float, CheckResult]]:
     return [(number * distance, LETTERS[letter]) for number, letter in enumerate(text)]
 
 
@@ -39,20 +41,22 @@ def history(text: str, distance: float = 1.0) -> list[tuple[float, Outcome]]:
     [
         pytest.param(check(), 1, "gbbgbg", ".FF.F.", id="one look each way"),
         pytest.param(check(), 0.001, "gbgb", ".F.F", id="one look counts at once, however close"),
-        pytest.param(check(trip=Looks(2)), 1, "gbgbbg", "....F.", id="two looks in a row"),
-        pytest.param(check(trip=Looks(2)), 0.01, "bbbbbbbbb", ".....FFFF", id="close looks are one: 50 ms apart"),
-        pytest.param(check(trip=Looks(2), every=5.0), 1, "bbbbbbbb", ".....FFF", id="and with every, that far apart"),
-        pytest.param(check(trip=Looks(2), every=5.0), 1, "bbbgbbbbbbb", ".........FF", id="any look ends a row"),
-        pytest.param(check(trip=Lasting(3)), 1, "bbbbbgb", "...FF..", id="a time"),
-        pytest.param(check(trip=Lasting(3)), 1, "bbgbbgbbb", ".........", id="a time begins anew"),
-        pytest.param(check(trip=Lasting(0)), 1, "bgb", "F.F", id="no time"),
-        pytest.param(check(recover=Lasting(3)), 1, "bggbgggg", "FFFFFFF.", id="recovery takes its time"),
-        pytest.param(check(recover=Looks(3)), 1, "bggbggg", "FFFFFF.", id="recovery takes looks"),
+        pytest.param(check(trip=LookCount(2)), 1, "gbgbbg", "....F.", id="two looks in a row"),
+        pytest.param(check(trip=LookCount(2)), 0.01, "bbbbbbbbb", ".....FFFF", id="close looks are one: 50 ms apart"),
+        pytest.param(
+            check(trip=LookCount(2), every=5.0), 1, "bbbbbbbb", ".....FFF", id="and with every, that far apart"
+        ),
+        pytest.param(check(trip=LookCount(2), every=5.0), 1, "bbbgbbbbbbb", ".........FF", id="any look ends a row"),
+        pytest.param(check(trip=LookDuration(3)), 1, "bbbbbgb", "...FF..", id="a time"),
+        pytest.param(check(trip=LookDuration(3)), 1, "bbgbbgbbb", ".........", id="a time begins anew"),
+        pytest.param(check(trip=LookDuration(0)), 1, "bgb", "F.F", id="no time"),
+        pytest.param(check(recover=LookDuration(3)), 1, "bggbgggg", "FFFFFFF.", id="recovery takes its time"),
+        pytest.param(check(recover=LookCount(3)), 1, "bggbggg", "FFFFFF.", id="recovery takes looks"),
         pytest.param(check(recover=None), 1, "bgggg-gg", "FFFFFFFF", id="a latch"),
         pytest.param(check(recover=None), 1, "gg-g", "....", id="a latch that has not fallen"),
-        pytest.param(check(trip=Looks(2)), 1, "bnnbg", "...F.", id="what counts for no look ends no row"),
-        pytest.param(check(recover=Lasting(9)), 1, "b-b", "F.F", id="what does not apply does not fail"),
-        pytest.param(check(trip=Looks(2)), 1, "b-bb", "...F", id="and ends a row"),
+        pytest.param(check(trip=LookCount(2)), 1, "bnnbg", "...F.", id="what counts for no look ends no row"),
+        pytest.param(check(recover=LookDuration(9)), 1, "b-b", "F.F", id="what does not apply does not fail"),
+        pytest.param(check(trip=LookCount(2)), 1, "b-bb", "...F", id="and ends a row"),
     ],
 )
 def test_course(one, distance, looks, failing):
@@ -63,32 +67,34 @@ def test_course(one, distance, looks, failing):
     ("one", "looks", "failing"),
     [
         pytest.param(
-            check(trip=Looks(3)), "bbgbbb", "FF...F", id="ill from the first look, well at the first good one"
+            check(trip=LookCount(3)), "bbgbbb", "FF...F", id="ill from the first look, well at the first good one"
         ),
-        pytest.param(check(trip=Looks(2), recover=Looks(2)), "bbgg", "FFF.", id="and what takes as long has failed"),
-        pytest.param(check(trip=Looks(2), recover=Looks(2)), "gbb", "..F", id="what was well is borne with"),
-        pytest.param(check(trip=Lasting(3), recover=None), "bbbg", "FFF.", id="before it latches"),
-        pytest.param(check(trip=Lasting(3), recover=None), "bbbbg", "FFFFF", id="and then it does"),
+        pytest.param(
+            check(trip=LookCount(2), recover=LookCount(2)), "bbgg", "FFF.", id="and what takes as long has failed"
+        ),
+        pytest.param(check(trip=LookCount(2), recover=LookCount(2)), "gbb", "..F", id="what was well is borne with"),
+        pytest.param(check(trip=LookDuration(3), recover=None), "bbbg", "FFF.", id="before it latches"),
+        pytest.param(check(trip=LookDuration(3), recover=None), "bbbbg", "FFFFF", id="and then it does"),
         pytest.param(check(recover=None), "bg", "FF", id="at once if it takes one look"),
-        pytest.param(check(trip=Looks(2)), "nab", "..F", id="what says nothing is no beginning"),
-        pytest.param(check(trip=Looks(2)), "b-b", "F..", id="what does not apply is well"),
-        pytest.param(check(trip=Looks(2)), "-b", "..", id="from the first look, too"),
-        pytest.param(check(trip=Looks(2), recover=Looks(2)), "bnbgg", "FFFF.", id="nor the end of a row"),
+        pytest.param(check(trip=LookCount(2)), "nab", "..F", id="what says nothing is no beginning"),
+        pytest.param(check(trip=LookCount(2)), "b-b", "F..", id="what does not apply is well"),
+        pytest.param(check(trip=LookCount(2)), "-b", "..", id="from the first look, too"),
+        pytest.param(check(trip=LookCount(2), recover=LookCount(2)), "bnbgg", "FFFF.", id="nor the end of a row"),
     ],
 )
 def test_how_it_begins(one, looks, failing):
-    assert "".join(".F"[f] for f in play(one, *history(looks), condition=UNSAID)) == failing
+    assert "".join(".F"[f] for f in play(one, *history(looks), condition=NEW)) == failing
 
 
-@pytest.mark.parametrize(("trip", "again"), [(Lasting(3), 3.0), (Looks(2), None)])
+@pytest.mark.parametrize(("trip", "again"), [(LookDuration(3), 3.0), (LookCount(2), None)])
 def test_what_is_ill_from_the_first_look_is_looked_at_when_it_would_fail(trip, again):
-    assert step(check(trip=trip), UNSAID, BAD, 0.0, APART)[1] == again
+    assert step(check(trip=trip), NEW, BAD, 0.0, APART)[1] == again
 
 
 def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
-    condition = UNSAID
+    condition = NEW
     for now, reason in enumerate(("at 96", "at 97", "at 98")):
-        condition, _ = step(check(trip=Looks(2)), condition, Outcome(Says.BAD, reason), now, APART)
+        condition, _ = step(check(trip=LookCount(2)), condition, CheckResult(CheckVerdict.BAD, reason), now, APART)
         assert (condition.failing, condition.reason) == (True, "at 96")
     assert not condition.early
 
@@ -97,17 +103,17 @@ def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
     ("one", "looks", "again"),
     [
         pytest.param(check(), "b", None, id="no time in it: events are enough"),
-        pytest.param(check(trip=Lasting(3)), "b", 3.0, id="a row becomes old enough"),
-        pytest.param(check(trip=Lasting(3)), "bb", 3.0, id="and from its beginning"),
-        pytest.param(check(trip=Lasting(3)), "bg", None, id="no row"),
-        pytest.param(check(trip=Lasting(3)), "bbbb", None, id="done"),
-        pytest.param(check(recover=Lasting(7)), "bg", 8.0, id="recovery"),
+        pytest.param(check(trip=LookDuration(3)), "b", 3.0, id="a row becomes old enough"),
+        pytest.param(check(trip=LookDuration(3)), "bb", 3.0, id="and from its beginning"),
+        pytest.param(check(trip=LookDuration(3)), "bg", None, id="no row"),
+        pytest.param(check(trip=LookDuration(3)), "bbbb", None, id="done"),
+        pytest.param(check(recover=LookDuration(7)), "bg", 8.0, id="recovery"),
         pytest.param(check(recover=None), "bg", None, id="a latch waits for no time"),
         pytest.param(check(every=5.0), "gg", 6.0, id="every"),
-        pytest.param(check(every=5.0, trip=Looks(2)), "bb", 5.0, id="every, from the look that counted"),
-        pytest.param(check(every=5.0, trip=Lasting(2)), "b", 2.0, id="the sooner"),
-        pytest.param(check(trip=Looks(2)), "b", None, id="looks without every wait for the next event"),
-        pytest.param(check(trip=Lasting(1)), "bnn", None, id="what cannot be told is not asked for on and on"),
+        pytest.param(check(every=5.0, trip=LookCount(2)), "bb", 5.0, id="every, from the look that counted"),
+        pytest.param(check(every=5.0, trip=LookDuration(2)), "b", 2.0, id="the sooner"),
+        pytest.param(check(trip=LookCount(2)), "b", None, id="looks without every wait for the next event"),
+        pytest.param(check(trip=LookDuration(1)), "bnn", None, id="what cannot be told is not asked for on and on"),
     ],
 )
 def test_next_time(one, looks, again):
@@ -119,16 +125,18 @@ def test_next_time(one, looks, again):
 
 def test_the_reason_is_that_of_the_look_that_made_it_fail():
     """A thermometer of a failing device would be a line in the log at each look."""
-    one = check(trip=Looks(2))
+    one = check(trip=LookCount(2))
     condition = HEALTHY
     for now, reason in enumerate(("at 96", "at 97", "at 98", "at ?")):
-        condition, _ = step(one, condition, Outcome(Says.BAD, reason), now, APART)
-    assert condition == Condition(True, "at 97")
+        condition, _ = step(one, condition, CheckResult(CheckVerdict.BAD, reason), now, APART)
+    assert condition == CheckState(True, "at 97")
     condition, _ = step(one, condition, GOOD, 9, APART)
     assert condition == HEALTHY
 
 
-AFTER = st.one_of(st.builds(Looks, st.integers(1, 4)), st.builds(Lasting, st.sampled_from([0.0, 0.5, 2.0, 7.0])))
+AFTER = st.one_of(
+    st.builds(LookCount, st.integers(1, 4)), st.builds(LookDuration, st.sampled_from([0.0, 0.5, 2.0, 7.0]))
+)
 CHECKS = st.builds(check, AFTER, st.none() | AFTER, st.none() | st.sampled_from([0.5, 2.0]))
 STEPS = st.lists(
     st.tuples(st.sampled_from([0.0, 0.01, 0.25, 0.5, 1.0, 3.0]), st.sampled_from([GOOD, BAD, NOTHING, BESIDE])),
@@ -136,7 +144,7 @@ STEPS = st.lists(
 )
 
 
-def timed(steps) -> list[tuple[float, Outcome]]:
+def timed(steps) -> list[tuple[float, CheckResult]]:
     now, looks = 0.0, []
     for passed, outcome in steps:
         now += passed
@@ -163,7 +171,7 @@ def by_history(one: Check, looks) -> bool:
         for when in row:
             if when >= last + (APART if one.every is None else one.every):
                 counted, last = counted + 1, when
-        if counted >= goal.number if isinstance(goal, Looks) else now >= row[0] + goal.seconds:
+        if counted >= goal.number if isinstance(goal, LookCount) else now >= row[0] + goal.seconds:
             failing, turned = not failing, at + 1
     return failing
 
@@ -178,7 +186,7 @@ def test_it_is_what_history_says(one, steps):
 @given(CHECKS, STEPS)
 def test_from_the_second_look_on_a_beginning_makes_no_difference_to_what_is_well(one, steps):
     looks = timed([(1.0, GOOD), *steps])
-    assert play(one, *looks, condition=UNSAID) == play(one, *looks)
+    assert play(one, *looks, condition=NEW) == play(one, *looks)
 
 
 @given(CHECKS, STEPS)
@@ -205,7 +213,7 @@ def test_it_never_turns_more_often_than_the_looks_allow(one, steps):
     course = play(one, *looks)
     turns = sum(failing and not before for before, failing in zip([False, *course], course, strict=False))
     bad = [now for now, outcome in looks if outcome is BAD]
-    if isinstance(one.trip, Looks):
+    if isinstance(one.trip, LookCount):
         assert turns * one.trip.number <= len(bad)
     elif one.trip.seconds:
         assert turns * one.trip.seconds <= (bad[-1] - bad[0] if bad else 0)
@@ -217,7 +225,7 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     condition, again, now = HEALTHY, None, 0.0
     for now, outcome in timed(steps):
         condition, again = step(one, condition, outcome, now, APART)
-    one = replace(one, recover=one.recover or Looks(1))
+    one = replace(one, recover=one.recover or LookCount(1))
     outcome = BAD if bad else GOOD
     now += 10.0
     for _ in range(20):
@@ -226,7 +234,7 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     assert condition.failing is bad
 
 
-def answered(text: str, numbers: str) -> list[tuple[float, Outcome]]:
+def answered(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
     """Looks that rest on answers, each by its number."""
     looks = zip(text, numbers, strict=True)
     return [(n * APART / 100, replace(LETTERS[says], answer=int(number))) for n, (says, number) in enumerate(looks)]
@@ -243,5 +251,5 @@ def answered(text: str, numbers: str) -> list[tuple[float, Outcome]]:
     ],
 )
 def test_answers_are_counted_and_not_the_looks_at_them(text, numbers, failing):
-    one = check(trip=Looks(2), recover=Looks(3))
+    one = check(trip=LookCount(2), recover=LookCount(3))
     assert "".join("F" if one else "." for one in play(one, *answered(text, numbers))) == failing

@@ -3,20 +3,28 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Doubt, Ear, Lasting, Looks, Outcome, Says
-from agent.core.entry.checked import Checked
-from agent.core.entry.log import Log, Often, Record
-from agent.core.entry.rises import Rises
-from agent.core.health import round  # noqa: A004  the floor's own word
-from agent.core.health.conclude import Concluded, as_it_is, conclude
-from agent.core.health.conditions import TOGETHER, Spot
-from agent.core.health.heard import Journal
-from agent.core.health.memory import Memory, Remembering, remembered
+from agent.core.entry.check import (
+    Check,
+    CheckResult,
+    CheckVerdict,
+    LogSubscription,
+    LookCount,
+    LookDuration,
+    UnknownCause,
+)
+from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import EventRate, Log, Record
+from agent.core.health import evaluation_step  # noqa: A004  the floor's own word
+from agent.core.health.check_states import TOGETHER, DeviceRef
+from agent.core.health.evaluation import Evaluation, evaluate, evaluate_one_look
+from agent.core.health.kernel_log import KernelLogHistory
+from agent.core.health.saved_checks import SavedChecks, SavedChecksBuilder, remembered
 from agent.core.inventory.device import Health
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.lists.assemble import assemble
+from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from tests.core.building import PCI, Facts, candidate, clause, host, line, look_at, spec
@@ -25,16 +33,16 @@ from tests.core.test_message import message
 A = "example.com/a"
 OF = (A, "")
 APART = 0.05  # seconds
-GOOD, BAD = Outcome(Says.GOOD), Outcome(Says.BAD, "no link")
+GOOD, BAD = CheckResult(CheckVerdict.GOOD), CheckResult(CheckVerdict.BAD, "no link")
 LINK = Check("link", clause())
-SLOW = Check("slow", clause(), every=5.0, trip=Lasting(10))
+SLOW = Check("slow", clause(), every=5.0, trip=LookDuration(10))
 LATCH = Check("latch", clause(), recover=None)
 
 
 def ill(name, *said, place=None, key=None, fault="", entry=A):
     """A candidate of which checks say something."""
     device = host(place or name, key)
-    checked = tuple(Checked(entry, check, device.key, device.place, outcome) for check, outcome in said)
+    checked = tuple(DeviceCheckResult(entry, check, device.key, device.place, outcome) for check, outcome in said)
     return replace(candidate(device, name, fault=fault), checked=checked)
 
 
@@ -44,15 +52,15 @@ def seen(*candidates):
 
 def after(*looks, before=None, entries=(A,)):
     """What comes of looks, each a time and its candidates."""
-    before = before or Concluded()
+    before = before or Evaluation()
     for now, *candidates in looks:
-        before = conclude(before, seen(*candidates), entries, now, APART)
+        before = evaluate(before, seen(*candidates), entries, now, APART)
     return before
 
 
 def known(conditions):
     """What the next life is to know of these."""
-    return Remembering().memory(conditions)
+    return SavedChecksBuilder().memory(conditions)
 
 
 def faults(concluded):
@@ -68,9 +76,9 @@ def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
 
 
 def test_what_checks_say_is_counted_once_for_each_look():
-    unsure = {doubt: replace(GOOD, doubt=doubt) for doubt in Doubt}
-    said = ((LINK, BAD), (SLOW, unsure[Doubt.TIMEOUT]), (LATCH, unsure[Doubt.UNKNOWN]))
-    made = after((0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, Outcome(Says.BESIDE)), (LATCH, BAD))))
+    unsure = {doubt: replace(GOOD, doubt=doubt) for doubt in UnknownCause}
+    said = ((LINK, BAD), (SLOW, unsure[UnknownCause.TIMEOUT]), (LATCH, unsure[UnknownCause.UNKNOWN]))
+    made = after((0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, CheckResult(CheckVerdict.BESIDE)), (LATCH, BAD))))
     told = {("link", "failing"): 1, ("link", "ok"): 1, ("slow", "timeout"): 1, ("latch", "unknown"): 1}
     assert made.answers == {**told, ("latch", "failing"): 1}
     again = after((1, *made.seen[OF].values(), ill("c", (LINK, GOOD))), before=made)
@@ -78,19 +86,21 @@ def test_what_checks_say_is_counted_once_for_each_look():
 
 
 def test_what_a_counter_says_is_whether_it_fails():
-    rises = Check("errors", Rises("errors"), recover=None)
-    made = after((0, ill("a", (rises, Outcome(Says.GOOD, count=1)))))
+    rises = Check("errors", CounterCheck("errors"), recover=None)
+    made = after((0, ill("a", (rises, CheckResult(CheckVerdict.GOOD, count=1)))))
     assert made.answers == {("errors", "ok"): 1}
-    assert after((1, ill("a", (rises, Outcome(Says.GOOD, count=2)))), before=made).answers == {("errors", "failing"): 1}
+    assert after((1, ill("a", (rises, CheckResult(CheckVerdict.GOOD, count=2)))), before=made).answers == {
+        ("errors", "failing"): 1
+    }
 
 
 def test_nothing_fails_nothing_is_copied():
     looked = seen(ill("well", (LINK, GOOD)))
-    assert conclude(Concluded(), looked, (A,), 0, APART).offers[OF] is looked[OF]
+    assert evaluate(Evaluation(), looked, (A,), 0, APART).offers[OF] is looked[OF]
 
 
 def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
-    both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, Outcome(Says.BAD, "other")))
+    both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, CheckResult(CheckVerdict.BAD, "other")))
     assert faults(after((0, both))) == {"both": "latch: no link"}
     assert faults(after((0, replace(both, fault=Reason.of("/dev/x: no such file"))))) == {
         "both": "/dev/x: no such file"
@@ -99,7 +109,7 @@ def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
 
 def test_what_was_not_looked_at_was_not_looked_at():
     """Another device's event, and another assembly, are no second look."""
-    check = Check("link", clause(), trip=Looks(2))
+    check = Check("link", clause(), trip=LookCount(2))
     bad, other = ill("bad", (check, BAD)), ill("other")
     made = after((-1, ill("bad", (check, GOOD))), (0, bad, other), (1, bad, ill("other")), (2, bad, other))
     assert faults(made)["bad"] == ""
@@ -109,8 +119,8 @@ def test_what_was_not_looked_at_was_not_looked_at():
 
 def test_the_same_look_again_changes_nothing():
     looked = seen(ill("bad", (SLOW, BAD)))
-    made = conclude(Concluded(), looked, (A,), 0, APART)
-    assert conclude(made, looked, (A,), 99, APART) is made
+    made = evaluate(Evaluation(), looked, (A,), 0, APART)
+    assert evaluate(made, looked, (A,), 99, APART) is made
 
 
 def test_it_says_when_to_look_again_and_at_what():
@@ -145,9 +155,9 @@ def test_nobody_is_looked_at_again_for_a_check_that_does_not_ask_for_it():
 
 def test_a_device_that_was_away_is_as_ill_as_it_was():
     """Also under another key, and also what does not last for ever."""
-    check = Check("link", clause(), recover=Lasting(30))
+    check = Check("link", clause(), recover=LookDuration(30))
     made = after((0, ill("x", (check, BAD), (LATCH, BAD))), (1,))
-    assert Spot(A, "x") in made.conditions.left
+    assert DeviceRef(A, "x") in made.conditions.left
     made = after((2, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
     assert faults(made) == {"x": "link: no link"}
     made = after((33, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
@@ -156,7 +166,7 @@ def test_a_device_that_was_away_is_as_ill_as_it_was():
 
 
 def test_the_time_it_was_away_is_no_time_it_was_well():
-    check = Check("link", clause(), recover=Lasting(30))
+    check = Check("link", clause(), recover=LookDuration(30))
     made = after((0, ill("x", (check, BAD))), (1, ill("x", (check, GOOD))), (2,), (40, ill("x", (check, GOOD))))
     assert faults(made) == {"x": "link: no link"}
 
@@ -190,7 +200,7 @@ def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
 
 
 def test_the_next_life_begins_with_what_failed():
-    check = Check("link", clause(), trip=Looks(2), recover=Lasting(30))
+    check = Check("link", clause(), trip=LookCount(2), recover=LookDuration(30))
     made = after(
         (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, GOOD))),
         (1, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
@@ -198,7 +208,7 @@ def test_the_next_life_begins_with_what_failed():
     failing = made.conditions.failing()
     assert failing == {A: {"x": {"latch": "no link"}, "y": {"latch": "no link"}}}
     made = after(
-        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Concluded(remembered(known(made.conditions)))
+        (0, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))), before=Evaluation(remembered(known(made.conditions)))
     )
     assert faults(made) == {"x": "latch: no link", "z": ""}
     assert made.conditions.failing() == failing
@@ -226,7 +236,7 @@ def test_clearing():
 def test_a_single_look_says_what_is_bad_now():
     """Whatever time it takes to fail."""
     looked = seen(ill("x", (LINK, GOOD), (SLOW, BAD)), ill("y", (SLOW, BAD), fault="/dev/x: none"), ill("z"))
-    assert {one.ids[0]: str(one.fault) for one in as_it_is(looked)[OF].values()} == {
+    assert {one.ids[0]: str(one.fault) for one in evaluate_one_look(looked)[OF].values()} == {
         "x": "slow: no link",
         "y": "/dev/x: none",
         "z": "",
@@ -238,21 +248,24 @@ def test_a_look_asks_the_checks_of_what_it_looks_at():
     entry = spec(checks=(Check("link", holds),))
     facts = Facts({"key x": {"serial": "x", "state": "ready"}, "key y": {"serial": "y", "state": "off"}})
     listing = Listing({PCI: (host("x"), host("y"))})
-    first = look([entry], listing, facts)
-    lists = assemble(
-        first, [entry], frozenset(), {}, 0, candidates=conclude(Concluded(), first.candidates(), (A,), 0, APART).offers
+    first = update_inventory([entry], listing, facts)
+    lists = build_lists(
+        first, [entry], frozenset(), {}, 0, candidates=evaluate(Evaluation(), first.candidates(), (A,), 0, APART).offers
     ).snapshots
     assert [(one.id, one.health, str(one.reason)) for one in lists[A].devices] == [
         ("x", Health.HEALTHY, ""),
         ("y", Health.UNHEALTHY, "link: state = 'ready', here off"),
     ]
     # By key: of that device alone; without: nothing.
-    second = look([entry], listing, facts, first, Touched(keys=frozenset({"key x"})))
+    second = update_inventory([entry], listing, facts, first, DirtySet(keys=frozenset({"key x"})))
     before, now = first.candidates()[OF], second.candidates()[OF]
     assert now["key x"] is not before["key x"]
     assert now["key y"] is before["key y"]
-    assert look([entry], listing, facts, first, Touched(keys=frozenset({"gone"}))).candidates() == first.candidates()
-    assert look([entry], listing, facts, first, EVERYTHING).candidates() == first.candidates()
+    assert (
+        update_inventory([entry], listing, facts, first, DirtySet(keys=frozenset({"gone"}))).candidates()
+        == first.candidates()
+    )
+    assert update_inventory([entry], listing, facts, first, ALL_DIRTY).candidates() == first.candidates()
 
 
 STEPS = st.lists(
@@ -266,7 +279,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_a_latch_holds_whatever_comes_and_goes(steps):
-    made, now, fallen = Concluded(), 0.0, set()
+    made, now, fallen = Evaluation(), 0.0, set()
     for passed, there in steps:
         now += passed
         looks = [ill(place, (LATCH, outcome), key=f"{place}{key}") for place, (key, outcome) in there.items()]
@@ -280,12 +293,12 @@ def test_a_latch_holds_whatever_comes_and_goes(steps):
 def test_lists_and_looks_fit_together():
     """Assembled from what is concluded, with what was settled: what heals is healed, and nothing else is touched."""
     entry = spec(checks=(LINK,))
-    told, settled, made = {}, None, Concluded()
+    told, settled, made = {}, None, Evaluation()
     for now, outcome in enumerate((GOOD, BAD, GOOD)):
         x, y = ill("x", (LINK, outcome)), ill("y", (LINK, GOOD))
         at = look_at(x, y)
-        made = conclude(made, at.candidates(), (A,), now, APART)
-        assembly = assemble(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
+        made = evaluate(made, at.candidates(), (A,), now, APART)
+        assembly = build_lists(at, [entry], frozenset(), told, now, settled=settled, candidates=made.offers)
         told, settled = assembly.snapshots, assembly.settled
         assert [str(one.reason) for one in told[A].devices] == ["link: no link" if outcome is BAD else "", ""]
 
@@ -296,15 +309,15 @@ def test_what_failed_of_several_in_one_place_is_all_remembered():
 
 
 def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch):
-    monkeypatch.setattr(round, "_LEFT_LIMIT", 3)
-    made = Concluded()
+    monkeypatch.setattr(evaluation_step, "_LEFT_LIMIT", 3)
+    made = Evaluation()
     for number in range(9):
         made = after((number, ill(f"d{number}", (LINK, BAD))), before=made)
     assert [spot.at for spot in made.conditions.left] == ["d5", "d6", "d7"]
-    assert list(made.conditions.there) == [Spot(A, "key d8")]
+    assert list(made.conditions.there) == [DeviceRef(A, "key d8")]
 
 
-AWAITED = Outcome(Says.AWAITED, "no answer yet")
+AWAITED = CheckResult(CheckVerdict.AWAITED, "no answer yet")
 
 
 def test_until_the_first_answer_it_is_not_healthy_and_nothing_is_counted():
@@ -323,85 +336,87 @@ def test_what_is_known_stays_while_another_answer_is_awaited():
 
 
 def test_what_failed_in_the_last_life_fails_until_an_answer_says_otherwise():
-    before = Concluded(remembered(Memory({A: {"it": {"link": "no link"}}})))
+    before = Evaluation(remembered(SavedChecks({A: {"it": {"link": "no link"}}})))
     made = after((0, ill("it", (LINK, AWAITED))), before=before)
     assert faults(made) == {"it": "link: no link"}
     assert faults(after((1, ill("it", (LINK, GOOD))), before=made)) == {"it": ""}
 
 
 def test_a_single_look_does_not_know_what_is_awaited():
-    assert str(next(iter(as_it_is(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault) == ""
+    assert str(next(iter(evaluate_one_look(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault) == ""
 
 
-ECC = Check("ecc", Rises("errors"), recover=None)
+ECC = Check("ecc", CounterCheck("errors"), recover=None)
 XID = Check("xid", Log(message("Xid {number}: {code:int}"), recover=600.0), recover=None)
 
 
 def heard(*records, follow=(XID.log,)):
-    journal = Journal()
+    journal = KernelLogHistory()
     journal.follow(follow)
     told = {one for record in records for one in journal.hear(record)}
     return journal, told
 
 
 def ear(number):
-    return Outcome(Says.GOOD, ear=Ear(frozenset({(number,)})))
+    return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(number,)})))
 
 
 def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
     one, two = ill("one", (SLOW, BAD), (XID, ear(1))), ill("two", (XID, ear(2)))
-    before = conclude(after((-1, ill("one", (SLOW, GOOD), (XID, ear(1))))), seen(one, two), (A,), 0, APART)
+    before = evaluate(after((-1, ill("one", (SLOW, GOOD), (XID, ear(1))))), seen(one, two), (A,), 0, APART)
     journal, told = heard(Record(1, 1.0, "Xid 1: 79"))
-    made = conclude(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
+    made = evaluate(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
     assert faults(made) == {"one": "xid: Xid 1: 79", "two": ""}
     assert made.offers[OF]["key two"] is two
-    assert made.conditions.due[Spot(A, "key one")] == 5  # when it was to be looked at, it is still
-    slow = made.conditions.there[Spot(A, "key one")].conditions["slow"]
-    assert slow == before.conditions.there[Spot(A, "key one")].conditions["slow"]
-    assert conclude(made, made.seen, (A,), 2, APART, journal=journal, stirred=()) is made
-    assert conclude(made, made.seen, (A,), 2, APART, journal=journal, stirred={(XID.log, (9,))}) is made
+    assert made.conditions.due[DeviceRef(A, "key one")] == 5  # when it was to be looked at, it is still
+    slow = made.conditions.there[DeviceRef(A, "key one")].conditions["slow"]
+    assert slow == before.conditions.there[DeviceRef(A, "key one")].conditions["slow"]
+    assert evaluate(made, made.seen, (A,), 2, APART, journal=journal, stirred=()) is made
+    assert evaluate(made, made.seen, (A,), 2, APART, journal=journal, stirred={(XID.log, (9,))}) is made
 
 
 def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
     journal, told = heard(Record(1, 0.0, "Xid 1: 79"))
-    before = conclude(Concluded(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, journal=journal)
+    before = evaluate(Evaluation(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, journal=journal)
     assert faults(before) == {"one": "xid: Xid 1: 79"}
-    gone = conclude(before, seen(), (A,), 1, APART, journal=journal, stirred=told)
+    gone = evaluate(before, seen(), (A,), 1, APART, journal=journal, stirred=told)
     assert gone.listeners == {}
-    back = conclude(gone, seen(ill("one", (XID, ear(1)))), (A,), 2, APART, journal=journal)
+    back = evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 2, APART, journal=journal)
     assert faults(back) == {"one": "xid: Xid 1: 79"}
-    assert faults(conclude(gone, seen(ill("one", (XID, ear(1)))), (A,), 700, APART, journal=journal)) == {"one": ""}
+    assert faults(evaluate(gone, seen(ill("one", (XID, ear(1)))), (A,), 700, APART, journal=journal)) == {"one": ""}
 
 
 def test_what_the_next_life_knows():
     journal, _ = heard(Record(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
     latching = replace(XID, holds=replace(XID.log, latch=True))
-    both = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=7)))
-    made = conclude(Concluded(), seen(both), (A,), 0, APART, journal=journal)
+    both = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.GOOD, count=7)))
+    made = evaluate(Evaluation(), seen(both), (A,), 0, APART, journal=journal)
     memory = known(made.conditions)
-    assert memory == Memory({A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}})
+    assert memory == SavedChecks(
+        {A: {"one": {"xid": "Xid 1: 79"}}}, {A: {"one": {"xid": True}}}, {A: {"one": {"ecc": 7}}}
+    )
     cleared, names = made.conditions.cleared(lambda spot, ward: True, None, 3)
     assert names == {"xid"}
     counted, number = {A: {"one": {"ecc": 7}}}, {A: {"one": {"xid": 3}}}
-    assert known(cleared) == Memory(counted=counted, cleared=number, well={A: {"one"}})
+    assert known(cleared) == SavedChecks(counted=counted, cleared=number, well={A: {"one"}})
     for before, expected in ((memory, "xid: Xid 1: 79"), (known(cleared), "")):
-        again = Concluded(remembered(before))
-        made = conclude(again, seen(both), (A,), 0, APART, journal=journal)
+        again = Evaluation(remembered(before))
+        made = evaluate(again, seen(both), (A,), 0, APART, journal=journal)
         assert faults(made) == {"one": expected}
         assert known(made.conditions) == before
-    grown = ill("one", (latching, ear(1)), (ECC, Outcome(Says.GOOD, count=9)))
-    made = conclude(Concluded(remembered(known(cleared))), seen(grown), (A,), 0, APART, journal=journal)
+    grown = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.GOOD, count=9)))
+    made = evaluate(Evaluation(remembered(known(cleared))), seen(grown), (A,), 0, APART, journal=journal)
     assert faults(made) == {"one": "ecc: errors grew from 7 to 9"}
 
 
 def test_of_two_counters_in_one_place_none_is_remembered():
-    one = ill("x", (ECC, Outcome(Says.GOOD, count=7)), place="p", key="k1")
-    two = ill("y", (ECC, Outcome(Says.GOOD, count=9)), place="p", key="k2")
-    made = conclude(Concluded(), seen(one, two), (A,), 0, APART)
+    one = ill("x", (ECC, CheckResult(CheckVerdict.GOOD, count=7)), place="p", key="k1")
+    two = ill("y", (ECC, CheckResult(CheckVerdict.GOOD, count=9)), place="p", key="k2")
+    made = evaluate(Evaluation(), seen(one, two), (A,), 0, APART)
     assert known(made.conditions).counted == {}
 
 
-BORNE = Check("borne", clause(), trip=Looks(2), recover=Lasting(30))
+BORNE = Check("borne", clause(), trip=LookCount(2), recover=LookDuration(30))
 
 
 def test_what_is_ill_at_the_first_look_is_never_told_to_be_well():
@@ -426,7 +441,7 @@ def test_who_is_plugged_in_again_begins_again():
 
 
 def next_life(made):
-    return Concluded(remembered(known(made.conditions)))
+    return Evaluation(remembered(known(made.conditions)))
 
 
 def test_a_restart_is_no_beginning():
@@ -441,9 +456,9 @@ def test_a_restart_is_no_beginning():
     assert faults(after((101, ill("well", (BORNE, BAD))), before=made)) == {"well": "borne: no link"}
     assert faults(after((100, ill("well", (BORNE, AWAITED))), before=next_life(life))) == {"well": ""}
     assert faults(after((100, ill("other")), (101, bad[0]), before=next_life(life))) == {"well": "borne: no link"}
-    nothing = conclude(next_life(life), {}, (A,), 100, APART)  # nobody is there at the start
+    nothing = evaluate(next_life(life), {}, (A,), 100, APART)  # nobody is there at the start
     assert faults(after((101, bad[0]), before=nothing)) == {"well": "borne: no link"}
-    assert conclude(nothing, {}, (A,), 101, APART) is nothing
+    assert evaluate(nothing, {}, (A,), 101, APART) is nothing
 
 
 def test_of_two_in_one_place_both_have_to_have_been_well():
@@ -466,32 +481,36 @@ def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
 
 
 def test_nothing_said_yet_is_not_well():
-    life = after((0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, Outcome(Says.NOTHING)))))
-    assert known(life.conditions) == Memory()
+    life = after(
+        (0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, CheckResult(CheckVerdict.NOTHING))))
+    )
+    assert known(life.conditions) == SavedChecks()
     assert faults(after((2, ill("x", (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
 
 
 def test_what_is_remembered_where_nothing_changed_stays_the_object_it_was():
     """And what was remembered before is as it was: it may just be written."""
-    remembering = Remembering()
-    many = [ill(name, (LATCH, BAD), (ECC, Outcome(Says.GOOD, count=1))) for name in ("x", "y", "gone")]
+    remembering = SavedChecksBuilder()
+    many = [ill(name, (LATCH, BAD), (ECC, CheckResult(CheckVerdict.GOOD, count=1))) for name in ("x", "y", "gone")]
     made = after((0, *many))
     before = remembering.memory(made.conditions)
     assert remembering.memory(made.conditions) is before
-    now = remembering.memory(after((1, many[0], ill("y", (ECC, Outcome(Says.GOOD, count=2)))), before=made).conditions)
+    now = remembering.memory(
+        after((1, many[0], ill("y", (ECC, CheckResult(CheckVerdict.GOOD, count=2)))), before=made).conditions
+    )
     assert now.counted == {A: {"x": {"ecc": 1}, "y": {"ecc": 2}}}
     assert now.counted[A]["x"] is before.counted[A]["x"]
     assert set(before.counted[A]) == {"x", "y", "gone"} == set(before.failing[A])
     assert before.counted[A]["y"] == {"ecc": 1}
 
 
-ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, Outcome(Says.GOOD, count=3))]
+ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, CheckResult(CheckVerdict.GOOD, count=3))]
 LIVES = st.tuples(st.sampled_from("pq"), st.lists(st.sampled_from(ANSWERS), max_size=2))  # a place, what is said there
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["k1", "k2", "k3"]), LIVES), max_size=5))
 def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
-    remembering, made = Remembering(), Concluded()
+    remembering, made = SavedChecksBuilder(), Evaluation()
     for now, those in enumerate(looks):
         made = after(
             (now, *(ill(key, *said, place=place, key=key) for key, (place, said) in those.items())), before=made
@@ -499,14 +518,14 @@ def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
         assert remembering.memory(made.conditions) == known(made.conditions)
 
 
-SAID = [GOOD, BAD, Outcome(Says.NOTHING), Outcome(Says.BESIDE)]
-COUNTED = [Outcome(Says.GOOD, count=count) for count in (0, 3, 7)]
+SAID = [GOOD, BAD, CheckResult(CheckVerdict.NOTHING), CheckResult(CheckVerdict.BESIDE)]
+COUNTED = [CheckResult(CheckVerdict.GOOD, count=count) for count in (0, 3, 7)]
 ROWS = [
-    (Check("looks", clause(), trip=Looks(2), recover=Looks(3)), SAID),
-    (Check("lasting", clause(), trip=Lasting(10), recover=Lasting(10)), SAID),
+    (Check("looks", clause(), trip=LookCount(2), recover=LookCount(3)), SAID),
+    (Check("lasting", clause(), trip=LookDuration(10), recover=LookDuration(10)), SAID),
     (LATCH, SAID),
-    (Check("counter", Rises("errors"), trip=Looks(2), recover=Looks(2)), COUNTED),
-    (Check("counter", Rises("errors"), trip=Often(3, 10), recover=Lasting(10)), COUNTED),
+    (Check("counter", CounterCheck("errors"), trip=LookCount(2), recover=LookCount(2)), COUNTED),
+    (Check("counter", CounterCheck("errors"), trip=EventRate(3, 10), recover=LookDuration(10)), COUNTED),
 ]
 
 
@@ -515,7 +534,7 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
     check, outcomes = row
     said = [outcomes[number % len(outcomes)] for number in numbers]
     made = after(*((now, ill("one", (check, outcome))) for now, outcome in enumerate(said)))
-    restless = made.conditions.restless()
+    restless = made.conditions.find_undecided_keys()
     before = faults(made)
     for now in range(100, 200, 20):
         made = after((now, ill("one", (check, said[-1]))), before=made)
@@ -523,17 +542,19 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
 
 
 def test_a_row_that_has_begun_is_restless_and_so_is_what_fails():
-    row = Check("looks", clause(), trip=Looks(2), recover=Looks(2))
-    assert after((0, ill("one", (row, GOOD)))).conditions.restless() == frozenset()
-    assert after((0, ill("one", (row, BAD)))).conditions.restless() == {"key one"}
-    assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).conditions.restless() == {"key one"}
+    row = Check("looks", clause(), trip=LookCount(2), recover=LookCount(2))
+    assert after((0, ill("one", (row, GOOD)))).conditions.find_undecided_keys() == frozenset()
+    assert after((0, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {"key one"}
+    assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {
+        "key one"
+    }
 
 
 def test_ten_thousand_flaps_of_a_thousand_devices():
     """What is remembered stays as much as it was, an event steps what it touches, and the end is as it is."""
     devices = 1000
     now = [ill(f"d{number}", (LINK, GOOD), (XID, ear(number))) for number in range(devices)]
-    made = conclude(Concluded(), seen(*now), (A,), 0, APART)
+    made = evaluate(Evaluation(), seen(*now), (A,), 0, APART)
     journal, _ = heard()
     size = len(made.listeners)
     for flap in range(100):
@@ -542,10 +563,10 @@ def test_ten_thousand_flaps_of_a_thousand_devices():
             now[number] = ill(f"d{number}", (LINK, BAD if flap % 20 < 10 else GOOD), (XID, ear(number)))
             told |= journal.hear(Record(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
         before = made
-        made = conclude(made, seen(*now), (A,), flap, APART, journal=journal, stirred=told)
+        made = evaluate(made, seen(*now), (A,), flap, APART, journal=journal, stirred=told)
         others = (f"key d{number}" for number in range(devices) if not first <= number < first + 100)
         assert all(made.offers[OF][key] is before.offers[OF][key] for key in others)
         assert (len(made.listeners), len(made.conditions.there), len(made.conditions.left)) == (size, devices, 0)
     assert {fault.partition(":")[0] for fault in faults(made).values()} == {"xid"}
-    later = conclude(made, seen(*(replace(one) for one in now)), (A,), 10_000, APART, journal=journal)
+    later = evaluate(made, seen(*(replace(one) for one in now)), (A,), 10_000, APART, journal=journal)
     assert set(faults(later).values()) == {""}

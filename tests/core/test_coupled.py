@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.resource import VfioGive
-from agent.core.grants.reserved import Reserved, holder_of
+from agent.core.entry.resource_spec import VfioGive
+from agent.core.grants.exclusive_grants import ExclusiveGrants, holder_of
 from agent.core.inventory.candidate import candidate as candidate_of
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.members import alone
-from agent.core.lists.assemble import assemble
+from agent.core.inventory.member_facts import wrap_single_member
+from agent.core.lists.build_lists import build_lists
 from agent.core.struct import replace
 from tests.core.building import HERE, Facts, candidate, clause, core_facts, host, line, listed, lists, look_at, spec
 
@@ -25,7 +25,7 @@ def member(name, *group, resource=A, **more):
 def told(*candidates, held=(), before=None, settled=None, confirmed=None):
     held = frozenset(held)
     known = held if confirmed is None else frozenset(confirmed)
-    return assemble(look_at(*candidates), SPECS, held, before or {}, 0.0, settled=settled, confirmed_ids=known)
+    return build_lists(look_at(*candidates), SPECS, held, before or {}, 0.0, settled=settled, confirmed_ids=known)
 
 
 def reasons(assembly):
@@ -127,7 +127,7 @@ def test_which_are_of_a_group_is_read_where_vfio_gives():
 
     def shut(*gives):
         entry = spec(vfio=gives)
-        return candidate_of(entry, device, alone(core_facts.Facts(entry, device, reader)), reader).shuts
+        return candidate_of(entry, device, wrap_single_member(core_facts.Facts(entry, device, reader)), reader).shuts
 
     others = ("pci:0000:00:01.0", "pci:0000:01:00.1")
     assert shut() == ()
@@ -168,7 +168,7 @@ X, Y = device("x", "y"), device("y", "x")
 
 
 def test_a_grant_keeps_others_away_at_once_and_until_it_is_released():
-    grants = Reserved()
+    grants = ExclusiveGrants()
     assert grants.holder([X], ["x"], frozenset()) == ""
     grants.grant(A, [X], ["x"])
     assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"
@@ -179,7 +179,7 @@ def test_a_grant_keeps_others_away_at_once_and_until_it_is_released():
 
 
 def test_what_is_granted_together_can_be_granted_again():
-    grants = Reserved()
+    grants = ExclusiveGrants()
     assert grants.holder([X, Y], ["x", "y"], frozenset()) == ""
     grants.grant(A, [X, Y], ["x", "y"])
     for ids in (["x", "y"], ["y"], ["x"]):
@@ -187,7 +187,7 @@ def test_what_is_granted_together_can_be_granted_again():
 
 
 def test_the_same_container_again():
-    grants = Reserved()
+    grants = ExclusiveGrants()
     grants.grant(A, [X], ["x"])
     assert grants.holder([X], ["x"], frozenset({"x"})) == ""
 
@@ -227,7 +227,7 @@ class Asked:
 
 def test_a_request_looks_at_no_more_than_it_touches():
     """However many grants there are, and whatever pods hold, only those of its own group are looked at."""
-    grants = Reserved()
+    grants = ExclusiveGrants()
     for number in range(100):
         grants.grant(A, [device(f"a{number}", f"b{number}")], [f"a{number}"])
     held = Asked(*(f"a{number}" for number in range(100)))
@@ -238,7 +238,7 @@ def test_a_request_looks_at_no_more_than_it_touches():
 
 
 def test_what_is_granted_anew_is_known_by_its_newest_group():
-    grants = Reserved()
+    grants = ExclusiveGrants()
     grants.grant(A, [device("x", "y")], ["x"])
     grants.grant(A, [device("x", "z")], ["x"])
     assert grants.holder([Y], ["y"], frozenset({"x"})) == f"{A} x"  # which shuts x itself

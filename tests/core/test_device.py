@@ -1,8 +1,17 @@
 import pytest
 
-from agent.core.grants.requested import requested
-from agent.core.inventory.device import Device, Health, Member, Snapshot, list_bytes, list_order, split_share, unhealthy
-from agent.core.lists.transition import BLIP, Transition, transitions
+from agent.core.grants.parse_request import parse_ids
+from agent.core.inventory.device import (
+    Device,
+    DeviceList,
+    Health,
+    Member,
+    list_bytes,
+    list_order,
+    split_share,
+    unhealthy,
+)
+from agent.core.lists.transitions import BLIP, Transition, transitions
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from tests.core.building import listed, snapshot
@@ -91,16 +100,16 @@ class Counted(tuple):
 
 
 def test_a_list_is_gone_through_once_however_much_is_asked_for():
-    many = Snapshot("example.com/a", Counted([listed("b"), SHARED, UPPER, listed("a")]))
+    many = DeviceList("example.com/a", Counted([listed("b"), SHARED, UPPER, listed("a")]))
     for _ in range(3):
-        asked = requested(many, ["x::2", "b", "x::0"])
+        asked = parse_ids(many, ["x::2", "b", "x::0"])
         assert [(device.id, shares) for device, shares in asked.items()] == [("b", ()), ("x", (0, 2))]
         assert many.offered == 7
     assert len(WALKS) == 2
 
 
 def test_the_index_is_no_part_of_a_list():
-    other = Snapshot(MIXED.resource, MIXED.devices)
+    other = DeviceList(MIXED.resource, MIXED.devices)
     other.find("a")
     assert other == snapshot(*MIXED.devices)
     assert "index" not in repr(other)

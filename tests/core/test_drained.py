@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.health.drained import Drain, Drained, Overlay, overlay
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, overlay
 from agent.core.inventory.device import Health
-from agent.core.lists.assemble import assemble
+from agent.core.lists.build_lists import build_lists
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import replace
 from tests.core.building import candidate, failing, host, look_at, spec
@@ -23,43 +23,45 @@ def faults(made):
 
 
 def test_a_place_is_drained_whatever_else_is_the_matter_and_nothing_else_is_copied():
-    made = overlay(Overlay(), SEEN, Drained({"one": RMA, "broken": Drain("", 2.0)}))
+    made = overlay(DrainOverlay(), SEEN, DrainSet({"one": RMA, "broken": Drain("", 2.0)}))
     assert faults(made) == {"one": "drained: RMA 2231", "two": "", "broken": "drained"}
     assert made.offers[OF]["key two"] is TWO
 
 
 def test_a_resource_is_drained_with_all_that_comes_to_it():
-    made = overlay(Overlay(), SEEN, Drained(resources={A: RMA}))
+    made = overlay(DrainOverlay(), SEEN, DrainSet(resources={A: RMA}))
     assert set(faults(made).values()) == {"drained: RMA 2231"}
     new = candidate(host("new"), "new")
     made = overlay(made, {OF: {**SEEN[OF], "key new": new}}, made.drained)
     assert faults(made)["new"] == "drained: RMA 2231"
-    other = overlay(Overlay(), SEEN, Drained(resources={B: RMA}))
+    other = overlay(DrainOverlay(), SEEN, DrainSet(resources={B: RMA}))
     assert other.offers[OF] is SEEN[OF]
 
 
 def test_nothing_drained_is_the_very_same():
-    assert overlay(Overlay(), SEEN, Drained()).offers is SEEN
+    assert overlay(DrainOverlay(), SEEN, DrainSet()).offers is SEEN
 
 
 def test_giving_back_a_resource_leaves_what_was_drained_by_itself():
-    drained = Drained().with_resource(A, RMA).with_places({"one"}, RMA)
-    assert drained.without_resource(A) == Drained({"one": RMA})
-    assert drained.without_places({"one"}) == Drained(resources={A: RMA})
+    drained = DrainSet().with_resource(A, RMA).with_places({"one"}, RMA)
+    assert drained.without_resource(A) == DrainSet({"one": RMA})
+    assert drained.without_places({"one"}) == DrainSet(resources={A: RMA})
     assert drained.of(A, ("two",)) is drained.resources[A]
-    assert not Drained()
+    assert not DrainSet()
 
 
 def test_it_is_unhealthy_and_nothing_else_of_it_changes():
     look, entry = look_at(ONE, TWO), spec()
-    told = assemble(look, (entry,), frozenset(), {}, 0.0)
-    made = overlay(Overlay(), look.candidates(), Drained({"one": RMA}))
-    after = assemble(look, (entry,), frozenset(), told.snapshots, 1.0, candidates=made.offers, settled=told.settled)
+    told = build_lists(look, (entry,), frozenset(), {}, 0.0)
+    made = overlay(DrainOverlay(), look.candidates(), DrainSet({"one": RMA}))
+    after = build_lists(look, (entry,), frozenset(), told.snapshots, 1.0, candidates=made.offers, settled=told.settled)
     one, two = after.snapshots[A].devices
     assert (one.health, one.reason) == (Health.UNHEALTHY, Reason(ReasonCause.DRAIN, "RMA 2231"))
     assert two is told.snapshots[A].devices[1]
-    back = overlay(made, look.candidates(), Drained())
-    again = assemble(look, (entry,), frozenset(), after.snapshots, 2.0, candidates=back.offers, settled=after.settled)
+    back = overlay(made, look.candidates(), DrainSet())
+    again = build_lists(
+        look, (entry,), frozenset(), after.snapshots, 2.0, candidates=back.offers, settled=after.settled
+    )
     assert again.snapshots[A] == told.snapshots[A]
 
 
@@ -73,13 +75,13 @@ STEPS = st.lists(
 def test_step_by_step_is_the_same_as_all_at_once(steps):
     """And what did not change from one step to the next is the same object."""
     known = {name: candidate(host(name), name) for name in NAMES}
-    made, seen = Overlay(), {}
+    made, seen = DrainOverlay(), {}
     for drained, whole, there in steps:
         found = {f"key {name}": known[name] for name in sorted(there)}
         seen = {OF: found} if seen.get(OF) != found else seen
-        how = Drained(dict.fromkeys(sorted(drained), RMA), {A: RMA} if whole else {})
+        how = DrainSet(dict.fromkeys(sorted(drained), RMA), {A: RMA} if whole else {})
         how = made.drained if made.drained == how else how
         before, made = made, overlay(made, seen, how)
-        assert made.offers == overlay(Overlay(), seen, how).offers
+        assert made.offers == overlay(DrainOverlay(), seen, how).offers
         if before.seen is seen and before.drained is how:
             assert made is before

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.group import By, Grouping, ties
+from agent.core.entry.group import Grouping, GroupWord, compute_group_keys
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.gather import Gathered, Tied, gather
-from agent.core.language.value import Absent, Kind
+from agent.core.inventory.grouping import GroupMembership, Groups, build_groups
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import clause
 
-TOGETHER = Grouping((By("serial", Kind.TEXT),))
-CLAIMING = Grouping((By("iommu.group", Kind.INT),), claims=True)
+TOGETHER = Grouping((GroupWord("serial", ValueType.TEXT),))
+CLAIMING = Grouping((GroupWord("iommu.group", ValueType.INT),), claims=True)
 PARTS = Grouping(parts={"dongle": clause(), "programmer": clause()})
 
 
@@ -33,7 +33,7 @@ def machine(entries, **devices):
     made = {}
     for name, (stopped, *said) in devices.items():
         tied = {
-            entry: Tied(host(name), tuple((0, item) for item in items))
+            entry: GroupMembership(host(name), tuple((0, item) for item in items))
             for entry, items in zip(entries, said, strict=False)
         }
         made[name] = Judged(stopped, tied)
@@ -42,7 +42,7 @@ def machine(entries, **devices):
 
 def groups(groupings, now):
     """Members of each group, those that only came along in brackets."""
-    found, _ = gather(groupings, now, Gathered(), {}, now)
+    found, _ = build_groups(groupings, now, Groups(), {}, now)
     unique = {id(group): group for group in found.groups.values()}
     return sorted(
         (group.entry, *(device.name if device in group.matched else [device.name] for device in group.members))
@@ -72,7 +72,7 @@ def test_what_does_not_match_comes_along_where_all_is_claimed_and_ties_others():
 
 def test_what_an_earlier_entry_has_stays_there():
     now = machine([1], a=(1, "1"), b=(0, "1"), c=(2, "1"))
-    found, _ = gather({1: CLAIMING}, now, Gathered(), {}, now)
+    found, _ = build_groups({1: CLAIMING}, now, Groups(), {}, now)
     group = found.groups["a"]
     assert group.members == (host("a"), host("c"))
     assert group.strangers == (host("b"),)
@@ -80,12 +80,12 @@ def test_what_an_earlier_entry_has_stays_there():
 
 
 def test_what_an_earlier_entry_may_have_yet_is_not_taken_either():
-    now = {**machine([1], a=(1, "1")), "b": Judged(0, {1: Tied(host("b"), ((0, "1"),))}, undecided=True)}
-    assert gather({1: CLAIMING}, now, Gathered(), {}, now)[0].groups["a"].strangers == (host("b"),)
+    now = {**machine([1], a=(1, "1")), "b": Judged(0, {1: GroupMembership(host("b"), ((0, "1"),))}, undecided=True)}
+    assert build_groups({1: CLAIMING}, now, Groups(), {}, now)[0].groups["a"].strangers == (host("b"),)
 
 
 def test_what_is_undecided_makes_no_group_but_comes_along():
-    now = {**machine([0], a=(0, "1")), "b": Judged(0, {0: Tied(host("b"), ((0, "1"),))}, undecided=True)}
+    now = {**machine([0], a=(0, "1")), "b": Judged(0, {0: GroupMembership(host("b"), ((0, "1"),))}, undecided=True)}
     assert groups({0: CLAIMING}, now) == [(0, "a", ["b"])]
     del now["a"]
     assert groups({0: CLAIMING}, now) == []
@@ -100,35 +100,35 @@ def test_an_earlier_claim_comes_before_a_later_match_and_no_group_goes_through_i
 def test_parts_are_found_by_name():
     hub = ((0, "1-1"),)
     now = {
-        "a": Judged(0, {0: Tied(host("a"), hub, "dongle")}),
-        "b": Judged(0, {0: Tied(host("b"), hub, "programmer")}),
-        "c": Judged(0, {0: Tied(host("c"), hub, "dongle")}),
+        "a": Judged(0, {0: GroupMembership(host("a"), hub, "dongle")}),
+        "b": Judged(0, {0: GroupMembership(host("b"), hub, "programmer")}),
+        "c": Judged(0, {0: GroupMembership(host("c"), hub, "dongle")}),
     }
-    group = gather({0: PARTS}, now, Gathered(), {}, now)[0].groups["b"]
+    group = build_groups({0: PARTS}, now, Groups(), {}, now)[0].groups["b"]
     assert group.parts == {"dongle": (host("a"), host("c")), "programmer": (host("b"),)}
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "same"),
     [
-        (Kind.HEX, ("15b3", "015b3"), True),
-        (Kind.TEXT, ("15b3", "015b3"), False),
-        (Kind.INT, (1, 1), True),
-        (Kind.PCI, ("0000:3b:00.0", "0000:3b:00.1"), False),
+        (ValueType.HEX, ("15b3", "015b3"), True),
+        (ValueType.TEXT, ("15b3", "015b3"), False),
+        (ValueType.INT, (1, 1), True),
+        (ValueType.PCI, ("0000:3b:00.0", "0000:3b:00.1"), False),
     ],
 )
 def test_equal_is_by_the_type(kind, said, same):
-    grouping = Grouping((By("x", kind),))
-    first, second = (ties(grouping, lambda _, value=value: value) for value in said)
+    grouping = Grouping((GroupWord("x", kind),))
+    first, second = (compute_group_keys(grouping, lambda _, value=value: value) for value in said)
     assert (first == second) is same
 
 
 def test_equal_is_within_one_word_and_an_absent_one_ties_nobody():
-    grouping = Grouping((By("x", Kind.TEXT), By("y", Kind.TEXT)))
+    grouping = Grouping((GroupWord("x", ValueType.TEXT), GroupWord("y", ValueType.TEXT)))
     said = {"x": Absent("gone"), "y": "1"}
-    assert ties(grouping, said.get) == ((1, "1"),)
-    assert ties(grouping, {"x": "1", "y": "1"}.get) == ((0, "1"), (1, "1"))
-    assert ties(Grouping(parts={}), said.get) == ties(Grouping(parts={}), {}.get) != ()
+    assert compute_group_keys(grouping, said.get) == ((1, "1"),)
+    assert compute_group_keys(grouping, {"x": "1", "y": "1"}.get) == ((0, "1"), (1, "1"))
+    assert compute_group_keys(Grouping(parts={}), said.get) == compute_group_keys(Grouping(parts={}), {}.get) != ()
 
 
 # Any sequence of changes ends where a look at everything does.
@@ -144,7 +144,7 @@ def worlds(draw):
         stopped = draw(st.sampled_from([None, 0, 1, 2, 3]))
         said = {entry: draw(st.lists(st.sampled_from("xyz"), max_size=2, unique=True)) for entry in ENTRIES}
         tied = {
-            entry: Tied(host(name), tuple((0, item) for item in items))
+            entry: GroupMembership(host(name), tuple((0, item) for item in items))
             for entry, items in said.items()
             if ENTRIES[entry].claims or stopped == entry
         }
@@ -154,12 +154,12 @@ def worlds(draw):
 
 @given(st.lists(worlds(), min_size=1, max_size=4), st.sets(st.sampled_from(NAMES)))
 def test_what_changed_is_enough_to_know(machines, more):
-    seen, before = Gathered(), {}
+    seen, before = Groups(), {}
     for now in machines:
         doubtful = {name for name in NAMES if before.get(name) != now.get(name)} | (more & {*now, *before})
         earlier = seen
-        seen, renewed = gather(ENTRIES, now, earlier, before, doubtful)
-        full, _ = gather(ENTRIES, now, Gathered(), {}, now)
+        seen, renewed = build_groups(ENTRIES, now, earlier, before, doubtful)
+        full, _ = build_groups(ENTRIES, now, Groups(), {}, now)
         assert seen == full
         different = {name for name in NAMES if seen.groups.get(name) is not earlier.groups.get(name)}
         assert different <= renewed
@@ -169,13 +169,13 @@ def test_what_changed_is_enough_to_know(machines, more):
 
 def earlier_untouched(seen, now):
     """Whether nothing is looked at again for nothing."""
-    again, renewed = gather(ENTRIES, now, seen, now, set())
+    again, renewed = build_groups(ENTRIES, now, seen, now, set())
     return again == seen and not renewed
 
 
 @given(worlds())
 def test_each_host_device_is_in_one_group_and_in_none_that_another_entry_has(now):
-    found, _ = gather(ENTRIES, now, Gathered(), {}, now)
+    found, _ = build_groups(ENTRIES, now, Groups(), {}, now)
     for key, group in found.groups.items():
         assert key in {member.key for member in group.members}
         assert now[key].stopped is None or now[key].stopped >= group.entry

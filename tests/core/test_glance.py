@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.inventory.device import HostDevice
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import Touched
-from agent.core.language.operators import AllOf, AnyOf, Equals, Exists, Not, Of, Things
+from agent.core.language.operators import AllOf, AnyOf, Equals, Exists, Not, Quantifier, Things
 from agent.core.language.value import Absent
 from tests.core.building import PCI, Facts, clause, judge, line, spec
 
 WORDS = ("a", "b", "c")
-VALUES = ("x", "y", ("x",), (), Absent("no such file"), Absent("EIO", unread=True), Absent("udev", pending=True))
+VALUES = ("x", "y", ("x",), (), Absent("no such file"), Absent("EIO", unreadable=True), Absent("udev", pending=True))
 EQUAL = st.sampled_from(["x", "y"]).map(Equals)
 TESTS = st.one_of(
     EQUAL,
@@ -20,7 +20,7 @@ TESTS = st.one_of(
     st.booleans().map(Exists),
     st.lists(EQUAL, max_size=2).map(lambda tests: AnyOf(tuple(tests))),
     st.lists(EQUAL, max_size=2).map(lambda tests: AllOf(tuple(tests))),
-    st.sampled_from(Of).map(lambda of: Not(Things(of, "things", clause(line("a", "x"))))),
+    st.sampled_from(Quantifier).map(lambda of: Not(Things(of, "things", clause(line("a", "x"))))),
 )
 LINES = st.builds(lambda word, test: line(word, None, test=test), st.sampled_from(WORDS), TESTS)
 CLAUSES = st.lists(LINES, max_size=3).map(lambda lines: clause(*lines))
@@ -40,11 +40,11 @@ SAID = st.fixed_dictionaries(
 def test_each_device_is_taken_and_turned_down_as_by_one_entry_after_the_other(entries, said, later):
     listing = Listing({PCI: DEVICES})
     reader = Facts(said)
-    first = look(entries, listing, reader)
+    first = update_inventory(entries, listing, reader)
     agrees(first, entries, said, reader.asked)
     reader = Facts(later)
-    touched = Touched(frozenset(device.directory for device in DEVICES))
-    agrees(look(entries, listing, reader, first, touched), entries, later, reader.asked)
+    touched = DirtySet(frozenset(device.directory for device in DEVICES))
+    agrees(update_inventory(entries, listing, reader, first, touched), entries, later, reader.asked)
 
 
 def agrees(seen, entries, said, asked):

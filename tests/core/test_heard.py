@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import Check, Ear, OnUnknown, Outcome, Says
-from agent.core.entry.log import Log, Often, Record
-from agent.core.health.condition import HEALTHY, listened
-from agent.core.health.heard import KEYS_LIMIT, Journal
-from agent.core.language.text import Slot
-from agent.core.language.value import Absent, Kind
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, OnUnknown
+from agent.core.entry.kernel_log_check import EventRate, Log, Record
+from agent.core.health.check_state import HEALTHY, listened
+from agent.core.health.kernel_log import KEYS_LIMIT, KernelLogHistory
+from agent.core.language.template import Slot
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import clause, line
 from tests.core.test_message import message
 
@@ -18,7 +18,7 @@ ONE, TWO = frozenset({(1,)}), frozenset({(2,)})
 
 
 def code(*codes):
-    return clause(line("code", codes[0], Kind.INT))
+    return clause(line("code", codes[0], ValueType.INT))
 
 
 def xid(number, at, who, said):
@@ -30,8 +30,8 @@ class Listener:
 
     def __init__(self, check, keys=ONE, reason=()):
         self.check = check
-        self.outcome = Outcome(Says.GOOD, ear=Ear(keys, reason))
-        self.journal = Journal()
+        self.outcome = CheckResult(CheckVerdict.GOOD, ear=LogSubscription(keys, reason))
+        self.journal = KernelLogHistory()
         self.journal.follow([check.log])
         self.condition = HEALTHY
         self.again = None
@@ -55,7 +55,7 @@ def check(**more):
 
 
 def test_a_line_is_of_whom_it_names_and_of_nobody_else():
-    journal = Journal()
+    journal = KernelLogHistory()
     log = check().log
     assert journal.follow([log]) is True
     assert journal.hear(xid(1, 0, 1, 79)) == {(log, (1,))}
@@ -66,7 +66,7 @@ def test_a_line_is_of_whom_it_names_and_of_nobody_else():
 
 def test_a_line_is_heard_once_however_often_it_is_read():
     """The backlog is read again when an entry comes that listens for something else."""
-    listener = Listener(check(trip=Often(2, 60)))
+    listener = Listener(check(trip=EventRate(2, 60)))
     listener.hear(xid(1, 0, 1, 79), xid(1, 0, 1, 79))
     assert not listener.at(0)
     other = check(only=code(3)).log
@@ -130,7 +130,7 @@ def test_never_unless_it_is_said():
 
 
 def test_some_lines_within_a_time():
-    listener = Listener(check(trip=Often(3, 600), recover=3600.0))
+    listener = Listener(check(trip=EventRate(3, 600), recover=3600.0))
     assert not listener.hear(xid(1, 0, 1, 79), xid(2, 500, 1, 79)).at(500)
     assert not listener.hear(xid(3, 700, 1, 79)).at(700)
     assert listener.hear(xid(4, 1100, 1, 79)).at(1100)
@@ -141,12 +141,12 @@ def test_some_lines_within_a_time():
 
 
 def test_a_line_that_latches_fails_by_itself():
-    listener = Listener(check(trip=Often(3, 600), latch=code(79)))
+    listener = Listener(check(trip=EventRate(3, 600), latch=code(79)))
     assert listener.hear(xid(1, 0, 1, 79)).at(0)
 
 
 def test_what_is_cleared_stays_cleared_and_a_new_line_counts():
-    for how in ({}, {"latch": True}, {"recover": 600.0}, {"trip": Often(2, 10), "recover": 600.0}):
+    for how in ({}, {"latch": True}, {"recover": 600.0}, {"trip": EventRate(2, 10), "recover": 600.0}):
         listener = Listener(check(**how)).hear(xid(1, 0, 1, 79), xid(2, 0, 1, 79))
         assert listener.at(0), how
         listener.clear()
@@ -193,17 +193,18 @@ def test_a_log_that_cannot_be_read():
 
 
 @pytest.mark.parametrize(
-    ("says", "failing"), [(Says.BAD, True), (Says.GOOD, False), (Says.NOTHING, False), (Says.BESIDE, False)]
+    ("says", "failing"),
+    [(CheckVerdict.BAD, True), (CheckVerdict.GOOD, False), (CheckVerdict.NOTHING, False), (CheckVerdict.BESIDE, False)],
 )
 def test_a_device_of_which_nobody_can_tell_who_it_is(says, failing):
     listener = Listener(check()).hear(xid(1, 0, 1, 79))
-    assert listener.at(0, Outcome(says, "address: absent")) is failing
+    assert listener.at(0, CheckResult(says, "address: absent")) is failing
     assert listener.at(0)
-    assert listener.at(1, Outcome(says, "address: absent"))  # latched
+    assert listener.at(1, CheckResult(says, "address: absent"))  # latched
 
 
 def test_a_line_that_goes_on_counts_once():
-    journal = Journal()
+    journal = KernelLogHistory()
     log = check().log
     journal.follow([log])
     assert journal.hear(Record(1, 0, "Xid ")) == frozenset()
@@ -213,7 +214,7 @@ def test_a_line_that_goes_on_counts_once():
 
 
 def test_what_is_remembered_is_bounded():
-    listener = Listener(check(trip=Often(3, 1e9)))
+    listener = Listener(check(trip=EventRate(3, 1e9)))
     for number in range(3 * KEYS_LIMIT):
         listener.hear(xid(number, number, number, 79))
     log = listener.check.log
@@ -227,7 +228,7 @@ def test_what_is_remembered_is_bounded():
 LINES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 5.0, 11.0, 40.0]), st.sampled_from([8, 13, 79])), max_size=25)
 CHECKS = st.builds(
     lambda trip, recover, latch: check(ignore=code(13), trip=trip, recover=recover, latch=latch),
-    st.sampled_from([Often(1, 0.0), Often(2, 10.0), Often(3, 30.0)]),
+    st.sampled_from([EventRate(1, 0.0), EventRate(2, 10.0), EventRate(3, 30.0)]),
     st.sampled_from([None, 5.0, 30.0]),
     st.sampled_from([False, True, code(79)]),
 )

@@ -3,19 +3,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.backoff import Backoff
-from agent.core.entry.resource import Limit
-from agent.core.grants.holding import SURE_SECONDS, Holding, remembered
+from agent.core.entry.resource_spec import Limit
+from agent.core.grants.held_ids import SURE_SECONDS, HeldIdHistory, remembered
 from agent.core.grants.prefer import prefer
 
 NONE = frozenset()
 
 
 def test_a_grant_is_held_at_once():
-    assert Holding().granted({"a": 0.0}).ids == {"a"}
+    assert HeldIdHistory().granted({"a": 0.0}).ids == {"a"}
 
 
 def test_a_named_id_is_held_for_as_long_as_it_is_named():
-    holding = Holding().answered(frozenset("a"), 0.0)
+    holding = HeldIdHistory().answered(frozenset("a"), 0.0)
     for now in range(0, 1000, 50):
         holding = holding.answered(frozenset("a"), float(now))
         assert holding.ids == {"a"}
@@ -33,14 +33,14 @@ def test_a_named_id_is_held_for_as_long_as_it_is_named():
     ],
 )
 def test_two_answers_far_enough_apart_free_an_id(answers, held):
-    holding = Holding().granted({"a": 0.0})
+    holding = HeldIdHistory().granted({"a": 0.0})
     for now in answers:
         holding = holding.answered(NONE, now)
     assert ("a" in holding.ids) is held
 
 
 def test_an_answer_that_names_it_or_another_grant_begins_anew():
-    start = Holding().granted({"a": 0.0}).answered(NONE, 100.0)
+    start = HeldIdHistory().granted({"a": 0.0}).answered(NONE, 100.0)
     assert "a" in start.answered(frozenset("a"), 130.0).answered(NONE, 170.0).ids
     assert "a" in start.granted({"a": 130.0}).answered(NONE, 180.0).answered(NONE, 240.0).ids
     assert "a" not in start.answered(NONE, 160.0).ids
@@ -54,8 +54,8 @@ def test_what_an_earlier_life_knew_is_held_until_two_answers():
 
 
 def test_nothing_is_kept_of_what_is_free():
-    holding = Holding().granted({"a": 0.0}).answered(NONE, 100.0).answered(NONE, 200.0)
-    assert holding == Holding()
+    holding = HeldIdHistory().granted({"a": 0.0}).answered(NONE, 100.0).answered(NONE, 200.0)
+    assert holding == HeldIdHistory()
 
 
 NAMES = st.sets(st.sampled_from("abcdef"))

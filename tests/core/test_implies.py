@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.clause import Clause, Either
+from agent.core.language.clause import Clause, EitherLine
+from agent.core.language.glob import parse
 from agent.core.language.implies import clause_implies, implies
 from agent.core.language.logic import PLAIN
 from agent.core.language.operators import (
@@ -18,11 +19,10 @@ from agent.core.language.operators import (
     Items,
     Like,
     Not,
-    Of,
+    Quantifier,
     Within,
 )
-from agent.core.language.pattern import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import HERE, Known, clause
 from tests.core.building import line as said_of
 
@@ -38,30 +38,30 @@ LOW = Within(((0, 9),))
 @pytest.mark.parametrize(
     ("kind", "narrow", "wide", "so"),
     [
-        (Kind.TEXT, Equals("a"), Equals("a"), True),
-        (Kind.TEXT, Equals("a"), Equals("b"), False),
-        (Kind.TEXT, Equals("a"), AnyOf((Equals("b"), Equals("a"))), True),
-        (Kind.TEXT, AnyOf((Equals("b"), Equals("a"))), Equals("a"), False),
-        (Kind.TEXT, AnyOf((Equals("tty0"), Equals("tty1"))), TTY, True),
-        (Kind.TEXT, AnyOf((Equals("tty0"), Equals("hvc0"))), TTY, False),
-        (Kind.TEXT, Equals("a"), Not(Equals("b")), True),
-        (Kind.TEXT, Not(TTY), Not(Equals("tty0")), True),
-        (Kind.TEXT, Not(Equals("tty0")), Not(TTY), False),
-        (Kind.TEXT, AllOf((TTY, Not(Equals("tty0")))), TTY, True),
-        (Kind.TEXT, TTY, AllOf((TTY, Not(Equals("tty0")))), False),
-        (Kind.TEXT, TTY, Exists(True), True),
-        (Kind.TEXT, Not(Equals("a")), Exists(True), False),
-        (Kind.TEXT, Items(Of.NONE, Equals("a")), Exists(True), False),
-        (Kind.TEXT, Items(Of.ANY, Equals("a")), Exists(True), True),
-        (Kind.TEXT, Has("a"), Exists(True), True),
-        (Kind.INT, Equals(3), LOW, True),
-        (Kind.INT, Equals(10), LOW, False),
-        (Kind.HEX, Equals("010de"), Equals("10de"), True),
-        (Kind.CLASS, Equals("0302"), Equals("03"), True),
-        (Kind.CLASS, Equals("03"), Equals("0302"), False),
-        (Kind.CLASS, Equals("03"), Not(Equals("0302")), False),
-        (Kind.PCI, Equals("0000:3b:00.1"), Equals("0000:3b:00"), True),
-        (Kind.PCI, Equals("0000:3b:00"), Equals("0000:3b:00.1"), False),
+        (ValueType.TEXT, Equals("a"), Equals("a"), True),
+        (ValueType.TEXT, Equals("a"), Equals("b"), False),
+        (ValueType.TEXT, Equals("a"), AnyOf((Equals("b"), Equals("a"))), True),
+        (ValueType.TEXT, AnyOf((Equals("b"), Equals("a"))), Equals("a"), False),
+        (ValueType.TEXT, AnyOf((Equals("tty0"), Equals("tty1"))), TTY, True),
+        (ValueType.TEXT, AnyOf((Equals("tty0"), Equals("hvc0"))), TTY, False),
+        (ValueType.TEXT, Equals("a"), Not(Equals("b")), True),
+        (ValueType.TEXT, Not(TTY), Not(Equals("tty0")), True),
+        (ValueType.TEXT, Not(Equals("tty0")), Not(TTY), False),
+        (ValueType.TEXT, AllOf((TTY, Not(Equals("tty0")))), TTY, True),
+        (ValueType.TEXT, TTY, AllOf((TTY, Not(Equals("tty0")))), False),
+        (ValueType.TEXT, TTY, Exists(True), True),
+        (ValueType.TEXT, Not(Equals("a")), Exists(True), False),
+        (ValueType.TEXT, Items(Quantifier.NONE, Equals("a")), Exists(True), False),
+        (ValueType.TEXT, Items(Quantifier.ANY, Equals("a")), Exists(True), True),
+        (ValueType.TEXT, Has("a"), Exists(True), True),
+        (ValueType.INT, Equals(3), LOW, True),
+        (ValueType.INT, Equals(10), LOW, False),
+        (ValueType.HEX, Equals("010de"), Equals("10de"), True),
+        (ValueType.CLASS, Equals("0302"), Equals("03"), True),
+        (ValueType.CLASS, Equals("03"), Equals("0302"), False),
+        (ValueType.CLASS, Equals("03"), Not(Equals("0302")), False),
+        (ValueType.PCI, Equals("0000:3b:00.1"), Equals("0000:3b:00"), True),
+        (ValueType.PCI, Equals("0000:3b:00"), Equals("0000:3b:00.1"), False),
     ],
 )
 def test_one_test_implies_another(kind, narrow, wide, so):
@@ -74,10 +74,10 @@ def test_a_clause_implies_one_with_fewer_lines_and_one_of_whose_alternatives_it_
     assert clause_implies(both, one)
     assert not clause_implies(one, both)
     assert clause_implies(one, clause())
-    either = clause(Either("either", (one, clause(line("c", Equals("z")))), "", HERE))
+    either = clause(EitherLine("either", (one, clause(line("c", Equals("z")))), "", HERE))
     assert clause_implies(both, either)
     assert not clause_implies(either, one)
-    assert clause_implies(either, clause(Either("either", (clause(line("c", Exists(True))), one), "", HERE)))
+    assert clause_implies(either, clause(EitherLine("either", (clause(line("c", Exists(True))), one), "", HERE)))
     assert not clause_implies(both, clause(line("c", Equals("y"))))
 
 
@@ -95,7 +95,7 @@ TESTS = st.recursive(
         st.builds(Not, inner),
         st.builds(AnyOf, st.lists(inner, min_size=1, max_size=2).map(tuple)),
         st.builds(AllOf, st.lists(inner, min_size=1, max_size=2).map(tuple)),
-        st.builds(Items, st.sampled_from(Of), inner),
+        st.builds(Items, st.sampled_from(Quantifier), inner),
         st.builds(Count, st.just(Equals(1))),
     ),
     max_leaves=4,
@@ -106,8 +106,8 @@ VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=2).map(tuple), st.just(Ab
 @given(TESTS, TESTS, VALUES)
 def test_what_is_told_is_so_of_every_value(narrow, wide, value):
     said = Known({"w": value})
-    if implies(Kind.TEXT, narrow, wide) and narrow.verdict(Kind.TEXT, value, said, PLAIN):
-        assert wide.verdict(Kind.TEXT, value, said, PLAIN)
+    if implies(ValueType.TEXT, narrow, wide) and narrow.verdict(ValueType.TEXT, value, said, PLAIN):
+        assert wide.verdict(ValueType.TEXT, value, said, PLAIN)
 
 
 @given(st.lists(TESTS, max_size=2), st.lists(TESTS, max_size=2), VALUES, VALUES)

@@ -4,13 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.let import Base64Url, Bits, By, FirstOf, KfdAddress, OrElse, Same, Take, Written, missing
-from agent.core.entry.reads import Path, Read, ReadAll
+from agent.core.entry.derived_words import (
+    Base64Url,
+    Bits,
+    CopiedWord,
+    ExtractedText,
+    FirstOf,
+    KfdAddress,
+    MappedWord,
+    OrElse,
+    TemplateWord,
+    is_nonexistent,
+)
+from agent.core.entry.file_words import FileText, Path, ReadAll
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import Facts
-from agent.core.language.pattern import parse as pattern
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.language.glob import parse as pattern
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import Facts as Plain
 from tests.core.building import spec
 
@@ -32,7 +43,7 @@ class Counting:
 
 
 def word(name):
-    return Same(name) if "/" not in name else Read(Path(name), Kind.TEXT)
+    return CopiedWord(name) if "/" not in name else FileText(Path(name), ValueType.TEXT)
 
 
 @st.composite
@@ -46,14 +57,14 @@ def graphs(draw):
         verbs = [
             FirstOf(tuple(map(word, names))),
             OrElse(word(names[0]), "x"),
-            By(word(names[0]), Kind.TEXT, {"10de": "n"}, ((pattern("*"), "rest"),)),
-            Take(pattern("{x:text}*", taking=True), word(names[0])),
+            MappedWord(word(names[0]), ValueType.TEXT, {"10de": "n"}, ((pattern("*"), "rest"),)),
+            ExtractedText(pattern("{x:text}*", taking=True), word(names[0])),
             Base64Url(tuple(map(word, names))),
         ]
         if plain:
-            verbs.append(Written(parse("-".join(f"{{{name}}}" for name in plain)), Kind.TEXT))
+            verbs.append(TemplateWord(parse("-".join(f"{{{name}}}" for name in plain)), ValueType.TEXT))
             path = parse("".join(f"{{{name}}}" for name in plain))
-            verbs.append(Read(Path("", ("./", *path.pieces)), Kind.TEXT))
+            verbs.append(FileText(Path("", ("./", *path.pieces)), ValueType.TEXT))
         words[f"w{index}"] = draw(st.sampled_from(verbs))
     return words
 
@@ -74,12 +85,12 @@ def test_each_word_is_evaluated_once_whatever_asks_for_it(words, data):
 def test_an_address_of_kfd(domain, bus, device, function, partition):
     location = partition << 28 | bus << 8 | device << 3 | function
     facts = Facts(spec(), GPU, Plain({GPU.key: {"domain": domain, "location": location}}))
-    said = KfdAddress(Same("domain"), Same("location")).say(facts)
+    said = KfdAddress(CopiedWord("domain"), CopiedWord("location")).say(facts)
     if location:
         assert said == f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
-        assert Bits(((28, 31),), Same("location")).say(facts) == partition
+        assert Bits(((28, 31),), CopiedWord("location")).say(facts) == partition
     else:
-        assert missing(said)
+        assert is_nonexistent(said)
 
 
 @given(st.integers(0, 2**64 - 1), st.lists(st.tuples(st.integers(0, 63), st.integers(0, 63)), min_size=1, max_size=4))
@@ -88,10 +99,10 @@ def test_bits_stand_side_by_side(value, pairs):
     written = format(value, "064b")
     facts = Facts(spec(), GPU, Plain({GPU.key: {"n": value}}))
     wanted = "".join(written[63 - high : 64 - low] for low, high in ranges)
-    assert Bits(ranges, Same("n")).say(facts) == int(wanted, 2)
+    assert Bits(ranges, CopiedWord("n")).say(facts) == int(wanted, 2)
 
 
-UNREAD = Absent("EIO", unread=True)
+UNREAD = Absent("EIO", unreadable=True)
 COMING = Absent("udev", pending=True)
 NONE = Absent("no such file")
 
@@ -99,19 +110,19 @@ NONE = Absent("no such file")
 @pytest.mark.parametrize("absent", [UNREAD, COMING])
 def test_what_is_there_and_cannot_be_read_is_not_missing(absent):
     facts = Facts(spec(), GPU, Plain({GPU.key: {"a": absent, "b": "there", "./x": absent}}))
-    assert FirstOf((Same("a"), Same("b"))).say(facts) == absent
-    assert FirstOf((Same("none"), Same("b"))).say(facts) == "there"
-    assert OrElse(Same("a"), "x").say(facts) == absent
-    assert OrElse(Same("none"), "x").say(facts) == "x"
-    by = By(Same("a"), Kind.TEXT, {}, (), "other", "nothing")
+    assert FirstOf((CopiedWord("a"), CopiedWord("b"))).say(facts) == absent
+    assert FirstOf((CopiedWord("none"), CopiedWord("b"))).say(facts) == "there"
+    assert OrElse(CopiedWord("a"), "x").say(facts) == absent
+    assert OrElse(CopiedWord("none"), "x").say(facts) == "x"
+    by = MappedWord(CopiedWord("a"), ValueType.TEXT, {}, (), "other", "nothing")
     assert by.say(facts) == absent
-    written = Written(parse("{a}"), Kind.TEXT).say(facts)
-    assert (written.unread, written.pending) == (absent.unread, absent.pending)
-    path = Read(Path("", ("./", *parse("{a}").pieces)), Kind.TEXT).say(facts)
-    assert (path.unread, path.pending) == (absent.unread, absent.pending)
+    written = TemplateWord(parse("{a}"), ValueType.TEXT).say(facts)
+    assert (written.unreadable, written.pending) == (absent.unread, absent.pending)
+    path = FileText(Path("", ("./", *parse("{a}").pieces)), ValueType.TEXT).say(facts)
+    assert (path.unreadable, path.pending) == (absent.unread, absent.pending)
 
 
 def test_a_list_that_could_not_be_read_whole_is_none():
     facts = Facts(spec(), GPU, Plain({GPU.key: {"./a*": ("1", NONE, "2"), "./b*": ("1", UNREAD)}}))
-    assert ReadAll(Path("./a*"), Kind.INT).say(facts) == (1, 2)
-    assert ReadAll(Path("./b*"), Kind.INT).say(facts) == UNREAD
+    assert ReadAll(Path("./a*"), ValueType.INT).say(facts) == (1, 2)
+    assert ReadAll(Path("./b*"), ValueType.INT).say(facts) == UNREAD

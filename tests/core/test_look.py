@@ -2,25 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.device import Fit, HostDevice
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import HostDevice, MatchedPath
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, PathIndex
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING, Places, Touched
 from agent.core.language.operators import Equals, Exists, Not
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
 from agent.core.struct import replace
 from tests.core.building import PCI, Facts, cdi, clause, give, judge, line, listed, mount, node, spec
 
-UNREAD = Absent("EIO", unread=True)
+UNREAD = Absent("EIO", unreadable=True)
 GPU = HostDevice("pci", "0000:3b:00.0", "0000:3b:00.0", "0000:3b:00.0", "/sys/devices/3b")
 NET = Source("subsystem", ("net",))
 
 
-def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=EVERYTHING):
+def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=ALL_DIRTY):
     reader = Facts({device.key: facts}, nodes)
-    seen = look(specs, Listing({PCI: (device,)}), reader, previous, touched)
+    seen = update_inventory(specs, Listing({PCI: (device,)}), reader, previous, touched)
     return seen.sightings[device.key]
 
 
@@ -35,7 +35,7 @@ def one(facts, *specs, nodes=None, device=GPU, previous=None, touched=EVERYTHING
     ],
 )
 def test_match(facts, here):
-    entry = spec(match=clause(line("vendor", "10de", Kind.HEX)))
+    entry = spec(match=clause(line("vendor", "10de", ValueType.HEX)))
     refusal = judge(entry, GPU, Facts({GPU.key: facts}))
     if here is None:
         assert refusal is None
@@ -43,7 +43,7 @@ def test_match(facts, here):
         assert (refusal.resource, refusal.address, refusal.here) == ("example.com/a", "match.vendor", here)
 
 
-BOOT = (clause(line("driver", "nvme"), line("boot", True, Kind.BOOL), name="boot"),)
+BOOT = (clause(line("driver", "nvme"), line("boot", True, ValueType.BOOL), name="boot"),)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_exclude_is_looked_at_before_match():
 
 
 def test_the_first_entry_in_file_order_takes_and_the_others_are_not_asked():
-    never = spec("example.com/never", match=clause(line("vendor", "8086", Kind.HEX)))
+    never = spec("example.com/never", match=clause(line("vendor", "8086", ValueType.HEX)))
     first = spec("example.com/first", id=(parse("{gone}"),), nodes=(give("n", "/dev/gone"),))
     sighting = one({"vendor": "10de"}, never, first, spec("example.com/second"))
     assert sighting.candidate.resource == "example.com/first"
@@ -94,7 +94,7 @@ def test_the_first_entry_in_file_order_takes_and_the_others_are_not_asked():
 def test_one_thing_seen_by_two_sources_is_taken_once():
     net = HostDevice("subsystem", GPU.key, "eth0", "net:eth0", GPU.directory)
     entries = (spec("example.com/net", source=NET), spec("example.com/pci"))
-    seen = look(entries, Listing({PCI: (GPU,), NET: (net,)}), Facts())
+    seen = update_inventory(entries, Listing({PCI: (GPU,), NET: (net,)}), Facts())
     assert list(seen.sightings) == [GPU.key]
     assert seen.sightings[GPU.key].candidate.resource == "example.com/net"
     assert seen.sightings[GPU.key].devices == (GPU, net)
@@ -164,31 +164,33 @@ def test_the_nodes_that_were_looked_at_are_consulted_there_or_not():
     ],
 )
 def test_what_a_touched_path_concerns(place, path, concerned):
-    assert Touched(frozenset({path})).concerns([place]) is concerned
-    assert Touched(frozenset({path, "/q"})).concerns(["/elsewhere", place]) is concerned
+    assert DirtySet(frozenset({path})).concerns([place]) is concerned
+    assert DirtySet(frozenset({path, "/q"})).concerns(["/elsewhere", place]) is concerned
 
 
 def test_touching_adds_up():
-    both = Touched(frozenset("a")) | Touched(subsystems=frozenset({"net"}))
-    assert both == Touched(frozenset("a"), frozenset({"net"}))
-    assert (both | EVERYTHING).everything
-    assert (bool(Touched()), bool(both), bool(EVERYTHING)) == (False, True, True)
-    assert EVERYTHING.concerns(["/x"])
-    assert not Touched().concerns(["/x"])
+    both = DirtySet(frozenset("a")) | DirtySet(subsystems=frozenset({"net"}))
+    assert both == DirtySet(frozenset("a"), frozenset({"net"}))
+    assert (both | ALL_DIRTY).everything
+    assert (bool(DirtySet()), bool(both), bool(ALL_DIRTY)) == (False, True, True)
+    assert ALL_DIRTY.concerns(["/x"])
+    assert not DirtySet().concerns(["/x"])
 
 
 def test_what_nothing_touched_is_taken_over_and_not_read():
-    before = look((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
+    before = update_inventory((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
     reader = Facts({GPU.key: {"serial": "B"}})
-    after = look((spec(),), Listing({PCI: (GPU,)}), reader, before, Touched(frozenset({"/sys/devices/3c"})))
+    after = update_inventory(
+        (spec(),), Listing({PCI: (GPU,)}), reader, before, DirtySet(frozenset({"/sys/devices/3c"}))
+    )
     assert after.sightings[GPU.key] is before.sightings[GPU.key]
     assert reader.asked == []
 
 
 def test_another_thing_under_the_same_key_is_looked_at():
-    before = look((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
+    before = update_inventory((spec(),), Listing({PCI: (GPU,)}), Facts({GPU.key: {"serial": "A"}}))
     other = HostDevice("pci", GPU.key, GPU.name, GPU.place, GPU.directory, stamp="2")
-    after = look((spec(),), Listing({PCI: (other,)}), Facts({GPU.key: {"serial": "B"}}), before, Touched())
+    after = update_inventory((spec(),), Listing({PCI: (other,)}), Facts({GPU.key: {"serial": "B"}}), before, DirtySet())
     assert after.sightings[GPU.key].candidate.ids == ("B",)
 
 
@@ -244,12 +246,12 @@ def differing(before, after):
 
 @given(MACHINES, st.lists(MACHINES, max_size=3), st.sets(st.sampled_from(DIRECTORIES + NODES)))
 def test_a_narrow_look_sees_what_a_full_one_does(machine, changes, more):
-    seen = look(ENTRIES, Machine(machine).listing, Machine(machine))
+    seen = update_inventory(ENTRIES, Machine(machine).listing, Machine(machine))
     for change in changes:
-        touched = Touched(frozenset(differing(machine, change) | more))
+        touched = DirtySet(frozenset(differing(machine, change) | more))
         reader = Machine(change)
-        seen = look(ENTRIES, reader.listing, reader, seen, touched)
-        assert seen == look(ENTRIES, reader.listing, reader)
+        seen = update_inventory(ENTRIES, reader.listing, reader, seen, touched)
+        assert seen == update_inventory(ENTRIES, reader.listing, reader)
         machine = change
 
 
@@ -260,36 +262,36 @@ PATHS = st.lists(st.sampled_from(["a", "ab", "b", "0"]), min_size=1, max_size=4)
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.sets(PATHS, max_size=3)), max_size=6), st.sets(PATHS, max_size=3))
 def test_places_are_found_as_if_each_was_asked(rests, paths):
-    places, touched = Places(), Touched(frozenset(paths))
+    places, touched = PathIndex(), DirtySet(frozenset(paths))
     for count, (key, rests_on) in enumerate(rests):
         places.add(key, rests_on)
         expected = {key for key, rests_on in rests[: count + 1] if touched.concerns(rests_on)}
-        assert places.concerned(touched) == expected
+        assert places.find_dirty_keys(touched) == expected
 
 
 def test_the_directories_of_nodes_are_known():
-    places = Places()
+    places = PathIndex()
     places.add("x", ["/sys/devices/a", "/dev/x", "/dev/bus/usb/001/002"])
     assert places.directories == {"/dev", "/dev/bus/usb/001"}
 
 
 def test_what_the_kernel_does_not_tell_of_is_watched():
-    places = Places()
+    places = PathIndex()
     places.add("x", ["/opt/vendor/lib.so", "/etc/cdi/", "/sys/devices/a", "/sys", "/proc/x", "/dev", "/", "/top"])
     assert places.directories == {"/opt/vendor", "/etc/cdi", "/"}
 
 
 def test_a_directory_with_all_that_is_in_it():
-    places = Places()
+    places = PathIndex()
     places.add("x", ["/etc/cdi/"])
     places.add("y", ["/etc/other"])
     for path in ("/etc/cdi", "/etc/cdi/a.json", "/etc"):
-        assert "x" in places.concerned(Touched(frozenset({path})))
-    assert places.concerned(Touched(frozenset({"/etc/cdi2"}))) == set()
+        assert "x" in places.find_dirty_keys(DirtySet(frozenset({path})))
+    assert places.find_dirty_keys(DirtySet(frozenset({"/etc/cdi2"}))) == set()
 
 
 def one_giving(reader, **gives):
-    seen = look([spec(**gives)], Listing({PCI: (GPU,)}), reader)
+    seen = update_inventory([spec(**gives)], Listing({PCI: (GPU,)}), reader)
     return seen.sightings[GPU.key]
 
 
@@ -298,7 +300,9 @@ def test_a_mount_that_is_missing_is_a_fault_unless_it_is_optional():
     reader = Facts({GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": Absent("nothing fits")})
     assert str(one_giving(reader, mounts=(lib,)).candidate.fault) == "/opt/acme/*.so: nothing fits"
     assert str(one_giving(reader, mounts=(replace(lib, optional=True),)).candidate.fault) == ""
-    there = Facts({GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": (Fit("/opt/acme/a.so", "/opt/acme/a.so.1"),)})
+    there = Facts(
+        {GPU.key: {"driver": "acme"}}, there={"/opt/acme/*.so": (MatchedPath("/opt/acme/a.so", "/opt/acme/a.so.1"),)}
+    )
     seen = one_giving(there, mounts=(lib,))
     assert str(seen.candidate.fault) == ""
     assert {"/opt/acme/", "/opt/acme/a.so"} <= seen.consulted
@@ -311,7 +315,7 @@ def test_a_mount_with_an_absent_word_is_a_fault_unless_it_is_optional():
 
 
 def test_what_a_device_says_fits_itself_alone():
-    reader = Facts({GPU.key: {"driver": "*"}}, there={"/opt/[*]": (Fit("/opt/*", "/opt/*"),)})
+    reader = Facts({GPU.key: {"driver": "*"}}, there={"/opt/[*]": (MatchedPath("/opt/*", "/opt/*"),)})
     seen = one_giving(reader, mounts=(mount("lib", "/opt/{driver}"),))
     assert str(seen.candidate.fault) == ""
     assert "/opt/*" in seen.consulted

@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.group import By, Grouping
+from agent.core.entry.group import Grouping, GroupWord
 from agent.core.inventory.device import HostDevice
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.members import MemberFacts
-from agent.core.inventory.touched import Touched
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.inventory.member_facts import MemberFacts
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
 from agent.core.reason import NO_REASON
 from tests.core.building import PCI, Facts, clause, give, line, listed, node, spec
 
 VFIO = clause(line("driver", "vfio"))
-BY_GROUP = Grouping((By("group", Kind.INT),))
-CLAIMS = Grouping((By("group", Kind.INT),), claims=True)
+BY_GROUP = Grouping((GroupWord("group", ValueType.INT),))
+CLAIMS = Grouping((GroupWord("group", ValueType.INT),), claims=True)
 KIT = {
     "dongle": clause(line("vendor", "0403"), name="group.parts.dongle"),
     "programmer": clause(line("vendor", "1a86"), name="group.parts.programmer"),
@@ -29,7 +29,7 @@ def host(name):
 
 
 def seen(entries, facts, nodes=None):
-    return look(entries, Listing({PCI: tuple(map(host, sorted(facts)))}), Facts(facts, nodes))
+    return update_inventory(entries, Listing({PCI: tuple(map(host, sorted(facts)))}), Facts(facts, nodes))
 
 
 def group_of(entry, facts, key="a", nodes=None):
@@ -104,7 +104,7 @@ def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_match
         ({"a": "0403", "b": "1a86", "c": "ffff"}, ""),
     ],
 )
-@pytest.mark.parametrize("by", [(By("group", Kind.INT),), ()])
+@pytest.mark.parametrize("by", [(GroupWord("group", ValueType.INT),), ()])
 def test_parts_make_a_device_when_each_is_there_once(vendors, waits, by):
     facts = {name: {"vendor": vendor, "group": 1} for name, vendor in vendors.items()}
     found = group_of(spec(group=Grouping(by, parts=KIT)), facts, min(facts))
@@ -160,12 +160,12 @@ def test_an_event_at_one_member_is_one_at_all_that_rests_on_it():
     facts = {name: {"group": 1, "serial": name} for name in "ab"}
     before = seen((entry,), facts)
     assert str(before.candidate("a").fault) == "/dev/a: no such file"
-    after = look(
+    after = update_inventory(
         (entry,),
         before.listing,
         Facts(facts, {"/dev/a": node("/dev/a"), "/dev/b": node("/dev/b")}),
         before,
-        Touched(frozenset({"/dev/b"})),
+        DirtySet(frozenset({"/dev/b"})),
     )
     assert str(after.candidate("a").fault) == ""
     assert after.candidate("a") is after.candidate("b")
@@ -215,26 +215,26 @@ class Known:
         ("matched.serial", ("A",)),
         ("members.odd", ()),
         ("matched.odd", Absent("no such file")),
-        ("members.bad", Absent("EIO", unread=True)),
+        ("members.bad", Absent("EIO", unreadable=True)),
     ],
 )
 def test_words_of_members(word, says):
     facts, _ = members(
         a={"./file": "x", "pf.netdev": "y", "pf/file": "z", "ports": (1, 2)},
         b={"ports": (3,)},
-        c={"bad": Absent("EIO", unread=True)},
+        c={"bad": Absent("EIO", unreadable=True)},
     )
     assert facts(word) == says
 
 
 def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
-    facts, hosts = members(a={"ports": ("p", "q")}, b={}, c={"ports": ("r",), "bad": Absent("EIO", unread=True)})
+    facts, hosts = members(a={"ports": ("p", "q")}, b={}, c={"ports": ("r",), "bad": Absent("EIO", unreadable=True)})
     assert facts.each("members") == tuple(hosts.values())
     assert facts.each("matched") == (hosts["a"],)
     assert facts.each("members.ports") == ("p", "q", "r")
     assert facts.each("dongle.ports") == facts.each("ports") == ("p", "q")
     assert facts.each("gone.ports") == Absent("there is no gone")
-    assert facts.each("members.bad").unread
+    assert facts.each("members.bad").unreadable
     assert facts.of(None).each("ports") == facts.of(None)("serial") == Absent("it is gone")
     assert facts.of(None)("dongle.serial") == "A"
 
@@ -246,10 +246,10 @@ def test_a_look_asks_of_each_device_the_same_however_many_there_are_and_an_event
         facts = {f"k{index}": {"group": index // 4, "driver": "vfio"} for index in range(number)}
         hosts = tuple(HostDevice("pci", key, key, key, f"/sys/devices/{key}") for key in facts)
         reader = Facts(facts)
-        now = look((entry,), Listing({PCI: hosts}), reader)
+        now = update_inventory((entry,), Listing({PCI: hosts}), reader)
         full.append(len(reader.asked) / number)
         reader = Facts(facts)
-        look((entry,), now.listing, reader, now, Touched(frozenset({"/sys/devices/k5"})))
+        update_inventory((entry,), now.listing, reader, now, DirtySet(frozenset({"/sys/devices/k5"})))
         event.append(len(reader.asked))
         assert {key for key, _ in reader.asked} == {"k4", "k5", "k6", "k7"}
     assert full[0] == full[1]
@@ -265,7 +265,7 @@ ENTRIES = (
     spec("example.com/b", match=clause(line("vendor", "0403")), id=(parse("{place}"),)),
     spec(
         "example.com/c",
-        group=Grouping((By("group", Kind.INT), By("slot", Kind.TEXT))),
+        group=Grouping((GroupWord("group", ValueType.INT), GroupWord("slot", ValueType.TEXT))),
         id=(parse("{place}-{slot}"),),
         nodes=(give("n", "{path}"),),
     ),
@@ -298,18 +298,18 @@ class Machine(Facts):
 
 def touched(before, after):
     paths = {f"/sys/devices/{name}" for name in NAMES if before[0].get(name) != after[0].get(name)}
-    return Touched(frozenset(paths | ({"/dev/x"} if before[1] != after[1] else set())))
+    return DirtySet(frozenset(paths | ({"/dev/x"} if before[1] != after[1] else set())))
 
 
 @given(MACHINES, st.lists(st.tuples(MACHINES, st.sets(st.sampled_from(NAMES))), max_size=3))
 def test_a_narrow_look_sees_what_a_full_one_does(machine, changes):
-    now = look(ENTRIES, Machine(machine).listing, Machine(machine))
+    now = update_inventory(ENTRIES, Machine(machine).listing, Machine(machine))
     for change, more in changes:
         reader = Machine(change)
-        wider = Touched(frozenset(f"/sys/devices/{name}" for name in more))
+        wider = DirtySet(frozenset(f"/sys/devices/{name}" for name in more))
         now.candidates()
-        now = look(ENTRIES, reader.listing, reader, now, touched(machine, change) | wider)
-        full = look(ENTRIES, reader.listing, reader)
+        now = update_inventory(ENTRIES, reader.listing, reader, now, touched(machine, change) | wider)
+        full = update_inventory(ENTRIES, reader.listing, reader)
         assert now == full
         assert now.candidates() == full.candidates()
         machine = change

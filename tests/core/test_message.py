@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.message import LIMIT, Brace, Message, keys_of, parse
-from agent.core.language.pattern import PatternError
-from agent.core.language.value import Kind
+from agent.core.language.glob import PatternError
+from agent.core.language.log_pattern import LIMIT, Brace, LogPattern, keys_of, parse
+from agent.core.language.value import ValueType
 
 XID = "NVRM: Xid (PCI:{address}): {code:int},"
-KINDS = {"address": Kind.PCI, "name": Kind.TEXT, "number": Kind.INT, "id": Kind.HEX}
+KINDS = {"address": ValueType.PCI, "name": ValueType.TEXT, "number": ValueType.INT, "id": ValueType.HEX}
 
 
 def message(text):
@@ -19,10 +19,10 @@ def message(text):
     pieces = [
         piece
         if not isinstance(piece, tuple)
-        else Brace(piece[0], KINDS[piece[0]] if piece[1] is None else Kind(piece[1]), piece[1] is not None)
+        else Brace(piece[0], KINDS[piece[0]] if piece[1] is None else ValueType(piece[1]), piece[1] is not None)
         for piece in parse(text)
     ]
-    return Message(text, tuple(pieces))
+    return LogPattern(text, tuple(pieces))
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_read(pattern, line, read):
 
 def test_who_is_spoken_of():
     assert keys_of((), ()) == {()}
-    assert keys_of((Kind.PCI,), ("0000:3b:00.1",)) == {("0000:3b:00.1",), ("0000:3b:00",)}
-    assert keys_of((Kind.HEX, Kind.TEXT), ("00ab", "x")) == {(0xAB, "x")}
+    assert keys_of((ValueType.PCI,), ("0000:3b:00.1",)) == {("0000:3b:00.1",), ("0000:3b:00",)}
+    assert keys_of((ValueType.HEX, ValueType.TEXT), ("00ab", "x")) == {(0xAB, "x")}
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.cli.main import COMMANDS
-from agent.core.entry.check import Check, Outcome, Says
-from agent.core.entry.checked import Checked
-from agent.core.grants.holding import Holder
-from agent.core.health.drained import Drain, Drained
-from agent.core.inventory.listing import Listing, Oddity
-from agent.core.report.exposition import Family, Histogram, text
+from agent.core.entry.check import Check, CheckResult, CheckVerdict
+from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.grants.held_ids import Holder
+from agent.core.health.drain_overlay import Drain, DrainSet
+from agent.core.inventory.listing import Listing, SkippedPath
+from agent.core.report.counter_values import CounterValues, Distribution
+from agent.core.report.exposition import Family, HistogramFamily, text
 from agent.core.report.metrics import ANSWERS, KERNEL_LOG, TELLERS, Shown, metrics
-from agent.core.report.tally import Distribution, Tally
 from agent.core.struct import replace
-from agent.counts import Counts
+from agent.counters import Counters
 from tests.core.building import candidate, clause, host, spec
 from tests.core.test_report import A, bad, good, moment
 
@@ -51,7 +51,7 @@ def of(series, name, **labels):
 
 
 def measured(made, tally=None, most=512, pods=False):
-    return read(metrics(made, tally or Counts().tally(), "3.12", Shown(most, pods)))
+    return read(metrics(made, tally or Counters().tally(), "3.12", Shown(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
@@ -68,8 +68,13 @@ def test_every_series_is_there_from_the_start():
 
 def test_devices_are_told_with_their_checks_and_drains():
     one = bad("a")
-    one = replace(one, checked=(Checked(A, Check("link", clause()), one.device.key, "a", Outcome(Says.BAD, "down")),))
-    series = measured(moment(one, good("b"), drained=Drained({"b": Drain("RMA", 1.0)})))
+    one = replace(
+        one,
+        checked=(
+            DeviceCheckResult(A, Check("link", clause()), one.device.key, "a", CheckResult(CheckVerdict.BAD, "down")),
+        ),
+    )
+    series = measured(moment(one, good("b"), drained=DrainSet({"b": Drain("RMA", 1.0)})))
     assert of(series, "device_healthy", resource=A, device="a") == 0
     assert of(series, "device_drained", resource=A, device="a") == 0
     assert of(series, "device_drained", resource=A, device="b") == 1
@@ -94,7 +99,7 @@ def test_an_id_that_is_listed_twice_has_one_series():
 
 
 def test_what_was_counted():
-    counts = Counts()
+    counts = Counters()
     counts.transitions[A, "Unhealthy"] += 3
     counts.allocations[A, "ok"] += 2
     counts.sent(A, 100)
@@ -121,7 +126,7 @@ def test_what_was_counted():
 def test_what_checks_said_is_told_of_those_in_force():
     entry = spec(checks=(Check("link", clause()),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
-    series = measured(moment(good("a"), specs=(entry,)), Counts().tally(said))
+    series = measured(moment(good("a"), specs=(entry,)), Counters().tally(said))
     told = {result: of(series, "checks_total", check="link", result=result) for result in ANSWERS}
     assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
     named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
@@ -129,12 +134,12 @@ def test_what_checks_said_is_told_of_those_in_force():
 
 
 def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
-    made, counts = moment(good("a")), Counts()
+    made, counts = moment(good("a")), Counters()
     counts.heard |= {"uevents": True, "links": False}
     counts.overruns["uevents"] += 2
     source = spec().source
-    odd = (Oddity("/dev/odd", "is no device"),)
-    for oddities, up in ((odd, 1), ((*odd, Oddity("/sys/bus/x", "not permitted", failed=True)), 0)):
+    odd = (SkippedPath("/dev/odd", "is no device"),)
+    for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", failed=True)), 0)):
         look = replace(made.look, listing=Listing({source: ()}, {source: oddities}))
         series = measured(replace(made, look=look, deaf="not permitted"), counts.tally())
         assert of(series, "source_up", source=str(source)) == up
@@ -175,7 +180,7 @@ def test_no_text_breaks_out_of_a_label(said, value):
 
 
 def test_a_histogram_adds_up():
-    made = Histogram("x", "about", [({}, Distribution((1.0, 2.0), (1, 0, 2), 9.5))])
+    made = HistogramFamily("x", "about", [({}, Distribution((1.0, 2.0), (1, 0, 2), 9.5))])
     assert text([made]).splitlines()[2:] == [
         'device_agent_x_bucket{le="1"} 1',
         'device_agent_x_bucket{le="2"} 1',
@@ -191,7 +196,7 @@ ALERTS = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
 @pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
 def test_an_alert_is_made_of_metrics_that_are_there_and_ends_in_a_command(rule):
     assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
-    series = measured(moment(good("a"), specs=(spec(expect=1),)), Tally(changes=Distribution((), (0,), 0.0)))
+    series = measured(moment(good("a"), specs=(spec(expect=1),)), CounterValues(changes=Distribution((), (0,), 0.0)))
     names = {name for name, _ in series}
     asked = re.findall(r"device_agent_[a-z_]+", rule["expr"])
     assert asked or "up{" in rule["expr"]

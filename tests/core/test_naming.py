@@ -2,17 +2,17 @@
 
 import pytest
 
-from agent.core.entry.name import resource_name
-from agent.core.entry.resource import SharesBy, Slots
-from agent.core.inventory.device import Health, Snapshot
+from agent.core.entry.resource_name import resource_name
+from agent.core.entry.resource_spec import SharesBy, Slots
+from agent.core.inventory.device import DeviceList, Health
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import Look, look
-from agent.core.inventory.touched import Touched
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
-from agent.core.lists.assemble import assemble
-from agent.core.lists.expect import short
-from agent.core.lists.naming import EMPTY_SECONDS, NAMES_LIMIT, Fanned
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
+from agent.core.lists.build_lists import build_lists
+from agent.core.lists.expected_count import find_missing_devices
+from agent.core.lists.resource_names import EMPTY_SECONDS, NAMES_LIMIT, GeneratedName
 from tests.core.building import PCI, Facts, clause, give, host, line, spec
 
 A, FAN = "example.com/a", "example.com/{model}"
@@ -27,7 +27,7 @@ class Node:
         self.facts = {}
         self.held = NONE
         self.now = 0.0
-        self.assembly = assemble(Look(), (), NONE, {}, 0.0)
+        self.assembly = build_lists(Inventory(), (), NONE, {}, 0.0)
         self.look = None
 
     def says(self, place, **words):
@@ -36,7 +36,7 @@ class Node:
     def settle(self, seconds=1.0):
         self.now += seconds
         devices = tuple(host(key.removeprefix("key ")) for key in self.facts if key.startswith("key"))
-        self.look = look(self.specs, Listing({PCI: devices}), Facts(self.facts))
+        self.look = update_inventory(self.specs, Listing({PCI: devices}), Facts(self.facts))
         for _ in range(3):
             self.once()
             if not self.assembly.moving:
@@ -46,7 +46,7 @@ class Node:
     def once(self):
         before = self.assembly
         state = (self.look, self.specs, self.held, before.snapshots, self.now)
-        self.assembly = assemble(*state, fanned=before.fanned, settled=before.settled)
+        self.assembly = build_lists(*state, fanned=before.fanned, settled=before.settled)
         return self.lists()
 
     def lists(self):
@@ -113,7 +113,7 @@ def test_an_empty_name_stays_for_a_while_and_then_ends():
 
 def test_a_name_stays_while_a_device_wants_it():
     node = Node(fan())
-    node.says("p1", model="m1", serial=Absent("EIO", unread=True))
+    node.says("p1", model="m1", serial=Absent("EIO", unreadable=True))
     node.settle()
     node.settle(2 * EMPTY_SECONDS)
     assert node.lists() == {"example.com/m1": {}}
@@ -140,7 +140,7 @@ def test_a_move_leaves_one_name_before_it_joins_the_other():
     node.says("p1", model="m1")
     node.settle()
     node.says("p1", model="m2")
-    node.look = look(node.specs, Listing({PCI: (host("p1"),)}), Facts(node.facts))
+    node.look = update_inventory(node.specs, Listing({PCI: (host("p1"),)}), Facts(node.facts))
     assert node.once() == {"example.com/m1": {}, "example.com/m2": {}}
     assert node.assembly.moving
     assert node.once() == {"example.com/m1": {}, "example.com/m2": {"p1": ""}}
@@ -151,7 +151,7 @@ def test_without_its_word_a_device_waits_or_keeps_its_name_unhealthy():
     node.says("p1", model="m1")
     node.settle()
     for place in ("p1", "p2"):
-        node.says(place, model=Absent("EIO", unread=True))
+        node.says(place, model=Absent("EIO", unreadable=True))
     reason = "it has no name: model: EIO"
     assert node.settle().lists() == {"example.com/m1": {"p1": reason}}
     assert node.why() == {"p2": reason}
@@ -209,8 +209,8 @@ def test_names_are_remembered_over_a_restart():
     node.says("p1", model="m1")
     node.settle()
     node.facts = {}
-    node.assembly = assemble(
-        Look(), node.specs, NONE, node.assembly.snapshots, 0.0, fanned={"example.com/m1": Fanned(FAN)}
+    node.assembly = build_lists(
+        Inventory(), node.specs, NONE, node.assembly.snapshots, 0.0, fanned={"example.com/m1": GeneratedName(FAN)}
     )
     assert node.lists() == {"example.com/m1": {"p1": "absent"}}
 
@@ -313,12 +313,12 @@ def test_a_waiting_device_keeps_its_name_and_takes_it_up_again_after_a_replug():
     waits = "not yet: match.state = 'init', here init"
     assert node.settle().lists() == {"example.com/m1": {"p1": waits}}
     devices = (host("p1", stamp="2"),)
-    node.look = look(node.specs, Listing({PCI: devices}), Facts(node.facts))
+    node.look = update_inventory(node.specs, Listing({PCI: devices}), Facts(node.facts))
     assert node.once() == {"example.com/m1": {"p1": waits}}
     assert node.assembly.snapshots["example.com/m1"].devices[0].stamp == "2"
 
 
-OPEN = (clause(line("host.open", True, Kind.BOOL), name="gate.open"),)
+OPEN = (clause(line("host.open", True, ValueType.BOOL), name="gate.open"),)
 CLOSED = "waits for match.host.open = True, here false"
 
 
@@ -336,7 +336,7 @@ def test_a_closed_gate_holds_all_back_and_is_read_once():
     asked = []
     for devices in ((), (host("p1"),), (host("p1"), host("p2"))):
         reader = Facts(node.facts)
-        look(node.specs, Listing({PCI: devices}), reader)
+        update_inventory(node.specs, Listing({PCI: devices}), reader)
         asked.append(reader.asked.count(("gate:0", "host.open")))
     assert asked[0]
     assert len(set(asked)) == 1
@@ -347,15 +347,15 @@ def test_an_event_reads_a_gate_only_where_it_concerns_what_that_was_read_from():
     facts = {"gate:0": {"host.open": False}, "key p1": {"serial": "x"}}
     places = {"gate:0": frozenset({"/sys/module"}), "key p1": frozenset({"/sys/devices/p1"})}
     listing = Listing({PCI: (host("p1"),)})
-    first = look(entries, listing, Facts(facts, places=places))
+    first = update_inventory(entries, listing, Facts(facts, places=places))
     reader = Facts({**facts, "gate:0": {"host.open": True}}, places=places)
-    same = look(entries, listing, reader, first, Touched(frozenset({"/sys/devices/p1"})))
+    same = update_inventory(entries, listing, reader, first, DirtySet(frozenset({"/sys/devices/p1"})))
     assert same.candidate("key p1").waits == CLOSED
     assert ("gate:0", "host.open") not in reader.asked
-    opened = look(entries, listing, reader, first, Touched(frozenset({"/sys/module/x"})))
+    opened = update_inventory(entries, listing, reader, first, DirtySet(frozenset({"/sys/module/x"})))
     assert opened.candidate("key p1").waits == ""
-    assert opened == look(entries, listing, reader)
-    assert opened.candidates() == look(entries, listing, reader).candidates()
+    assert opened == update_inventory(entries, listing, reader)
+    assert opened.candidates() == update_inventory(entries, listing, reader).candidates()
 
 
 # Slots
@@ -418,7 +418,7 @@ def test_a_slot_is_unhealthy_when_nothing_of_it_is_healthy():
         "p1: /dev/gone: no such file",
         "/dev/gone",
     )
-    assert node.assembly.snapshots[A] != Snapshot(A)
+    assert node.assembly.snapshots[A] != DeviceList(A)
 
 
 # Expecting
@@ -433,7 +433,7 @@ def test_fewer_than_expected():
     node = Node(*entries)
     node.says("p1", kind="a")
     node.settle()
-    assert short(node.specs, node.look, node.assembly) == {
+    assert find_missing_devices(node.specs, node.look, node.assembly) == {
         A: "1 of 2 expected devices",
         FAN: "0 of 1 expected device",
         "example.com/all": "1 of 2 expected devices",
@@ -441,7 +441,7 @@ def test_fewer_than_expected():
     node.says("p2", kind="a")
     node.says("p3", kind="b", model="m1")
     node.settle()
-    assert short(node.specs, node.look, node.assembly) == {}
+    assert find_missing_devices(node.specs, node.look, node.assembly) == {}
     del node.facts["key p3"]
     node.settle()
-    assert short(node.specs, node.look, node.assembly) == {FAN: "0 of 1 expected device"}
+    assert find_missing_devices(node.specs, node.look, node.assembly) == {FAN: "0 of 1 expected device"}

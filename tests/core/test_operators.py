@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.clause import Clause, Either, Line
+from agent.core.language.clause import Clause, ClauseLine, EitherLine
+from agent.core.language.glob import parse
 from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
 from agent.core.language.operators import (
     AllOf,
@@ -20,78 +21,77 @@ from agent.core.language.operators import (
     Like,
     Matching,
     Not,
-    Of,
+    Quantifier,
     Things,
     Within,
 )
-from agent.core.language.pattern import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import HERE, Known, clause, line
 
 GONE = Absent("no such file")
-UNREAD = Absent("EIO", unread=True)
+UNREAD = Absent("EIO", unreadable=True)
 PENDING = Absent("udev is not done", pending=True)
 TTY = Like((parse("tty*"), parse("cu*")))
 DIGITS = Matching("[0-9]+", lambda text: re.fullmatch("[0-9]+", text) is not None)
 SMALL = Within(((0, 3), (5, 5), (16, None)))
 
 
-def ask(test, value, kind=Kind.TEXT, logic=PLAIN):
+def ask(test, value, kind=ValueType.TEXT, logic=PLAIN):
     return test.verdict(kind, value, Known({}), logic)
 
 
 @pytest.mark.parametrize(
     ("test", "kind", "value", "expected"),
     [
-        (Equals("a"), Kind.TEXT, "a", True),
-        (Equals("10de"), Kind.HEX, "010de", True),
-        (Equals("a"), Kind.TEXT, ("a",), False),
-        (Equals("a"), Kind.TEXT, (), False),
-        (TTY, Kind.TEXT, "cuau0", True),
-        (TTY, Kind.TEXT, "x", False),
-        (TTY, Kind.TEXT, ("tty0",), False),
-        (Like((parse("4?"),)), Kind.INT, 42, True),
-        (DIGITS, Kind.TEXT, "12", True),
-        (DIGITS, Kind.TEXT, "12a", False),
-        (DIGITS, Kind.TEXT, ("12",), False),
-        (Contains("b"), Kind.TEXT, "abc", True),
-        (Contains("B"), Kind.TEXT, "abc", False),
-        (Contains("a"), Kind.TEXT, ("abc",), False),
-        *((SMALL, Kind.INT, number, number in {0, 3, 5, 16, 99}) for number in (-1, 0, 3, 4, 5, 6, 15, 16, 99)),
-        (SMALL, Kind.HEX, "000a", False),
-        (SMALL, Kind.HEX, "0010", True),
-        (SMALL, Kind.INT, (1,), False),
-        (Within(((None, 3),)), Kind.INT, -7, True),
-        (Within(((None, 3),)), Kind.INT, 4, False),
-        (Exists(True), Kind.TEXT, "", True),
-        (Exists(True), Kind.TEXT, (), False),
-        (Exists(True), Kind.BOOL, False, True),
-        (Exists(False), Kind.TEXT, (), True),
-        (Exists(False), Kind.TEXT, "x", False),
-        (Has("b"), Kind.TEXT, ("a", "b"), True),
-        (Has("c"), Kind.TEXT, ("a", "b"), False),
-        (Has("8086"), Kind.HEX, ("08086",), True),
-        (Has("a"), Kind.TEXT, "a", False),
-        (Not(Equals("a")), Kind.TEXT, "b", True),
-        (Not(Equals("a")), Kind.TEXT, "a", False),
-        (AnyOf((Equals("a"), TTY)), Kind.TEXT, "tty0", True),
-        (AnyOf((Equals("a"), TTY)), Kind.TEXT, "b", False),
-        (AllOf((TTY, Not(Equals("tty0")))), Kind.TEXT, "tty1", True),
-        (AllOf((TTY, Not(Equals("tty0")))), Kind.TEXT, "tty0", False),
-        (Items(Of.ANY, TTY), Kind.TEXT, ("a", "tty0"), True),
-        (Items(Of.ANY, TTY), Kind.TEXT, ("a", "b"), False),
-        (Items(Of.ANY, TTY), Kind.TEXT, (), False),
-        (Items(Of.ANY, TTY), Kind.TEXT, "tty0", False),
-        (Items(Of.EVERY, TTY), Kind.TEXT, ("tty1", "tty0"), True),
-        (Items(Of.EVERY, TTY), Kind.TEXT, ("tty1", "a"), False),
-        (Items(Of.EVERY, TTY), Kind.TEXT, (), False),
-        (Items(Of.NONE, TTY), Kind.TEXT, ("a", "b"), True),
-        (Items(Of.NONE, TTY), Kind.TEXT, ("a", "tty0"), False),
-        (Items(Of.NONE, TTY), Kind.TEXT, (), True),
-        (Count(Equals(2)), Kind.TEXT, ("a", "b"), True),
-        (Count(Equals(2)), Kind.TEXT, ("a",), False),
-        (Count(Equals(0)), Kind.TEXT, (), True),
-        (Count(Equals(1)), Kind.TEXT, "a", False),
+        (Equals("a"), ValueType.TEXT, "a", True),
+        (Equals("10de"), ValueType.HEX, "010de", True),
+        (Equals("a"), ValueType.TEXT, ("a",), False),
+        (Equals("a"), ValueType.TEXT, (), False),
+        (TTY, ValueType.TEXT, "cuau0", True),
+        (TTY, ValueType.TEXT, "x", False),
+        (TTY, ValueType.TEXT, ("tty0",), False),
+        (Like((parse("4?"),)), ValueType.INT, 42, True),
+        (DIGITS, ValueType.TEXT, "12", True),
+        (DIGITS, ValueType.TEXT, "12a", False),
+        (DIGITS, ValueType.TEXT, ("12",), False),
+        (Contains("b"), ValueType.TEXT, "abc", True),
+        (Contains("B"), ValueType.TEXT, "abc", False),
+        (Contains("a"), ValueType.TEXT, ("abc",), False),
+        *((SMALL, ValueType.INT, number, number in {0, 3, 5, 16, 99}) for number in (-1, 0, 3, 4, 5, 6, 15, 16, 99)),
+        (SMALL, ValueType.HEX, "000a", False),
+        (SMALL, ValueType.HEX, "0010", True),
+        (SMALL, ValueType.INT, (1,), False),
+        (Within(((None, 3),)), ValueType.INT, -7, True),
+        (Within(((None, 3),)), ValueType.INT, 4, False),
+        (Exists(True), ValueType.TEXT, "", True),
+        (Exists(True), ValueType.TEXT, (), False),
+        (Exists(True), ValueType.BOOL, False, True),
+        (Exists(False), ValueType.TEXT, (), True),
+        (Exists(False), ValueType.TEXT, "x", False),
+        (Has("b"), ValueType.TEXT, ("a", "b"), True),
+        (Has("c"), ValueType.TEXT, ("a", "b"), False),
+        (Has("8086"), ValueType.HEX, ("08086",), True),
+        (Has("a"), ValueType.TEXT, "a", False),
+        (Not(Equals("a")), ValueType.TEXT, "b", True),
+        (Not(Equals("a")), ValueType.TEXT, "a", False),
+        (AnyOf((Equals("a"), TTY)), ValueType.TEXT, "tty0", True),
+        (AnyOf((Equals("a"), TTY)), ValueType.TEXT, "b", False),
+        (AllOf((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty1", True),
+        (AllOf((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty0", False),
+        (Items(Quantifier.ANY, TTY), ValueType.TEXT, ("a", "tty0"), True),
+        (Items(Quantifier.ANY, TTY), ValueType.TEXT, ("a", "b"), False),
+        (Items(Quantifier.ANY, TTY), ValueType.TEXT, (), False),
+        (Items(Quantifier.ANY, TTY), ValueType.TEXT, "tty0", False),
+        (Items(Quantifier.EVERY, TTY), ValueType.TEXT, ("tty1", "tty0"), True),
+        (Items(Quantifier.EVERY, TTY), ValueType.TEXT, ("tty1", "a"), False),
+        (Items(Quantifier.EVERY, TTY), ValueType.TEXT, (), False),
+        (Items(Quantifier.NONE, TTY), ValueType.TEXT, ("a", "b"), True),
+        (Items(Quantifier.NONE, TTY), ValueType.TEXT, ("a", "tty0"), False),
+        (Items(Quantifier.NONE, TTY), ValueType.TEXT, (), True),
+        (Count(Equals(2)), ValueType.TEXT, ("a", "b"), True),
+        (Count(Equals(2)), ValueType.TEXT, ("a",), False),
+        (Count(Equals(0)), ValueType.TEXT, (), True),
+        (Count(Equals(1)), ValueType.TEXT, "a", False),
     ],
 )
 def test_what_holds_of_what_is_there(test, kind, value, expected):
@@ -108,23 +108,23 @@ def test_what_holds_of_what_is_there(test, kind, value, expected):
         (AnyOf((Equals("a"), Not(TTY))), True, None, None),
         (AnyOf((Equals("a"), Exists(False))), True, None, True),
         (AllOf((Not(TTY), Exists(True))), False, None, False),
-        (Items(Of.ANY, TTY), False, None, None),
-        (Items(Of.EVERY, TTY), False, None, None),
-        (Items(Of.NONE, TTY), True, None, True),
-        (Not(Items(Of.NONE, TTY)), False, None, False),
+        (Items(Quantifier.ANY, TTY), False, None, None),
+        (Items(Quantifier.EVERY, TTY), False, None, None),
+        (Items(Quantifier.NONE, TTY), True, None, True),
+        (Not(Items(Quantifier.NONE, TTY)), False, None, False),
         (Count(Equals(0)), True, None, True),
         (Count(Within(((1, None),))), False, None, False),
         (Exists(True), False, None, False),
         (Exists(False), True, None, True),
-        (Things(Of.ANY, "ports", clause()), False, None, None),
-        (Things(Of.NONE, "ports", clause()), True, None, True),
+        (Things(Quantifier.ANY, "ports", clause()), False, None, None),
+        (Things(Quantifier.NONE, "ports", clause()), True, None, True),
     ],
 )
 def test_what_holds_of_what_is_absent(test, plain, careful, health):
     known = Known({"things ports": UNREAD})
-    assert test.verdict(Kind.TEXT, GONE, Known({}), PLAIN) is plain
-    assert test.verdict(Kind.TEXT, UNREAD, known, CAREFUL) is careful
-    assert test.verdict(Kind.TEXT, GONE, Known({}), THREE_VALUED) is health
+    assert test.verdict(ValueType.TEXT, GONE, Known({}), PLAIN) is plain
+    assert test.verdict(ValueType.TEXT, UNREAD, known, CAREFUL) is careful
+    assert test.verdict(ValueType.TEXT, GONE, Known({}), THREE_VALUED) is health
     if not isinstance(test, Things):
         assert ask(test, GONE, logic=CAREFUL) is plain
         assert ask(test, UNREAD, logic=PLAIN) is plain
@@ -138,26 +138,26 @@ BLIND = Known({"ports": ("1", "2"), "things ports": (Known({"state": "active"}),
 @pytest.mark.parametrize(
     ("of", "state", "known", "plain", "health"),
     [
-        (Of.ANY, "active", PORTS, True, True),
-        (Of.ANY, "init", PORTS, False, False),
-        (Of.EVERY, "active", PORTS, False, False),
-        (Of.NONE, "init", PORTS, True, True),
-        (Of.NONE, "down", PORTS, False, False),
-        (Of.ANY, "active", BLIND, True, True),
-        (Of.ANY, "down", BLIND, False, None),
-        (Of.EVERY, "active", BLIND, False, None),
-        (Of.EVERY, "down", BLIND, False, False),
-        (Of.NONE, "down", BLIND, True, None),
-        (Of.NONE, "active", BLIND, False, False),
-        (Of.ANY, "active", Known({"things ports": ()}), False, False),
-        (Of.EVERY, "active", Known({"things ports": ()}), False, False),
-        (Of.NONE, "active", Known({"things ports": ()}), True, True),
+        (Quantifier.ANY, "active", PORTS, True, True),
+        (Quantifier.ANY, "init", PORTS, False, False),
+        (Quantifier.EVERY, "active", PORTS, False, False),
+        (Quantifier.NONE, "init", PORTS, True, True),
+        (Quantifier.NONE, "down", PORTS, False, False),
+        (Quantifier.ANY, "active", BLIND, True, True),
+        (Quantifier.ANY, "down", BLIND, False, None),
+        (Quantifier.EVERY, "active", BLIND, False, None),
+        (Quantifier.EVERY, "down", BLIND, False, False),
+        (Quantifier.NONE, "down", BLIND, True, None),
+        (Quantifier.NONE, "active", BLIND, False, False),
+        (Quantifier.ANY, "active", Known({"things ports": ()}), False, False),
+        (Quantifier.EVERY, "active", Known({"things ports": ()}), False, False),
+        (Quantifier.NONE, "active", Known({"things ports": ()}), True, True),
     ],
 )
 def test_a_clause_on_several_things(of, state, known, plain, health):
     test = Things(of, "ports", clause(line("state", state)))
-    assert test.verdict(Kind.TEXT, (), known, PLAIN) is plain
-    assert test.verdict(Kind.TEXT, (), known, THREE_VALUED) is health
+    assert test.verdict(ValueType.TEXT, (), known, PLAIN) is plain
+    assert test.verdict(ValueType.TEXT, (), known, THREE_VALUED) is health
 
 
 # Clauses over a text, a number, a list and a many of things that have the first two.
@@ -179,21 +179,21 @@ def asking(operands, *others, presence):
 
 
 def lines(presence, *, things=True):
-    ofs = st.sampled_from(list(Of) if presence else [Of.ANY, Of.EVERY])
+    ofs = st.sampled_from(list(Quantifier) if presence else [Quantifier.ANY, Quantifier.EVERY])
     texts = asking(TEXTS, TEXTS.map(Contains), presence=presence)
     numbers = asking(NUMBERS, NUMBERS.map(lambda low: Within(((low, None),))), presence=presence)
     lists = [TEXTS.map(Has), st.builds(Items, ofs, texts)]
     if presence:
         lists += [numbers.map(Count), st.booleans().map(Exists)]
     found = [
-        texts.map(lambda test: line("text", None, Kind.TEXT, test)),
-        numbers.map(lambda test: line("number", None, Kind.INT, test)),
-        st.one_of(lists).map(lambda test: line("list", None, Kind.TEXT, test)),
+        texts.map(lambda test: line("text", None, ValueType.TEXT, test)),
+        numbers.map(lambda test: line("number", None, ValueType.INT, test)),
+        st.one_of(lists).map(lambda test: line("list", None, ValueType.TEXT, test)),
     ]
     if things:
         inner = st.lists(lines(presence, things=False), min_size=1, max_size=2).map(lambda found: clause(*found))
         found.append(st.builds(Things, ofs, st.just("many"), inner).map(lambda test: line("many", None, test=test)))
-        found.append(st.lists(inner, min_size=1, max_size=2).map(lambda found: Either("e", tuple(found), "", HERE)))
+        found.append(st.lists(inner, min_size=1, max_size=2).map(lambda found: EitherLine("e", tuple(found), "", HERE)))
     return st.one_of(found)
 
 
@@ -239,9 +239,9 @@ def test_the_failing_line_is_none_where_the_clause_holds_and_has_a_doubt_where_i
 
 
 def test_equal_clauses_say_the_same_wherever_they_stand():
-    one = Clause("match", (line("a", "x"), Line("match.b", "b", Kind.TEXT, TTY, "{…}", HERE)), HERE)
-    two = Clause("match", (line("a", "x"), Line("exclude.b", "b", Kind.TEXT, TTY, "{ … }", HERE)), HERE)
+    one = Clause("match", (line("a", "x"), ClauseLine("match.b", "b", ValueType.TEXT, TTY, "{…}", HERE)), HERE)
+    two = Clause("match", (line("a", "x"), ClauseLine("exclude.b", "b", ValueType.TEXT, TTY, "{ … }", HERE)), HERE)
     assert one == two
     assert one != Clause("match", two.lines[:1], HERE)
-    assert Things(Of.ANY, "p", one) == Things(Of.ANY, "p", two)
+    assert Things(Quantifier.ANY, "p", one) == Things(Quantifier.ANY, "p", two)
     assert Matching("[0-9]+", str.isdigit) == DIGITS

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.cdi import device_names, is_name
-from agent.core.entry.own_cdi import MARK, device_name, document, file_name, kind, parsed, rendered
-from agent.core.grants.allocate import allocate, edits_of
-from agent.core.grants.edits import edits
-from agent.core.grants.grant import Chosen, GrantedMount, GrantedNode, Refused
-from agent.core.inventory.device import Fit
+from agent.core.entry.generated_cdi import MARK, device_name, document, file_name, kind, parsed, rendered
+from agent.core.grants.build_grant import build_grant, edits_of
+from agent.core.grants.container_edits import edits
+from agent.core.grants.grant import GrantedMount, GrantedNode, GrantRefusedError, RereadDevice
+from agent.core.inventory.device import MatchedPath
 from tests.core.building import cdi, env, give, listed, mount, node, spec
 
 SCHEMA = json.loads((Path(__file__).parent / "cdi-schema.json").read_text())
@@ -191,7 +191,7 @@ def chosen(name, **more):
     at = node(f"/dev/{name}", minor=int(name[-1]))
     device = listed(name, nodes=(at,))
     fields = {"nodes": {at.path: at, "/dev/ctl": node("/dev/ctl")}, "mounts": {}}
-    return Chosen(device, (), {"name": name}, **fields | more)
+    return RereadDevice(device, (), {"name": name}, **fields | more)
 
 
 SPLIT = spec(
@@ -205,7 +205,7 @@ SPLIT = spec(
 
 def test_a_grant_has_the_rest():
     devices = [chosen("npu0", cdi={"example.com/card=npu0": "/x"}), chosen("npu1", cdi={"example.com/card=npu1": "/x"})]
-    grant = allocate(SPLIT, ["npu0", "npu1"], devices, 2)
+    grant = build_grant(SPLIT, ["npu0", "npu1"], devices, 2)
     assert [one.container for one in grant.nodes] == ["/dev/ctl0", "/dev/ctl1"]
     assert grant.env == {"ALL": "npu0,npu1"}
     assert grant.cdi == (
@@ -219,27 +219,27 @@ def test_a_grant_has_the_rest():
 
 def test_what_is_missing_is_refused_whoever_would_give_it():
     gone = chosen("npu0", nodes={})
-    for ask in (lambda: edits_of(SPLIT, gone, FOO), lambda: allocate(SPLIT, ["npu0"], [gone], 1)):
-        with pytest.raises(Refused, match="/dev/npu0"):
+    for ask in (lambda: edits_of(SPLIT, gone, FOO), lambda: build_grant(SPLIT, ["npu0"], [gone], 1)):
+        with pytest.raises(GrantRefusedError, match="/dev/npu0"):
             ask()
 
 
 def test_nothing_to_say_is_refused():
     entry = spec(FOO, nodes=(give("it", "/dev/gone", optional=True, in_spec=True),), via="cdi")
-    with pytest.raises(Refused, match="nothing that its CDI spec could say"):
+    with pytest.raises(GrantRefusedError, match="nothing that its CDI spec could say"):
         edits_of(entry, chosen("npu0"), FOO)
 
 
 def test_one_variable_in_the_spec_and_besides_has_one_value():
     both = (env("A", "1", in_spec=True), env("A", "{name}"))
-    with pytest.raises(Refused, match="A would be both"):
-        allocate(spec(FOO, env=both, via="cdi"), ["npu0"], [chosen("npu0")], 1)
+    with pytest.raises(GrantRefusedError, match="A would be both"):
+        build_grant(spec(FOO, env=both, via="cdi"), ["npu0"], [chosen("npu0")], 1)
     same = (env("A", "npu0", in_spec=True), env("A", "{name}"))
-    assert allocate(spec(FOO, env=same, via="cdi"), ["npu0"], [chosen("npu0")], 1).env == {}
+    assert build_grant(spec(FOO, env=same, via="cdi"), ["npu0"], [chosen("npu0")], 1).env == {}
 
 
 def test_what_is_not_text_is_refused():
     entry = spec(FOO, mounts=(mount("m", "/opt/*", in_spec=True),), via="cdi")
-    odd = chosen("npu0", mounts={"/opt/*": (Fit("/opt/\udcff", "/opt/\udcff"),)})
-    with pytest.raises(Refused, match="not UTF-8"):
+    odd = chosen("npu0", mounts={"/opt/*": (MatchedPath("/opt/\udcff", "/opt/\udcff"),)})
+    with pytest.raises(GrantRefusedError, match="not UTF-8"):
         edits_of(entry, odd, FOO)

@@ -5,12 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.pace import INTERVAL, Pace
+from agent.core.rate_limit import INTERVAL, RateLimit
 
 
 def send(wishes):
     """When messages go out that are wished for at those moments, each once the one before has gone."""
-    pace, now, out = Pace(), 0.0, []
+    pace, now, out = RateLimit(), 0.0, []
     for gap in wishes:
         now += gap
         wait = pace.wait(now)

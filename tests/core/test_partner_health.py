@@ -4,22 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.cared import Cared
-from agent.core.entry.check import Check, Ear, Lasting, Outcome, Says
-from agent.core.entry.checked import Behind, Checked, Hung, knowing, read_for
-from agent.core.entry.inquiry import Answer, Command, Reply, Run
-from agent.core.entry.log import Log, Record
-from agent.core.entry.own import Join, Pool
-from agent.core.entry.recorded import recorded
-from agent.core.entry.rises import Rises
-from agent.core.health.conclude import Concluded, conclude
-from agent.core.health.conditions import Spot
-from agent.core.health.heard import Journal
-from agent.core.health.memory import Remembering
-from agent.core.inventory.checking import checked
-from agent.core.inventory.hanging import at_once, held_by
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookDuration
+from agent.core.entry.check_results import (
+    DeviceCheckResult,
+    PartnerDependent,
+    PartnerResults,
+    read_for,
+    resolve_partners,
+)
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.fact_copy import recorded
+from agent.core.entry.joins import Join, PartnerPool
+from agent.core.entry.kernel_log_check import Log, Record
+from agent.core.entry.partner_checks import PartnerChecks
+from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus, RunTemplate
+from agent.core.health.check_states import DeviceRef
+from agent.core.health.evaluation import Evaluation, evaluate
+from agent.core.health.kernel_log import KernelLogHistory
+from agent.core.health.saved_checks import SavedChecksBuilder
+from agent.core.inventory.check_run import run_checks
+from agent.core.inventory.partner_health import find_partner_wait, resolve_one_look
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
 from agent.core.struct import replace
 from tests.core.building import PCI, Known, candidate, clause, host, line
 from tests.core.test_message import message
@@ -27,38 +33,44 @@ from tests.core.test_message import message
 A = "example.com/a"
 OF = (A, "")
 LINK = Check("link", clause())
-ECC = Check("ecc", Rises("errors"), recover=Lasting(1))
+ECC = Check("ecc", CounterCheck("errors"), recover=LookDuration(1))
 XID = Check("xid", Log(message("Xid {number}: {code:int}"), latch=True), recover=None)
 PARENT = Check(
-    "gpu", clause(line("gpu.healthy", True, Kind.BOOL)), reason=parse("its GPU: {gpu.reason}"), leans=("gpu",)
+    "gpu", clause(line("gpu.healthy", True, ValueType.BOOL)), reason=parse("its GPU: {gpu.reason}"), leans=("gpu",)
 )
 
 
 class Facts(Known):
     def answer(self, inquiry):
-        assert inquiry == Command(("/bin/x", "ours"), 1, 1)
-        return Answer(Reply.ILL, "it said so", 7)
+        assert inquiry == ProgramQuery(("/bin/x", "ours"), 1, 1)
+        return QueryResult(QueryStatus.ILL, "it said so", 7)
 
 
 def parent(number, *, bad=False, count=0):
-    said = Outcome(Says.BAD, "no link") if bad else Outcome(Says.GOOD)
+    said = CheckResult(CheckVerdict.BAD, "no link") if bad else CheckResult(CheckVerdict.GOOD)
     key = f"key p{number}"
     return (
-        Checked("gpu", LINK, key, f"p{number}", said),
-        Checked("gpu", ECC, key, f"p{number}", Outcome(Says.GOOD, count=count)),
-        Checked("gpu", XID, key, f"p{number}", Outcome(Says.GOOD, ear=Ear(frozenset({(number,)})))),
+        DeviceCheckResult("gpu", LINK, key, f"p{number}", said),
+        DeviceCheckResult("gpu", ECC, key, f"p{number}", CheckResult(CheckVerdict.GOOD, count=count)),
+        DeviceCheckResult(
+            "gpu", XID, key, f"p{number}", CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(number,)})))
+        ),
     )
 
 
 def child(name, behind, waits=""):
     device = host(name)
-    return replace(candidate(device, name), checked=(leaning(PARENT, Behind("gpu", waits, behind), device=device),))
+    return replace(
+        candidate(device, name), checked=(leaning(PARENT, PartnerResults("gpu", waits, behind), device=device),)
+    )
 
 
 def leaning(check, *behind, device=None, facts=()):
     device = device or host("c")
     read = read_for(check, Facts(dict(facts)))
-    return Checked(A, check, device.key, device.place, Outcome(Says.NOTHING), behind=behind, read=read)
+    return DeviceCheckResult(
+        A, check, device.key, device.place, CheckResult(CheckVerdict.NOTHING), behind=behind, read=read
+    )
 
 
 def faults(concluded):
@@ -70,45 +82,59 @@ def seen(*children):
 
 
 def test_what_is_said_for_each_way_partners_may_be():
-    check = replace(PARENT, holds=clause(line("a.healthy", True, Kind.BOOL), line("b.healthy", True, Kind.BOOL)))
+    check = replace(
+        PARENT, holds=clause(line("a.healthy", True, ValueType.BOOL), line("b.healthy", True, ValueType.BOOL))
+    )
     check = replace(check, reason=parse("{a.reason}, {b.reason}"), leans=("a", "b"))
-    said = leaning(check, Behind("a", "", ()), Behind("b", "", ()))
-    assert knowing(said, {}).outcome == Outcome(Says.GOOD)
-    assert knowing(said, {"b": "cold"}).outcome == Outcome(Says.BAD, "?, cold")
-    assert knowing(said, {"a": "x" * 300, "b": "cold"}).outcome.reason.startswith("xxx")
-    assert len(knowing(said, {"a": "x" * 300, "b": "cold"}).outcome.reason) == 200
+    said = leaning(check, PartnerResults("a", "", ()), PartnerResults("b", "", ()))
+    assert resolve_partners(said, {}).outcome == CheckResult(CheckVerdict.GOOD)
+    assert resolve_partners(said, {"b": "cold"}).outcome == CheckResult(CheckVerdict.BAD, "?, cold")
+    assert resolve_partners(said, {"a": "x" * 300, "b": "cold"}).outcome.reason.startswith("xxx")
+    assert len(resolve_partners(said, {"a": "x" * 300, "b": "cold"}).outcome.reason) == 200
 
 
-WELL = clause(line("gpu.healthy", True, Kind.BOOL))
+WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
 
 
 @pytest.mark.parametrize(
     ("check", "ill", "said"),
     [
-        (Check("a", clause(line("color", "blue")), when=WELL, leans=("gpu",)), {}, Outcome(Says.GOOD)),
-        (Check("a", clause(line("color", "red")), when=WELL, leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.BESIDE)),
-        (Check("a", clause(line("gpu.reason", "cold")), leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.GOOD)),
+        (Check("a", clause(line("color", "blue")), when=WELL, leans=("gpu",)), {}, CheckResult(CheckVerdict.GOOD)),
         (
-            Check("a", Rises("count"), reason=parse("{color} {gpu.reason}"), leans=("gpu",)),
+            Check("a", clause(line("color", "red")), when=WELL, leans=("gpu",)),
             {"gpu": "cold"},
-            Outcome(Says.GOOD, "blue cold", count=3),
+            CheckResult(CheckVerdict.BESIDE),
         ),
         (
-            Check("a", Run((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",)),
-            {},
-            Outcome(Says.BAD, "it said so", 7),
+            Check("a", clause(line("gpu.reason", "cold")), leans=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.GOOD),
         ),
-        (Check("a", Run((parse("{none}"),), 1, 1), when=WELL, leans=("gpu",)), {"gpu": "cold"}, Outcome(Says.BESIDE)),
+        (
+            Check("a", CounterCheck("count"), reason=parse("{color} {gpu.reason}"), leans=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.GOOD, "blue cold", count=3),
+        ),
+        (
+            Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",)),
+            {},
+            CheckResult(CheckVerdict.BAD, "it said so", 7),
+        ),
+        (
+            Check("a", RunTemplate((parse("{none}"),), 1, 1), when=WELL, leans=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.BESIDE),
+        ),
         (
             Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), leans=("gpu",)),
             {"gpu": "cold"},
-            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), ("cold",))),
+            CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), ("cold",))),
         ),
     ],
 )
 def test_whatever_a_check_asks_is_read_at_the_look_and_judged_when_health_is_known(check, ill, said):
     facts = {"color": "blue", "count": 3, "whose": "ours", "number": 1}
-    assert knowing(leaning(check, Behind("gpu", "", ()), facts=facts), ill).outcome == said
+    assert resolve_partners(leaning(check, PartnerResults("gpu", "", ()), facts=facts), ill).outcome == said
 
 
 class Child(Facts):
@@ -132,24 +158,24 @@ class Child(Facts):
         return super().answer(inquiry)
 
 
-JOIN = Join("gpu", Pool(PCI, (), clause(), {}, cared=Cared("gpu")), ())
-RUN = Check("a", Run((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",))
+JOIN = Join("gpu", PartnerPool(PCI, (), clause(), {}, cared=PartnerChecks("gpu")), ())
+RUN = Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",))
 
 
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        (PARENT, Outcome(Says.GOOD)),
+        (PARENT, CheckResult(CheckVerdict.GOOD)),
         (
             Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{code}{gpu.reason}"), leans=("gpu",)),
-            Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), (parse("{code}").slots[0], "?"))),
+            CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), (parse("{code}").slots[0], "?"))),
         ),
-        (RUN, Outcome(Says.BAD, "it said so", 7)),
+        (RUN, CheckResult(CheckVerdict.BAD, "it said so", 7)),
     ],
 )
 def test_a_look_says_what_it_is_if_all_partners_are_well(check, said):
     """So that a person sees it, and the kernel log is listened to for it."""
-    (one,) = checked(A, [check], [JOIN], host("c"), Child({"number": 1, "whose": "ours"}))
+    (one,) = run_checks(A, [check], [JOIN], host("c"), Child({"number": 1, "whose": "ours"}))
     assert one.outcome == said
     assert len(one.behind) == 1
 
@@ -166,21 +192,21 @@ def test_a_look_says_what_it_is_if_all_partners_are_well(check, said):
 def test_nobody_is_asked_of_a_device_to_which_a_check_does_not_apply_however_its_partners_are(when, asked):
     check = replace(RUN, when=clause(*when, *WELL.lines))
     facts = Child({"whose": "ours", "driver": "x"})
-    (one,) = checked(A, [check], [JOIN], host("c"), facts)
+    (one,) = run_checks(A, [check], [JOIN], host("c"), facts)
     assert facts.asked == asked
-    assert one.outcome.says is (Says.BAD if asked else Says.BESIDE)
+    assert one.outcome.says is (CheckVerdict.BAD if asked else CheckVerdict.BESIDE)
 
 
 def holding(*lines, waits="", behind=(), facts=()):
     read = recorded((held := clause(*lines, name="wait.gpu"),), Facts(dict(facts)))
-    return Hung("key c", (Behind("gpu", waits, behind),), (held, read))
+    return PartnerDependent("key c", (PartnerResults("gpu", waits, behind),), (held, read))
 
 
 def cold(checked):
     return "cold" if checked else ""
 
 
-ILL = line("gpu.healthy", False, Kind.BOOL)
+ILL = line("gpu.healthy", False, ValueType.BOOL)
 
 
 @pytest.mark.parametrize(
@@ -195,16 +221,21 @@ ILL = line("gpu.healthy", False, Kind.BOOL)
     ],
 )
 def test_who_waits_for_a_partner(hung, said):
-    waits, ailing = held_by((hung,), cold)
+    waits, ailing = find_partner_wait((hung,), cold)
     assert waits.removesuffix(" (gpu: not yet)") == said.removesuffix(" (gpu: not yet)")
     assert set(ailing) == ({("key c", "gpu")} if hung.behind[0].checked or hung.behind[0].waits else set())
 
 
 def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
     """The function of a VF of a card: `healthy` is what `health` and `wait` say, of whomever these speak."""
-    card = Behind("card", "", (), (holding(ILL, behind=parent(1, bad=True)),))
-    (held, _) = held_by(
-        (Hung("key c", (card,), (clause(line("card.healthy", False, Kind.BOOL)), recorded((), Facts({})))),), cold
+    card = PartnerResults("card", "", (), (holding(ILL, behind=parent(1, bad=True)),))
+    (held, _) = find_partner_wait(
+        (
+            PartnerDependent(
+                "key c", (card,), (clause(line("card.healthy", False, ValueType.BOOL)), recorded((), Facts({})))
+            ),
+        ),
+        cold,
     )
     inner = "not yet: match.gpu.healthy = False, here false (gpu: cold)"
     assert held == f"not yet: match.card.healthy = False, here false (card: {inner})"
@@ -214,20 +245,20 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
     def waiting(name, behind):
         read = recorded((held := clause(ILL, name="wait.gpu"),), Facts({}))
         hung = (
-            Hung(f"key {name}", (Behind("gpu", "", behind),), (held, read)),
-            Hung(f"key {name}", (Behind("gpu", "", behind),)),
+            PartnerDependent(f"key {name}", (PartnerResults("gpu", "", behind),), (held, read)),
+            PartnerDependent(f"key {name}", (PartnerResults("gpu", "", behind),)),
         )
         return replace(candidate(host(name), name), hung=hung)
 
     c, d = waiting("c", parent(1)), waiting("d", parent(1))
-    before = conclude(Concluded(), seen(c, d), (A, "gpu"), 0, 0.05)
+    before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
     assert before.offers[OF] is before.seen[OF] or list(before.offers[OF].values()) == [c, d]
-    made = conclude(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
+    made = evaluate(before, seen(waiting("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     for one in made.offers[OF].values():
         assert one.waits == "not yet: match.gpu.healthy = False, here false (gpu: link: no link)"
         assert one.ailing == {(one.device.key, "gpu"): "link: no link"}
-    assert made.partners(["key d"]) == {Spot("gpu", "key p1")}
-    well = conclude(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
+    assert made.partners(["key d"]) == {DeviceRef("gpu", "key p1")}
+    well = evaluate(made, seen(waiting("c", parent(1)), d), (A, "gpu"), 19, 0.05)
     assert [(one.waits, one.ailing) for one in well.offers[OF].values()] == [("", {}), ("", {})]
 
 
@@ -237,35 +268,35 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
 )
 def test_a_single_look(waits, bad, said):
     (one,) = child("c", parent(1, bad=bad), waits).checked
-    assert at_once(one).outcome.reason == said
+    assert resolve_one_look(one).outcome.reason == said
 
 
 def test_it_is_stepped_once_however_many_ask():
     """Growth that is seen by one child after the other is no growth at the second."""
-    before = conclude(Concluded(), seen(child("c", parent(1)), child("d", parent(1))), (A, "gpu"), 0, 0.05)
-    made = conclude(before, seen(child("c", parent(1, count=3)), child("d", parent(1, count=3))), (A, "gpu"), 9, 0.05)
+    before = evaluate(Evaluation(), seen(child("c", parent(1)), child("d", parent(1))), (A, "gpu"), 0, 0.05)
+    made = evaluate(before, seen(child("c", parent(1, count=3)), child("d", parent(1, count=3))), (A, "gpu"), 9, 0.05)
     assert set(faults(made).values()) == {"gpu: its GPU: ecc: errors grew from 0 to 3"}
 
 
 def test_what_one_sees_is_so_for_the_other():
     c, d = child("c", parent(1)), child("d", parent(1))
-    before = conclude(Concluded(), seen(c, d), (A, "gpu"), 0, 0.05)
-    made = conclude(before, seen(child("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
+    before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
+    made = evaluate(before, seen(child("c", parent(1, bad=True)), d), (A, "gpu"), 9, 0.05)
     assert set(faults(made).values()) == {"gpu: its GPU: link: no link"}
-    assert conclude(made, made.seen, (A, "gpu"), 10, 0.05) is made
+    assert evaluate(made, made.seen, (A, "gpu"), 10, 0.05) is made
 
 
 def test_who_goes_leaves_the_parent_to_the_others_and_the_last_takes_it_along():
     c, d = child("c", parent(1, bad=True)), child("d", parent(1, bad=True))
-    made = conclude(Concluded(), seen(c, d), (A, "gpu"), 0, 0.05)
-    one = conclude(made, seen(d), (A, "gpu"), 1, 0.05)
-    assert Spot("gpu", "key p1") in one.conditions.there
+    made = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
+    one = evaluate(made, seen(d), (A, "gpu"), 1, 0.05)
+    assert DeviceRef("gpu", "key p1") in one.conditions.there
     assert faults(one) == {"d": "gpu: its GPU: link: no link"}
-    none = conclude(one, seen(), (A, "gpu"), 2, 0.05)
+    none = evaluate(one, seen(), (A, "gpu"), 2, 0.05)
     assert none.listeners == {}
     assert none.conditions.there == {}
-    assert Remembering().memory(none.conditions).failing["gpu"] == {"p1": {"link": "no link"}}
-    assert not conclude(none, seen(), (A,), 3, 0.05).conditions.there
+    assert SavedChecksBuilder().memory(none.conditions).failing["gpu"] == {"p1": {"link": "no link"}}
+    assert not evaluate(none, seen(), (A,), 3, 0.05).conditions.there
 
 
 STEPS = st.lists(
@@ -280,12 +311,12 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_children_are_as_their_parents_are(steps):
-    journal = Journal()
+    journal = KernelLogHistory()
     journal.follow([XID.log])
     of = {"c": 1, "d": 1, "e": 2, "f": 2}
     bad, latched = {1: False, 2: False}, set()
     there = {name: child(name, parent(of[name])) for name in of}
-    made = conclude(Concluded(), seen(*there.values()), (A, "gpu"), 0, 0.05, journal=journal)
+    made = evaluate(Evaluation(), seen(*there.values()), (A, "gpu"), 0, 0.05, journal=journal)
     for now, (what, who, ill) in enumerate(steps, 1):
         told = frozenset()
         if what == "say":
@@ -299,7 +330,7 @@ def test_children_are_as_their_parents_are(steps):
             there[who] = child(who, parent(of[who], bad=ill))
         if what == "look" and of[who] not in latched and any(key == (of[who],) for _, key in heard(journal)):
             latched.add(of[who])
-        made = conclude(made, seen(*there.values()), (A, "gpu"), now, 0.05, journal=journal, stirred=told)
+        made = evaluate(made, seen(*there.values()), (A, "gpu"), now, 0.05, journal=journal, stirred=told)
         for name, fault in faults(made).items():
             assert bool(fault) == (bad[of[name]] or of[name] in latched), (name, fault)
 

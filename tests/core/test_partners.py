@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.entry.own import Join, Pool, Theirs
-from agent.core.entry.resource import Source
+from agent.core.entry.joins import Join, PartnerKey, PartnerPool
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.facts import Facts
+from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import look
-from agent.core.inventory.partner import Joined
-from agent.core.inventory.partners import Remembered
-from agent.core.inventory.touched import Touched
-from agent.core.language.operators import Equals, Of, Things
-from agent.core.language.text import parse
-from agent.core.language.value import Absent, Kind
+from agent.core.inventory.partner_index import KnownPartners
+from agent.core.inventory.partner_words import PartnerWord
+from agent.core.language.operators import Equals, Quantifier, Things
+from agent.core.language.template import parse
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import PCI, clause, env, line, spec
 from tests.core.building import Facts as Reader
 from tests.core.building import host as plain_host
@@ -29,8 +29,8 @@ def host(name, source="pci", stamp="1"):
 
 
 def pool(source=CARDS, theirs=("serial",), match=None, own=None, joins=()):
-    words = tuple(Theirs(word, Kind.TEXT) for word in theirs)
-    return Pool(source, words, match or clause(), own or {}, joins)
+    words = tuple(PartnerKey(word, ValueType.TEXT) for word in theirs)
+    return PartnerPool(source, words, match or clause(), own or {}, joins)
 
 
 def join(name="card", ours=("serial",), optional=False, **more):
@@ -38,7 +38,9 @@ def join(name="card", ours=("serial",), optional=False, **more):
 
 
 def entry(*joins, match=(), own=(), name="example.com/a", **more):
-    words = {f"{each.name}.{word}": Joined(each, word) for each in joins for word in ("color", "serial", "ports", *own)}
+    words = {
+        f"{each.name}.{word}": PartnerWord(each, word) for each in joins for word in ("color", "serial", "ports", *own)
+    }
     fields = {"match": clause(*match), "own": words, "joins": joins, "id": (parse("{name}"),), **more}
     return spec(name, **fields)
 
@@ -61,9 +63,11 @@ class Machine:
             source = self.names[kind]
             found = [self.devices.setdefault((kind, name), host(name, source.kind)) for name in names]
             listing[source] = tuple(found)
-        places = Touched(frozenset(f"/sys/devices/{name}" for name in touched)) if touched is not None else None
+        places = DirtySet(frozenset(f"/sys/devices/{name}" for name in touched)) if touched is not None else None
         args = (specs, Listing(listing), self.reader)
-        self.previous = look(*args, self.previous, places) if places is not None else look(*args)
+        self.previous = (
+            update_inventory(*args, self.previous, places) if places is not None else update_inventory(*args)
+        )
         return self.previous
 
     def fresh(self, *specs):
@@ -146,7 +150,7 @@ def test_a_partner_of_which_not_all_is_known_yet_may_be_the_one():
 
 def test_a_join_may_need_another_and_a_partner_have_partners():
     board = join("board", ours=("slot",), source=BOARDS, theirs=("slot",))
-    card = join(own={"board.color": Joined(board, "color"), "paint": Joined(board, "color")}, joins=(board,))
+    card = join(own={"board.color": PartnerWord(board, "color"), "paint": PartnerWord(board, "color")}, joins=(board,))
     rack = Join("rack", pool(BOARDS, ("rack",)), ("card.paint",))
     facts = {
         "a": {"serial": "1"},
@@ -173,7 +177,7 @@ def test_a_join_may_need_another_and_a_partner_have_partners():
 
 
 def test_a_clause_on_the_things_of_a_partner():
-    ports = line("card.ports", None, test=Things(Of.ANY, "card.ports", clause(line("state", "active"))))
+    ports = line("card.ports", None, test=Things(Quantifier.ANY, "card.ports", clause(line("state", "active"))))
     facts = machine()
     facts.facts["one"]["things ports"] = (host("p1", "port"), host("p2", "port"))
     facts.facts["p1"], facts.facts["p2"] = {"state": "down"}, {"state": "active"}
@@ -203,8 +207,8 @@ def test_what_rests_on_a_partner_is_judged_again_when_its_source_is_looked_at_in
     wanted = entry(join(), match=(line("card.color", "red"),))
     host.look(wanted)
     host.facts["one"]["color"] = "blue"
-    seen = look(
-        (wanted,), host.previous.listing, Reader(host.facts), host.previous, Touched(sources=frozenset({CARDS}))
+    seen = update_inventory(
+        (wanted,), host.previous.listing, Reader(host.facts), host.previous, DirtySet(sources=frozenset({CARDS}))
     )
     assert outcome(seen)["a"] == (("match.card.color", "blue", False),)
 
@@ -249,14 +253,14 @@ def test_at_a_grant_the_partner_is_looked_at_and_not_looked_for():
     wanted = entry(join(), env=(env("COLOR", "{card.color}"),))
     taken = host.look(wanted).sightings["a"].candidate
     reader = Reader(host.facts)
-    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners, {}))
+    facts = Facts(wanted, taken.device, reader, KnownPartners(reader, taken.partners, {}))
     assert facts("card.color") == "red"
     assert {key for key, _ in reader.asked} == {"a", "one"}
     host.facts["one"]["serial"] = "9"
     reader = Reader(host.facts)
-    facts = Facts(wanted, taken.device, reader, Remembered(reader, taken.partners, {}))
+    facts = Facts(wanted, taken.device, reader, KnownPartners(reader, taken.partners, {}))
     assert facts("card.color") == Absent("no card: one is it no more")
-    assert Facts(wanted, taken.device, reader, Remembered(reader, {}, {}))("card.color") == Absent(
+    assert Facts(wanted, taken.device, reader, KnownPartners(reader, {}, {}))("card.color") == Absent(
         "no card: none was there when it was last looked for"
     )
 
@@ -270,9 +274,9 @@ CHANGES = st.dictionaries(st.sampled_from(list(KINDS)), st.one_of(st.none(), WOR
 @given(st.dictionaries(st.sampled_from(list(KINDS)), WORDS), st.lists(CHANGES, min_size=1, max_size=4))
 def test_events_come_to_the_same_as_looking_at_everything(first, rounds):
     board = join("board", ours=("slot",), source=BOARDS, theirs=("slot",), optional=True)
-    card = join(own={"paint": Joined(board, "color")}, joins=(board,))
+    card = join(own={"paint": PartnerWord(board, "color")}, joins=(board,))
     by_paint = Join(
-        "painted", pool(CARDS, ("paint",), own={"paint": Joined(board, "color")}, joins=(board,)), ("slot",)
+        "painted", pool(CARDS, ("paint",), own={"paint": PartnerWord(board, "color")}, joins=(board,)), ("slot",)
     )
     twin = Join("twin", pool(PCI, ("color",), clause(line("slot", None, test=Equals("1")))), ("serial",), optional=True)
     rack = Join("rack", pool(BOARDS, ("color",)), ("card.paint",), optional=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.pattern import PatternError, literal, parse
+from agent.core.language.glob import PatternError, literal, parse
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.entry.prefer import Cost, Keyed, Links, Near
-from agent.core.entry.resource import Limit
-from agent.core.grants import weights
+from agent.core.entry.resource_spec import Limit
+from agent.core.grants import preference_costs
+from agent.core.grants.choice_pool import ChoicePool, stock_of
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.stock import Stock, stock_of
-from agent.core.grants.weights import Weights, apart
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.inventory.trait import Ends, Seat, ancestry
-from agent.core.language.value import Kind, natural
+from agent.core.grants.preference_costs import PreferenceCosts, apart
+from agent.core.inventory.affinity import LinkDistances, PciePath, ancestry
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.language.value import ValueType, natural
 from tests.core.building import candidate, host, listed, snapshot, spec
 
-LINKS = Links("xgmi", None, {}, "to", "number", Kind.INT, Cost(otherwise=1))
+LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(otherwise=1))
 PCIE, XGMI = Near(), Near(LINKS)
 
 
@@ -34,7 +34,7 @@ def stock(rules, devices, shares=None, sick=()):
         for one in sorted(devices, key=natural)
     ]
     traits = {one: traits if isinstance(traits, tuple) else (traits,) for one, traits in devices.items()}
-    return Stock(Snapshot("example.com/a", tuple(made)), rules, traits)
+    return ChoicePool(DeviceList("example.com/a", tuple(made)), rules, traits)
 
 
 def linked(costs):
@@ -42,7 +42,7 @@ def linked(costs):
     names = sorted({name for pair in costs for name in pair})
     return {
         name: (
-            Ends(
+            LinkDistances(
                 name,
                 {end: cost for pair, cost in costs.items() if name in pair for end in pair if end != name},
             ),
@@ -150,7 +150,7 @@ D = "/sys/devices/pci0000:c0/0000:c0:01.0/0000:c1:00.0"
 
 
 def seat(directory, *numa):
-    return Seat(ancestry(directory), numa)
+    return PciePath(ancestry(directory), numa)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_near_on_pcie():
 def test_near_by_links():
     """Two pairs by fast links; between the pairs slow ones, and one device that no link leads to."""
     costs = {(1, 2): 10, (3, 4): 10, (1, 3): 40, (1, 4): 40, (2, 3): 40, (2, 4): 40}
-    of = stock([XGMI], {str(name): ends for name, ends in linked(costs).items()} | {"0": (Ends(0),)})
+    of = stock([XGMI], {str(name): ends for name, ends in linked(costs).items()} | {"0": (LinkDistances(0),)})
     assert chosen(of, 2) == "1 2"
     assert chosen(of, 2, must=["3"]) == "3 4"
     assert chosen(of, 3, must=["0"]) == "0 1 2"
@@ -196,7 +196,7 @@ def test_near_by_links():
 
 
 def test_a_link_that_one_side_tells_of_counts():
-    of = stock([XGMI], {"a": (Ends(0, {2: 5}),), "b": (Ends(1, {0: 9}),), "c": (Ends(2),)})
+    of = stock([XGMI], {"a": (LinkDistances(0, {2: 5}),), "b": (LinkDistances(1, {0: 9}),), "c": (LinkDistances(2),)})
     assert chosen(of, 2) == "a c"
 
 
@@ -223,7 +223,7 @@ def badness(rules, of, ids):
     free = [{}, {}, {}]
     for traits in trait.values():
         for n, value in enumerate(traits):
-            if not isinstance(value, (Seat, Ends)):
+            if not isinstance(value, (PciePath, LinkDistances)):
                 free[n][value] = free[n].get(value, 0) + 1
     for n, rule in enumerate(rules):
         taken = [trait[one][n] for one in ids]
@@ -254,7 +254,7 @@ def badness(rules, of, ids):
 
 
 def _far(one, other, trait, n):
-    if isinstance(one, Seat):
+    if isinstance(one, PciePath):
         return apart(one, other)
     known = [cost for traits in trait.values() for cost in traits[n].far.values()]
     return min(one.far.get(other.name, max(known) + 1), other.far.get(one.name, max(known) + 1))
@@ -277,7 +277,7 @@ def choices(draw, most=8):
         if XGMI in rules and draw(st.booleans())
     }
     ends = [
-        Ends(n, {end: cost for pair, cost in links.items() if n in pair for end in pair if end != n})
+        LinkDistances(n, {end: cost for pair, cost in links.items() if n in pair for end in pair if end != n})
         for n in range(count)
     ]
     devices = {}
@@ -285,7 +285,7 @@ def choices(draw, most=8):
         traits = []
         for rule in rules:
             if rule == XGMI:
-                traits.append(ends[n] if links else Ends(n, {n: 1}))
+                traits.append(ends[n] if links else LinkDistances(n, {n: 1}))
             else:
                 traits.append(draw(st.sampled_from(SEATS)) if rule == PCIE else draw(VALUES))
         devices[f"d{n}"] = tuple(traits)
@@ -349,8 +349,8 @@ def test_to_take_most_is_to_leave_the_others(kinds, data):
 def test_what_is_forced_costs_what_each_of_it_does(choice, data):
     """All at once as one after the other: many that must be included are no more work than one."""
     rules, of, _, _ = choice
-    kinds = [weights.Kind(traits, 1, 1) for traits in of.traits]
-    costs = Weights(rules, kinds, len(kinds))
+    kinds = [preference_costs.EqualDevices(traits, 1, 1) for traits in of.traits]
+    costs = PreferenceCosts(rules, kinds, len(kinds))
     taken = data.draw(st.dictionaries(st.integers(0, len(kinds) - 1), st.integers(1, 3)))
     rows = [[count * cost for cost in costs.beside(kind)] for kind, count in taken.items()]
     assert costs.beside_all(taken) == [sum(column) for column in zip([0] * len(kinds), *rows, strict=True)]

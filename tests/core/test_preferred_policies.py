@@ -7,15 +7,15 @@ import itertools
 import pytest
 
 from agent.core.entry.prefer import Keyed, Near, Scores
-from agent.core.entry.resource import Limit
+from agent.core.entry.resource_spec import Limit
+from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.stock import Stock
-from agent.core.grants.weights import apart
-from agent.core.inventory.device import Device, Health, Snapshot, split_share
-from agent.core.inventory.trait import Ends, Seat
-from agent.core.language.value import Kind
+from agent.core.grants.preference_costs import apart
+from agent.core.inventory.affinity import LinkDistances, PciePath
+from agent.core.inventory.device import Device, DeviceList, Health, split_share
+from agent.core.language.value import ValueType
 
-LINKS = Near(Scores("links", "", "number", Kind.INT))
+LINKS = Near(Scores("links", "", "number", ValueType.INT))
 
 
 class Machine:
@@ -34,11 +34,15 @@ class Machine:
             far = {other: cost(self, one, other) for other in self.ids if other != one}
             said = {"board": self.boards[one], "numa": self.seats[one].numa[0]}
             traits[one] = tuple(
-                said[rule.word] if isinstance(rule, Keyed) else Ends(one, far) if rule.links else self.seats[one]
+                said[rule.word]
+                if isinstance(rule, Keyed)
+                else LinkDistances(one, far)
+                if rule.links
+                else self.seats[one]
                 for rule in rules
             )
         devices = tuple(Device(one, one, one, Health.HEALTHY) for one in self.ids)
-        return Stock(Snapshot("example.com/gpu", devices), rules, traits)
+        return ChoicePool(DeviceList("example.com/gpu", devices), rules, traits)
 
 
 def under_switches(count, each, numa_each, links=(), boards=None):
@@ -50,7 +54,7 @@ def under_switches(count, each, numa_each, links=(), boards=None):
             *(f"pci0000:{switch:02x}", f"0000:{switch:02x}:01.0", f"0000:{switch:02x}:02.0"),
             *(f"0000:{switch:02x}:03.{port}", f"0000:{n + 64:02x}:00.0"),
         )
-        seats[f"g{n:02}"] = Seat(path, (n // numa_each,))
+        seats[f"g{n:02}"] = PciePath(path, (n // numa_each,))
     return Machine(seats, links, boards)
 
 
@@ -177,7 +181,7 @@ USED = [(), ("card2::0",), ("card2::0", "card2::1", "card9::0"), ("card10::0", "
 def shares(verb):
     cards = tuple(Device(name, name, name, Health.HEALTHY, shares=4) for name in ("card2", "card9", "card10"))
     traits = {card.id: (card.id,) for card in cards}
-    return Stock(Snapshot("example.com/gpu", cards), [Keyed(verb, "name")], traits)
+    return ChoicePool(DeviceList("example.com/gpu", cards), [Keyed(verb, "name")], traits)
 
 
 def card_of(share):
@@ -251,7 +255,7 @@ def test_few_boards_and_whole_ones_first(free, size, boards):
     names = [f"{board}{n}" for n, board in enumerate(free)]
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in names)
     rules = [Keyed("same", "board"), Keyed("packed", "board")]
-    stock = Stock(Snapshot("r", devices), rules, {name: (name[0], name[0]) for name in names})
+    stock = ChoicePool(DeviceList("r", devices), rules, {name: (name[0], name[0]) for name in names})
     assert sorted({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == boards
 
 
@@ -260,7 +264,7 @@ def test_never_more_boards_than_have_to_be(free):
     """Rebellions' first criterion, and Intel's for a packed card, for each number that can be asked for."""
     names = [f"{board}{n:02}" for n, board in enumerate(free)]
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in names)
-    stock = Stock(Snapshot("r", devices), [Keyed("same", "board")], {name: (name[0],) for name in names})
+    stock = ChoicePool(DeviceList("r", devices), [Keyed("same", "board")], {name: (name[0],) for name in names})
     for size in range(1, len(names) + 1):
         fewest = min(len({one[0] for one in way}) for way in itertools.combinations(names, size))
         assert len({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == fewest, size
@@ -274,8 +278,8 @@ def test_a_node_where_all_fit_goes_before_one_where_some_do():
     numa = {"a0": 0, "b0": 1, "b1": 1}
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in numa)
     rules = [Keyed("same", "numa"), Near()]
-    traits = {name: (node, Seat((f"pci0000:{n:02x}",), (node,))) for n, (name, node) in enumerate(numa.items())}
-    stock = Stock(Snapshot("r", devices), rules, traits)
+    traits = {name: (node, PciePath((f"pci0000:{n:02x}",), (node,))) for n, (name, node) in enumerate(numa.items())}
+    stock = ChoicePool(DeviceList("r", devices), rules, traits)
     assert prefer(numa, (), 1, NO_LIMIT, stock) == ("b0",)  # where most are free
     assert prefer(numa, (), 2, NO_LIMIT, stock) == ("b0", "b1")
     assert prefer(numa, (), 3, NO_LIMIT, stock) == ("a0", "b0", "b1")
@@ -324,7 +328,7 @@ def test_a_share_of_each_card_before_a_second_of_any(used):
 def test_a_device_that_is_lost_costs_the_others_nothing():
     machine = MACHINES["cube mesh"]
     stock = machine.stock([LINKS, Near()], nvlink_cost)
-    lost = Stock(
+    lost = ChoicePool(
         stock.snapshot, stock.rules, {one: stock.traits[n] for n, one in enumerate(machine.ids) if one != "g03"}
     )
     free = [one for one in machine.ids if one != "g03"]

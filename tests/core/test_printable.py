@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.printable import columns, counted, escape, printable
+from agent.core.language.safe_text import columns, counted, escape, printable
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import pytest
 
 from agent.core.entry.program import Command, Program
-from agent.core.inventory.gates import gate_key
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.inventory.look import Look, look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.language.text import parse
+from agent.core.inventory.preconditions import gate_key
+from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import HERE, PCI, Facts, clause, host, line, spec
 
@@ -77,12 +77,12 @@ LOADED = clause(line("/proc/acme", "yes"), name="gate.loaded")
 GPU = host("gpu")
 
 
-def seen(*specs, said, outcomes, previous=None, touched=EVERYTHING):
+def seen(*specs, said, outcomes, previous=None, touched=ALL_DIRTY):
     facts = {gate_key(entry): machine(said) for entry in range(len(specs))} | {GPU.key: {"serial": "A1"}}
-    return look(specs, Listing({PCI: (GPU,)}), Facts(facts), previous, touched, outcomes=outcomes)
+    return update_inventory(specs, Listing({PCI: (GPU,)}), Facts(facts), previous, touched, outcomes=outcomes)
 
 
-def waits(found: Look):
+def waits(found: Inventory):
     return found.sightings[GPU.key].candidate.waits
 
 
@@ -128,13 +128,13 @@ def test_only_the_entry_that_wants_it_waits_and_an_outcome_touches_it_alone():
     specs = (spec(prepare=(ONCE,), match=clause(line("kind", "gpu"))), spec("example.com/b"))
     facts = Facts({GPU.key: {"serial": "A1", "kind": "gpu"}, other.key: {"serial": "B1"}})
     listing = Listing({PCI: (GPU, other)})
-    first = look(specs, listing, facts, outcomes={})
+    first = update_inventory(specs, listing, facts, outcomes={})
     assert [first.sightings[one.key].candidate.waits for one in (GPU, other)] == [
         "waits for prepare.once: it is to be run",
         "",
     ]
     facts.asked.clear()
     outcomes = {Command(("/sbin/once",), 5.0, False): ""}
-    then = look(specs, listing, facts, first, Touched(keys=frozenset({gate_key(0)})), outcomes=outcomes)
+    then = update_inventory(specs, listing, facts, first, DirtySet(keys=frozenset({gate_key(0)})), outcomes=outcomes)
     assert waits(then) == ""
     assert {key for key, _ in facts.asked} == {GPU.key}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.grants.grant import REFUSAL_LIMIT, Cause, Refused
+from agent.core.grants.grant import REFUSAL_LIMIT, GrantRefusedError, RefusalCause
 
 A = "example.com/a"
 
@@ -20,24 +20,26 @@ A = "example.com/a"
     ],
 )
 def test_it_ends_in_a_step(text, ids, said):
-    refused = Refused(Cause.UNHEALTHY, text).explained(A, ids)
+    refused = GrantRefusedError(RefusalCause.UNHEALTHY, text).explained(A, ids)
     assert refused.text.startswith(said)
     assert refused.text.count("on the node: ") == 1
-    assert refused.cause is Cause.UNHEALTHY
+    assert refused.cause is RefusalCause.UNHEALTHY
 
 
 def test_a_long_reason_gives_way_to_the_step():
-    refused = Refused(Cause.DEADLINE, f"{A} x: {'long ' * 100}").explained(A, ["x"])
+    refused = GrantRefusedError(RefusalCause.DEADLINE, f"{A} x: {'long ' * 100}").explained(A, ["x"])
     assert len(refused.text) == REFUSAL_LIMIT
     assert refused.text.endswith("…; device-agent explain x")
     whole = f"{A} x: {'y' * 150}"
-    assert Refused(Cause.DEADLINE, whole).explained(A, ["x"]).text == f"{whole}; device-agent explain x"
+    assert (
+        GrantRefusedError(RefusalCause.DEADLINE, whole).explained(A, ["x"]).text == f"{whole}; device-agent explain x"
+    )
     whole = f"{A} x: {'y' * 170}"
-    assert Refused(Cause.DEADLINE, whole).explained(A, ["x"]).text == whole
+    assert GrantRefusedError(RefusalCause.DEADLINE, whole).explained(A, ["x"]).text == whole
 
 
 @given(st.text(max_size=300), st.text(min_size=1, max_size=300), st.lists(st.text(max_size=300), max_size=3))
 def test_it_is_one_printable_line_of_200(text, resource, ids):
-    refused = Refused(Cause.LIMIT, text).explained(resource, ids)
+    refused = GrantRefusedError(RefusalCause.LIMIT, text).explained(resource, ids)
     assert len(refused.text) <= REFUSAL_LIMIT
     assert refused.text == str(refused)

@@ -6,22 +6,29 @@ import pytest
 
 from agent.cli.status import device_table
 from agent.cli.terminal import Terminal
-from agent.core.entry.check import Check, Ear, Lasting, Looks, Outcome, Says
-from agent.core.entry.checked import Checked
-from agent.core.entry.log import Log, Record
-from agent.core.grants.holding import Holder
-from agent.core.health.conclude import Concluded, conclude
-from agent.core.health.drained import Drain, Drained, Overlay, overlay
-from agent.core.health.heard import Journal
-from agent.core.inventory.device import Health, Snapshot
-from agent.core.lists.assemble import assemble
-from agent.core.lists.transition import Change, transitions
-from agent.core.phase import Phase
+from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookCount, LookDuration
+from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.kernel_log_check import Log, Record
+from agent.core.grants.held_ids import Holder
+from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, overlay
+from agent.core.health.evaluation import Evaluation, evaluate
+from agent.core.health.kernel_log import KernelLogHistory
+from agent.core.inventory.device import DeviceList, Health
+from agent.core.lists.build_lists import build_lists
+from agent.core.lists.transitions import Change, transitions
 from agent.core.reason import NO_REASON, Reason
-from agent.core.report.explained import explained
-from agent.core.report.moment import STARTING, InForce, Kubelet, Moment, ResourceState, Stream
+from agent.core.registration_phase import Phase
+from agent.core.report.agent_snapshot import (
+    STARTING,
+    ActiveConfigState,
+    AgentSnapshot,
+    KubeletState,
+    ResourceState,
+    Stream,
+)
+from agent.core.report.explain_report import explained
 from agent.core.report.problems import problems
-from agent.core.report.status import status
+from agent.core.report.status_report import status
 from agent.core.struct import replace
 from agent.status.history import History
 from tests.core.building import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
@@ -37,17 +44,17 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
     entries = specs or (spec(),)
     seen = look_at(*candidates)
     names = [entry.name for entry in entries]
-    concluded = conclude(Concluded(), seen.candidates(), names, 5.0, 0.05, journal=journal or Journal())
-    how = drained or Drained()
-    offers = overlay(Overlay(), concluded.offers, how).offers
-    assembly = assemble(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
+    concluded = evaluate(Evaluation(), seen.candidates(), names, 5.0, 0.05, journal=journal or KernelLogHistory())
+    how = drained or DrainSet()
+    offers = overlay(DrainOverlay(), concluded.offers, how).offers
+    assembly = build_lists(seen, entries, frozenset(held), previous or {}, now, candidates=offers)
     fields = {
         "node": "n",
         "version": "1",
         "time": 1_000_000.0,
         "now": now,
         "started": 1.0,
-        "configuration": InForce("abcdef", 2.0, 3),
+        "configuration": ActiveConfigState("abcdef", 2.0, 3),
         "specs": entries,
         "look": seen,
         "offers": offers,
@@ -55,11 +62,11 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
         "assembly": assembly,
         "states": dict.fromkeys(assembly.snapshots, STREAMING),
         "streams": dict.fromkeys(assembly.snapshots, Stream(1, told=True)),
-        "kubelet": Kubelet(up=True, since=3.0),
+        "kubelet": KubeletState(up=True, since=3.0),
         "drained": how,
         "held": frozenset(held),
     }
-    return Moment(**fields | more)
+    return AgentSnapshot(**fields | more)
 
 
 ILL = {False: Health.HEALTHY, True: Health.UNHEALTHY}
@@ -118,7 +125,7 @@ def test_few_files_that_may_be_opened_are_a_problem_whoever_asks():
 
 
 def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
-    drained = Drained({"d0": Drain("RMA", 5.0)})
+    drained = DrainSet({"d0": Drain("RMA", 5.0)})
     assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
     before = moment(good("d0"), good("d1"))
     gone = moment(good("d1"), previous=before.assembly.snapshots, held=("d0",), drained=drained)
@@ -150,23 +157,23 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
     made = moment(good("a"))
     down = replace(
         made,
-        kubelet=Kubelet(up=False, since=990.0, reason="refused"),
+        kubelet=KubeletState(up=False, since=990.0, reason="refused"),
         states={A: ResourceState(Phase.WAITING, no_kubelet("refused"), 990.0)},
     )
     assert told(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
     resource = status(down)["resources"][0]
     assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
     assert [one["subject"] for one in status(down, A)["attention"]] == ["kubelet"]
-    alone = replace(down, kubelet=Kubelet(up=True, since=3.0))
+    alone = replace(down, kubelet=KubeletState(up=True, since=3.0))
     assert [one[:2] for one in told(alone)] == [(A, "waiting")]
-    starting = replace(made, kubelet=Kubelet(), states={A: ResourceState(Phase.WAITING, STARTING)})
+    starting = replace(made, kubelet=KubeletState(), states={A: ResourceState(Phase.WAITING, STARTING)})
     assert problems(starting) == ()
 
 
 @pytest.mark.parametrize("text", ["starting", "kubelet: refused"])
 def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reason(text):
     state = ResourceState(Phase.WAITING, Reason.of(text), 990.0)
-    made = replace(moment(good("a")), kubelet=Kubelet(up=False, since=990.0, reason="refused"), states={A: state})
+    made = replace(moment(good("a")), kubelet=KubeletState(up=False, since=990.0, reason="refused"), states={A: state})
     assert [one[:3] for one in told(made)][1:] == [(A, "waiting", text)]
     assert status(made)["resources"][0]["waiting_for"] == text
 
@@ -179,7 +186,7 @@ def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reas
     ],
 )
 def test_the_configuration_can_be_a_problem(how, said):
-    assert told(moment(good("a"), configuration=InForce("abcdef", 2.0, 3, **how))) == [said]
+    assert told(moment(good("a"), configuration=ActiveConfigState("abcdef", 2.0, 3, **how))) == [said]
 
 
 def test_too_few_devices_are_a_problem():
@@ -214,33 +221,37 @@ def test_who_holds_it_is_said_once_with_all_its_shares():
 
 
 CHECKS = [
-    (Check("ok", clause()), Outcome(Says.GOOD), ("ok", None, None)),
-    (Check("bad", clause()), Outcome(Says.BAD, "hot"), ("failing", "hot", "by itself, after 1 good look")),
+    (Check("ok", clause()), CheckResult(CheckVerdict.GOOD), ("ok", None, None)),
+    (Check("bad", clause()), CheckResult(CheckVerdict.BAD, "hot"), ("failing", "hot", "by itself, after 1 good look")),
     (
         Check("latch", clause(), recover=None),
-        Outcome(Says.BAD, "hot"),
+        CheckResult(CheckVerdict.BAD, "hot"),
         ("failing", "hot", "after repair, by device-agent clear"),
     ),
     (
-        Check("slow", clause(), recover=Lasting(30)),
-        Outcome(Says.BAD, "hot"),
+        Check("slow", clause(), recover=LookDuration(30)),
+        CheckResult(CheckVerdict.BAD, "hot"),
         ("failing", "hot", "by itself, after 30 s of good looks"),
     ),
     (
-        Check("not-yet", clause(), trip=Looks(3)),
-        Outcome(Says.BAD, "hot"),
+        Check("not-yet", clause(), trip=LookCount(3)),
+        CheckResult(CheckVerdict.BAD, "hot"),
         ("failing", "hot", "by itself, after 1 good look: it was never well"),
     ),
-    (Check("unknown", clause()), Outcome(Says.NOTHING), ("unknown", None, None)),
-    (Check("awaited", clause()), Outcome(Says.AWAITED, "not asked yet"), ("unknown", "not asked yet", None)),
-    (Check("beside", clause()), Outcome(Says.BESIDE), ("not asked", None, None)),
+    (Check("unknown", clause()), CheckResult(CheckVerdict.NOTHING), ("unknown", None, None)),
+    (
+        Check("awaited", clause()),
+        CheckResult(CheckVerdict.AWAITED, "not asked yet"),
+        ("unknown", "not asked yet", None),
+    ),
+    (Check("beside", clause()), CheckResult(CheckVerdict.BESIDE), ("not asked", None, None)),
 ]
 
 
 @pytest.mark.parametrize(("check", "outcome", "said"), CHECKS, ids=[check.name for check, *_ in CHECKS])
 def test_what_a_check_says(check, outcome, said):
     one = good("a")
-    one = replace(one, checked=(Checked(A, check, one.device.key, one.device.place, outcome),))
+    one = replace(one, checked=(DeviceCheckResult(A, check, one.device.key, one.device.place, outcome),))
     (device,) = explained(moment(one), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["recovers"]) == said
@@ -253,8 +264,8 @@ XID = Log(message("Xid {number}: {code:int}"), recover=600.0)
 
 def listening(log, phrase=("fell off",)):
     one = good("a")
-    heard = Outcome(Says.GOOD, ear=Ear(frozenset({(1,)}), phrase))
-    return replace(one, checked=(Checked(A, Check("xid", log, recover=None), one.device.key, "a", heard),))
+    heard = CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), phrase))
+    return replace(one, checked=(DeviceCheckResult(A, Check("xid", log, recover=None), one.device.key, "a", heard),))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +277,7 @@ def listening(log, phrase=("fell off",)):
     ],
 )
 def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
-    journal = Journal()
+    journal = KernelLogHistory()
     journal.follow([log])
     journal.hear(Record(1, 4.0, "Xid 1: 79"))
     (device,) = explained(moment(listening(log), journal=journal), "a")["devices"]
@@ -286,7 +297,7 @@ def test_who_cannot_hear_does_not_know():
 def test_a_change_names_its_check():
     entry = spec(checks=(Check("link", clause()),))
     told = [failing("link", "down"), Reason.of("link: down"), NO_REASON, failing("taken_out", "down")]
-    lists = [Snapshot(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
+    lists = [DeviceList(A, (listed("a", reason=reason, health=ILL[bool(reason)]),)) for reason in (NO_REASON, *told)]
     changes = [one for before, after in pairwise(lists) for one in transitions(before, after)]
     history = History()
     history.record(changes, 900.0)
@@ -302,11 +313,16 @@ def test_a_change_names_its_check():
 
 def test_what_fails_comes_first_and_outlasts_the_device():
     one = good("a")
-    said = [(Check("ok", clause()), Outcome(Says.GOOD)), (Check("link", clause()), Outcome(Says.BAD, "down"))]
-    one = replace(one, checked=tuple(Checked(A, check, one.device.key, "a", outcome) for check, outcome in said))
+    said = [
+        (Check("ok", clause()), CheckResult(CheckVerdict.GOOD)),
+        (Check("link", clause()), CheckResult(CheckVerdict.BAD, "down")),
+    ]
+    one = replace(
+        one, checked=tuple(DeviceCheckResult(A, check, one.device.key, "a", outcome) for check, outcome in said)
+    )
     here = moment(one)
     assert [row["check"] for row in explained(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
-    left = conclude(Concluded(here.conditions, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
+    left = evaluate(Evaluation(here.conditions, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
     gone = replace(moment(previous=here.assembly.snapshots, held=("a",)), conditions=left)
     (row,) = explained(gone, "a")["devices"][0]["checks"]
     assert (row["check"], row["verdict"], row["recovers"]) == ("link", "failing", "when it is back")

@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import ONE, Check, Lasting, Looks, OnUnknown, Outcome, Says
-from agent.core.entry.log import Often
-from agent.core.entry.rises import Rises
-from agent.core.health.condition import HEALTHY, Condition, step
-from agent.core.language.text import parse
+from agent.core.entry.check import ONE, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import EventRate
+from agent.core.health.check_state import HEALTHY, CheckState, step
+from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import Known
 
 
 def check(trip=ONE, recover=None, **more):
-    return Check("ecc", Rises("errors"), trip=trip, recover=recover, **more)
+    return Check("ecc", CounterCheck("errors"), trip=trip, recover=recover, **more)
 
 
 def seen(one, count):
     """What a look says at which the counter says this; `-` is a device to which the check does not apply."""
     if count == "-":
-        return Outcome(Says.BESIDE)
+        return CheckResult(CheckVerdict.BESIDE)
     return one.ask(Known({"errors": Absent("no such file") if count is None else count, "slot": 7}))
 
 
@@ -40,14 +40,16 @@ def play(one, *counts, condition=HEALTHY):
     [
         pytest.param(check(), [5, 5, 6, 6], "..FF", id="what there was before is nobody's fault"),
         pytest.param(check(), [5, 2, 2, 3], "...F", id="a counter that begins anew has not grown"),
-        pytest.param(check(recover=Lasting(2)), [5, 6, 6, 6, 6], ".FFF.", id="some time without growth"),
-        pytest.param(check(recover=Lasting(2)), [5, 6, 6, 7, 7, 7, 7], ".FFFFF.", id="from the last growth on"),
-        pytest.param(check(recover=Looks(2)), [5, 6, 6, 0, 0], ".FF..", id="or looks"),
-        pytest.param(check(trip=Looks(2), recover=ONE), [1, 2, 2, 3, 4, 4], "....F.", id="growth in two looks"),
-        pytest.param(check(trip=Often(3, 10)), [1, 2, 2, 3, 3, 4], ".....F", id="so much within a time"),
-        pytest.param(check(trip=Often(3, 10)), [1, 4], ".F", id="at once, too"),
-        pytest.param(check(trip=Often(3, 2)), [1, 2, 3, 3, 3, 4, 5, 6], ".......F", id="but within it"),
-        pytest.param(check(trip=Often(3, 9), recover=Looks(1)), [1, 4, 4, 5, 6, 7], ".F...F", id="and then anew"),
+        pytest.param(check(recover=LookDuration(2)), [5, 6, 6, 6, 6], ".FFF.", id="some time without growth"),
+        pytest.param(check(recover=LookDuration(2)), [5, 6, 6, 7, 7, 7, 7], ".FFFFF.", id="from the last growth on"),
+        pytest.param(check(recover=LookCount(2)), [5, 6, 6, 0, 0], ".FF..", id="or looks"),
+        pytest.param(check(trip=LookCount(2), recover=ONE), [1, 2, 2, 3, 4, 4], "....F.", id="growth in two looks"),
+        pytest.param(check(trip=EventRate(3, 10)), [1, 2, 2, 3, 3, 4], ".....F", id="so much within a time"),
+        pytest.param(check(trip=EventRate(3, 10)), [1, 4], ".F", id="at once, too"),
+        pytest.param(check(trip=EventRate(3, 2)), [1, 2, 3, 3, 3, 4, 5, 6], ".......F", id="but within it"),
+        pytest.param(
+            check(trip=EventRate(3, 9), recover=LookCount(1)), [1, 4, 4, 5, 6, 7], ".F...F", id="and then anew"
+        ),
         pytest.param(check(), [5, None, 5, None, 6], ".F.FF", id="unknown is ill, and heals by itself"),
         pytest.param(check(), [5, None, 6], ".FF", id="growth that nobody saw counts"),
         pytest.param(check(on_unknown=OnUnknown.KEEP), [5, None, 6, None], "..FF", id="unknown is as it was"),
@@ -65,7 +67,7 @@ def test_what_is_said():
     condition, _ = step(one, condition, seen(one, 5), 1, 1)
     assert condition.reason == "errors grew from 3 to 5"
     own = check(reason=parse("card {slot} has {errors} errors"))
-    condition, _ = step(own, Condition(count=3), seen(own, 4), 0, 1)
+    condition, _ = step(own, CheckState(count=3), seen(own, 4), 0, 1)
     assert condition.reason == "card 7 has 4 errors"
     condition, _ = step(one, HEALTHY, seen(one, None), 0, 1)
     assert (condition.reason, condition.blind) == ("errors: no such file", True)
@@ -74,7 +76,7 @@ def test_what_is_said():
 COUNTS = st.lists(st.none() | st.integers(0, 6), max_size=30)
 
 
-@given(COUNTS, st.sampled_from([ONE, Looks(2), Lasting(3), Often(2, 5), Often(4, 3)]))
+@given(COUNTS, st.sampled_from([ONE, LookCount(2), LookDuration(3), EventRate(2, 5), EventRate(4, 3)]))
 def test_it_never_fails_for_what_did_not_grow(counts, trip):
     """Whatever alternates, vanishes and begins anew: as much growth as it takes was there."""
     one = check(trip=trip, on_unknown=OnUnknown.KEEP)
@@ -82,14 +84,14 @@ def test_it_never_fails_for_what_did_not_grow(counts, trip):
     known = [count for count in counts if count is not None]
     growth = sum(max(0, after - before) for before, after in pairwise(known))
     if "F" in failing:
-        assert growth >= (trip.number if isinstance(trip, (Often, Looks)) else 1)
+        assert growth >= (trip.number if isinstance(trip, (EventRate, LookCount)) else 1)
     if trip == ONE:
         assert ("F" in failing) == (growth > 0)
 
 
 @given(COUNTS)
 def test_what_is_remembered_of_growth_is_bounded(counts):
-    one, condition = check(trip=Often(4, 1e9), recover=ONE), HEALTHY
+    one, condition = check(trip=EventRate(4, 1e9), recover=ONE), HEALTHY
     for now, count in enumerate(counts):
         condition, _ = step(one, condition, seen(one, count), float(now), 0.05)
         assert len(condition.grown) < 4

@@ -2,8 +2,8 @@
 
 from math import inf
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.rounds import Rounds
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.source_timers import SourceTimers
 from tests.core.building import spec
 
 A, B = Source("pci"), Source("usb")
@@ -11,7 +11,7 @@ A, B = Source("pci"), Source("usb")
 
 def test_each_source_has_its_own_time_and_the_more_frequent_entry_counts():
     specs = [spec(source=A, every=5.0), spec(source=A, every=2.0), spec(source=A), spec(source=B, every=3.0)]
-    rounds = Rounds()
+    rounds = SourceTimers()
     assert rounds.due(specs, 100.0) == frozenset()
     assert rounds.next_at == 102.0
     assert rounds.due(specs, 102.0) == {A}
@@ -22,7 +22,7 @@ def test_each_source_has_its_own_time_and_the_more_frequent_entry_counts():
 
 
 def test_other_entries_have_other_times():
-    rounds = Rounds()
+    rounds = SourceTimers()
     rounds.due([spec(source=A, every=60.0)], 0.0)
     assert rounds.due([spec(source=A, every=1.0)], 10.0) == frozenset()
     assert rounds.next_at == 11.0

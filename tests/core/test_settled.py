@@ -5,10 +5,10 @@ import random
 import pytest
 
 from agent.config.load import load
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.lists.assemble import assemble
-from agent.tracker.looking import take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import build_lists
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 ENTRIES = "".join(
@@ -28,7 +28,7 @@ def test_nothing_is_missed(tmp_path, seed):
     assert len(specs) == 4
     tree = Tree(tmp_path / "machine")
     tree.file("/.device-nodes", "".join(f"c 240:{number} {node}\n" for number, node in enumerate(NODES)))
-    seen, told, settled, there = Look(), {}, {}, set()
+    seen, told, settled, there = Inventory(), {}, {}, set()
     for step in range(40):
         touched = set()
         for node in rng.sample(NODES, rng.randrange(3)):
@@ -37,10 +37,10 @@ def test_nothing_is_missed(tmp_path, seed):
             there ^= {node}
         held = frozenset(rng.sample([node[5:] for node in NODES], 2))
         now = step * 100.0
-        seen, _ = take_look(tree.root, specs, seen, Touched(frozenset(touched)) if step else EVERYTHING)
-        anew, _ = take_look(tree.root, specs, Look(), EVERYTHING)
+        seen, _ = run_look(tree.root, specs, seen, DirtySet(frozenset(touched)) if step else ALL_DIRTY)
+        anew, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
         assert seen.sightings == anew.sightings
         assert seen.candidates() == anew.candidates()
-        assembly = assemble(seen, specs, held, told, now, settled=settled)
-        assert assembly == assemble(anew, specs, held, told, now)
+        assembly = build_lists(seen, specs, held, told, now, settled=settled)
+        assert assembly == build_lists(anew, specs, held, told, now)
         told, settled = assembly.snapshots, assembly.settled

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.grants.allocate import allocate
-from agent.core.grants.grant import Cause, Chosen, Refused
-from agent.core.language.structure import Array, Literal, Table
-from agent.core.language.text import parse
+from agent.core.grants.build_grant import build_grant
+from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
+from agent.core.language.json_template import Array, JsonTable, Literal
+from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import env, listed, spec
 
@@ -19,7 +19,7 @@ FACTS = {"a": "A", "empty": "", "list": ("x", "y"), "none": (), "one": ("z",), "
 
 def made(value):
     if isinstance(value, dict):
-        return Table(tuple((name, made(inner)) for name, inner in value.items()))
+        return JsonTable(tuple((name, made(inner)) for name, inner in value.items()))
     if isinstance(value, list):
         return Array(tuple(map(made, value)))
     return parse(value) if isinstance(value, str) else Literal(json.dumps(value))
@@ -80,7 +80,7 @@ def test_it_is_json_in_printable_ascii_whatever_a_device_says(table, word, sever
 
 
 def device(name, **facts):
-    return Chosen(listed(name), (), {"w": f"say {name}", "k": name} | facts, {})
+    return RereadDevice(listed(name), (), {"w": f"say {name}", "k": name} | facts, {})
 
 
 INFO = spec(env=(env("INFO", made({"say": "{w}", "not": "{no}"}), member="{k}"),))
@@ -88,28 +88,28 @@ INFO = spec(env=(env("INFO", made({"say": "{w}", "not": "{no}"}), member="{k}"),
 
 @given(st.permutations(["a1", "a2", "a10"]))
 def test_one_object_has_a_member_for_each_device_in_list_order(ids):
-    grant = allocate(INFO, ids, [device(name) for name in ("a1", "a2", "a10")], 3)
+    grant = build_grant(INFO, ids, [device(name) for name in ("a1", "a2", "a10")], 3)
     assert grant.env["INFO"] == '{"a1":{"say":"say a1"},"a2":{"say":"say a2"},"a10":{"say":"say a10"}}'
 
 
 def test_what_has_nothing_or_no_name_is_no_member():
     devices = [device("a", w=""), device("b", k=Absent("no such file")), device("c")]
-    assert allocate(INFO, ["a", "b", "c"], devices, 3).env == {"INFO": '{"c":{"say":"say c"}}'}
-    assert allocate(INFO, ["a"], devices[:1], 3).env == {}
+    assert build_grant(INFO, ["a", "b", "c"], devices, 3).env == {"INFO": '{"c":{"say":"say c"}}'}
+    assert build_grant(INFO, ["a"], devices[:1], 3).env == {}
 
 
 def test_equal_members_are_there_once_and_different_ones_of_one_name_are_refused():
     same = [device("a", k="x", w="1"), device("b", k="x", w="1")]
-    assert allocate(INFO, ["a", "b"], same, 2).env == {"INFO": '{"x":{"say":"1"}}'}
-    with pytest.raises(Refused) as error:
-        allocate(INFO, ["a", "b"], [same[0], device("b", k="x", w="2")], 2)
-    assert error.value.cause is Cause.CONFLICT
+    assert build_grant(INFO, ["a", "b"], same, 2).env == {"INFO": '{"x":{"say":"1"}}'}
+    with pytest.raises(GrantRefusedError) as error:
+        build_grant(INFO, ["a", "b"], [same[0], device("b", k="x", w="2")], 2)
+    assert error.value.cause is RefusalCause.CONFLICT
     assert "INFO would have both" in error.value.text
 
 
 def test_without_a_key_it_is_a_text_like_others():
     entry = spec(env=(env("I_{n}", made({"w": "{w}"})), env("J", made({"w": "{w}"}), join=" ")))
-    assert allocate(entry, ["a", "b"], [device("a"), device("b")], 2).env == {
+    assert build_grant(entry, ["a", "b"], [device("a"), device("b")], 2).env == {
         "I_0": '{"w":"say a"}',
         "I_1": '{"w":"say b"}',
         "J": '{"w":"say a"} {"w":"say b"}',
@@ -119,8 +119,8 @@ def test_without_a_key_it_is_a_text_like_others():
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_text_and_an_object_of_one_name_are_refused(turned):
     both = (env("I", "text"), env("I", made({"w": "{w}"}), member="{k}"))
-    with pytest.raises(Refused, match="I would be both a text and an object"):
-        allocate(spec(env=both[::-1] if turned else both), ["a"], [device("a")], 1)
+    with pytest.raises(GrantRefusedError, match="I would be both a text and an object"):
+        build_grant(spec(env=both[::-1] if turned else both), ["a"], [device("a")], 1)
 
 
 def test_the_words_of_a_table_are_read_anew_and_its_meaning_is_the_entry_s():

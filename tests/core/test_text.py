@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.text import ID_LIMIT, Slot, TextError, clean_id, digest, env_name, has_control, parse
+from agent.core.language.template import ID_LIMIT, Slot, TextError, clean_id, digest, env_name, has_control, parse
 from agent.core.language.value import Absent
 
 WORDS = {
@@ -12,7 +12,7 @@ WORDS = {
     "ports": ("a", "b"),
     "none": (),
     "gone": Absent("no such file"),
-    "dark": Absent("EIO", unread=True),
+    "dark": Absent("EIO", unreadable=True),
     "node": "/dev/bus/usb/001/002",
     "shm": "/proc/self/mem",
     "up": "../../etc",

@@ -4,28 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.value import Absent, Kind, OperandError, equal, from_kernel, from_person, natural, text_of
+from agent.core.language.value import Absent, OperandError, ValueType, equal, from_kernel, from_person, natural, text_of
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        (Kind.TEXT, "0x10", "0x10"),
-        (Kind.INT, "42", 42),
-        (Kind.INT, "-1", -1),
-        (Kind.INT, "0x1F", 31),
-        (Kind.INT, "010", 10),
-        (Kind.BOOL, "Y", True),
-        (Kind.BOOL, "No", False),
-        (Kind.BOOL, "on", True),
-        (Kind.BOOL, "0", False),
-        (Kind.HEX, "0x15B3", "15b3"),
-        (Kind.HEX, "15b3", "15b3"),
-        (Kind.CLASS, "0x030200", "030200"),
-        (Kind.PCI, "0000:3B:00.0", "0000:3b:00.0"),
-        (Kind.PCI, "00000000:3b:00.0", "0000:3b:00.0"),
-        (Kind.PCI, "10000:e1:00.1", "10000:e1:00.1"),
-        (Kind.PATH, "/dev/kvm", "/dev/kvm"),
+        (ValueType.TEXT, "0x10", "0x10"),
+        (ValueType.INT, "42", 42),
+        (ValueType.INT, "-1", -1),
+        (ValueType.INT, "0x1F", 31),
+        (ValueType.INT, "010", 10),
+        (ValueType.BOOL, "Y", True),
+        (ValueType.BOOL, "No", False),
+        (ValueType.BOOL, "on", True),
+        (ValueType.BOOL, "0", False),
+        (ValueType.HEX, "0x15B3", "15b3"),
+        (ValueType.HEX, "15b3", "15b3"),
+        (ValueType.CLASS, "0x030200", "030200"),
+        (ValueType.PCI, "0000:3B:00.0", "0000:3b:00.0"),
+        (ValueType.PCI, "00000000:3b:00.0", "0000:3b:00.0"),
+        (ValueType.PCI, "10000:e1:00.1", "10000:e1:00.1"),
+        (ValueType.PATH, "/dev/kvm", "/dev/kvm"),
     ],
 )
 def test_what_the_kernel_says(kind, text, value):
@@ -37,27 +37,27 @@ def test_what_the_kernel_says(kind, text, value):
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (Kind.INT, ""),
-        (Kind.INT, "ten"),
-        (Kind.INT, "1.5"),
-        (Kind.INT, "9" * 5000),
-        (Kind.INT, "0x" + "f" * 5000),
-        (Kind.INT, "\u0661"),
-        (Kind.BOOL, "2"),
-        (Kind.BOOL, "maybe"),
-        (Kind.HEX, "0x"),
-        (Kind.HEX, "xyz"),
-        (Kind.CLASS, "0x1030200"),
-        (Kind.PCI, "3b:00.0"),
-        (Kind.PCI, "0000:3b:00"),
-        (Kind.PCI, "0000:3b:20.0"),
-        (Kind.PCI, "0000:3b:00.8"),
+        (ValueType.INT, ""),
+        (ValueType.INT, "ten"),
+        (ValueType.INT, "1.5"),
+        (ValueType.INT, "9" * 5000),
+        (ValueType.INT, "0x" + "f" * 5000),
+        (ValueType.INT, "\u0661"),
+        (ValueType.BOOL, "2"),
+        (ValueType.BOOL, "maybe"),
+        (ValueType.HEX, "0x"),
+        (ValueType.HEX, "xyz"),
+        (ValueType.CLASS, "0x1030200"),
+        (ValueType.PCI, "3b:00.0"),
+        (ValueType.PCI, "0000:3b:00"),
+        (ValueType.PCI, "0000:3b:20.0"),
+        (ValueType.PCI, "0000:3b:00.8"),
     ],
 )
 def test_what_is_no_value_of_its_kind_is_absent_and_says_what_it_was(kind, text):
     read = from_kernel(kind, text)
     assert isinstance(read, Absent)
-    assert not read.unread
+    assert not read.unreadable
     assert kind.value in read.reason
     assert len(read.reason) < 120
 
@@ -65,15 +65,15 @@ def test_what_is_no_value_of_its_kind_is_absent_and_says_what_it_was(kind, text)
 @pytest.mark.parametrize(
     ("kind", "written", "value"),
     [
-        (Kind.TEXT, "x", "x"),
-        (Kind.INT, 5, 5),
-        (Kind.BOOL, False, False),
-        (Kind.HEX, "0x15B3", "15b3"),
-        (Kind.CLASS, "0302", "0302"),
-        (Kind.CLASS, "03", "03"),
-        (Kind.PCI, "3B:00.0", "0000:3b:00.0"),
-        (Kind.PCI, "0000:3b:00", "0000:3b:00"),
-        (Kind.PCI, "00000000:3B:00.0", "0000:3b:00.0"),
+        (ValueType.TEXT, "x", "x"),
+        (ValueType.INT, 5, 5),
+        (ValueType.BOOL, False, False),
+        (ValueType.HEX, "0x15B3", "15b3"),
+        (ValueType.CLASS, "0302", "0302"),
+        (ValueType.CLASS, "03", "03"),
+        (ValueType.PCI, "3B:00.0", "0000:3b:00.0"),
+        (ValueType.PCI, "0000:3b:00", "0000:3b:00"),
+        (ValueType.PCI, "00000000:3B:00.0", "0000:3b:00.0"),
     ],
 )
 def test_what_a_person_says(kind, written, value):
@@ -85,17 +85,17 @@ def test_what_a_person_says(kind, written, value):
 @pytest.mark.parametrize(
     ("kind", "written", "hint"),
     [
-        (Kind.INT, "5", "write 5, without quotes"),
-        (Kind.INT, True, ""),
-        (Kind.BOOL, 1, "true or false"),
-        (Kind.BOOL, "true", "without quotes"),
-        (Kind.HEX, 1593, 'write "1593"'),
-        (Kind.HEX, "mellanox", "10de"),
-        (Kind.CLASS, "030", "0302"),
-        (Kind.PCI, "3b:0.0", "3b:00.0"),
-        (Kind.TEXT, 5, ""),
-        (Kind.TEXT, ["x"], ""),
-        (Kind.PATH, None, ""),
+        (ValueType.INT, "5", "write 5, without quotes"),
+        (ValueType.INT, True, ""),
+        (ValueType.BOOL, 1, "true or false"),
+        (ValueType.BOOL, "true", "without quotes"),
+        (ValueType.HEX, 1593, 'write "1593"'),
+        (ValueType.HEX, "mellanox", "10de"),
+        (ValueType.CLASS, "030", "0302"),
+        (ValueType.PCI, "3b:0.0", "3b:00.0"),
+        (ValueType.TEXT, 5, ""),
+        (ValueType.TEXT, ["x"], ""),
+        (ValueType.PATH, None, ""),
     ],
 )
 def test_what_a_person_cannot_say_is_refused_with_what_to_write(kind, written, hint):
@@ -107,17 +107,17 @@ def test_what_a_person_cannot_say_is_refused_with_what_to_write(kind, written, h
 @pytest.mark.parametrize(
     ("kind", "value", "operand", "same"),
     [
-        (Kind.HEX, "00a1", "a1", True),
-        (Kind.HEX, "a1", "a2", False),
-        (Kind.CLASS, "030200", "0302", True),
-        (Kind.CLASS, "030200", "030000", False),
-        (Kind.PCI, "0000:3b:00.1", "0000:3b:00", True),
-        (Kind.PCI, "0000:3b:00.1", "0000:3b:00.0", False),
-        (Kind.PCI, "0000:3b:01.1", "0000:3b:0", False),
-        (Kind.INT, 1, 1, True),
-        (Kind.INT, 1, True, False),
-        (Kind.BOOL, True, 1, False),
-        (Kind.TEXT, "A", "a", False),
+        (ValueType.HEX, "00a1", "a1", True),
+        (ValueType.HEX, "a1", "a2", False),
+        (ValueType.CLASS, "030200", "0302", True),
+        (ValueType.CLASS, "030200", "030000", False),
+        (ValueType.PCI, "0000:3b:00.1", "0000:3b:00", True),
+        (ValueType.PCI, "0000:3b:00.1", "0000:3b:00.0", False),
+        (ValueType.PCI, "0000:3b:01.1", "0000:3b:0", False),
+        (ValueType.INT, 1, 1, True),
+        (ValueType.INT, 1, True, False),
+        (ValueType.BOOL, True, 1, False),
+        (ValueType.TEXT, "A", "a", False),
     ],
 )
 def test_equality_is_by_kind(kind, value, operand, same):

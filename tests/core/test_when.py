@@ -2,19 +2,19 @@
 
 import pytest
 
-from agent.core.entry.recorded import Recorded, things
-from agent.core.grants.allocate import allocate
-from agent.core.grants.grant import Cause, Chosen, Each, Refused
+from agent.core.entry.fact_copy import FactCopy, things
+from agent.core.grants.build_grant import build_grant
+from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
 from agent.core.inventory.candidate import candidate
-from agent.core.inventory.device import Fit
+from agent.core.inventory.device import MatchedPath
 from agent.core.language.clause import Clause
-from agent.core.language.operators import Exists, Of, Things
-from agent.core.language.value import Absent, Kind
+from agent.core.language.operators import Exists, Quantifier, Things
+from agent.core.language.value import Absent, ValueType
 from tests.core.building import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
 
 BLUE = clause(line("color", "blue"), name="give.when")
-ALL = clause(line("all_given", True, Kind.BOOL), name="give.when")
-UNREAD = Absent("permission denied", unread=True)
+ALL = clause(line("all_given", True, ValueType.BOOL), name="give.when")
+UNREAD = Absent("permission denied", unreadable=True)
 PENDING = Absent("udev is not done with it", pending=True)
 
 
@@ -39,7 +39,7 @@ class Host:
         return node(path) if path in self._there else Absent("no such file")
 
     def fits(self, pattern):
-        return (Fit(pattern, pattern),) if pattern in self._there else Absent("no such file")
+        return (MatchedPath(pattern, pattern),) if pattern in self._there else Absent("no such file")
 
     def cdi(self, name):
         return "spec" if name in self._there else Absent("is in no CDI spec")
@@ -91,12 +91,12 @@ def test_what_only_a_grant_can_tell_is_required_until_then():
 
 def chosen(name, facts, *there, **more):
     nodes = {path: node(path) for path in there if path.startswith("/dev/")}
-    return Chosen(
+    return RereadDevice(
         listed(name, nodes=tuple(nodes.values())),
         (),
         facts,
         nodes,
-        mounts={path: (Fit(path, path),) for path in there},
+        mounts={path: (MatchedPath(path, path),) for path in there},
         cdi=dict.fromkeys(there, "spec"),
         **more,
     )
@@ -112,28 +112,28 @@ def given(grant):
 def test_a_grant_has_what_holds_of_each_device():
     entry = spec(**EVERYTHING)
     there = ("/dev/n", "/m", "a.b/c=d")
-    assert given(allocate(entry, ["1"], [chosen("1", {"color": "red"})], 1)) == ([], [])
-    assert given(allocate(entry, ["1"], [chosen("1", {"color": "blue"}, *there)], 1)) == (
+    assert given(build_grant(entry, ["1"], [chosen("1", {"color": "red"})], 1)) == ([], [])
+    assert given(build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, *there)], 1)) == (
         ["/dev/n", "/m"],
         ["a.b/c=d", "E", "a"],
     )
     entry = spec(nodes=(give("n", "/dev/n{n}", when=BLUE),), env=(env("N_{n}", "{given.n}"),))
     both = [chosen("1", {"color": "red"}), chosen("2", {"color": "blue"}, "/dev/n1")]
-    assert allocate(entry, ["1", "2"], both, 2).env == {"N_1": "/dev/n1"}  # a number is the device's
+    assert build_grant(entry, ["1", "2"], both, 2).env == {"N_1": "/dev/n1"}  # a number is the device's
 
 
 @pytest.mark.parametrize(("offered", "said"), [(1, {"A": "all"}), (2, {"A": "some"})])
 def test_words_of_the_grant(offered, said):
-    some = clause(line("all_given", False, Kind.BOOL))
+    some = clause(line("all_given", False, ValueType.BOOL))
     entry = spec(env=(env("A", "all", when=ALL), env("A", "some", when=some)))
-    assert allocate(entry, ["1"], [chosen("1", {})], offered).env == said
+    assert build_grant(entry, ["1"], [chosen("1", {})], offered).env == said
 
 
 def test_where_a_node_came_out_is_a_word_of_a_clause():
-    there = clause(line("given.n", None, Kind.PATH, Exists(True)))
+    there = clause(line("given.n", None, ValueType.PATH, Exists(True)))
     entry = spec(nodes=(give("n", "/dev/n", when=BLUE),), env=(env("A", "1", when=there),))
-    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
-    assert allocate(entry, ["1"], [chosen("1", {"color": "red"})], 1).env == {}
+    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [chosen("1", {"color": "red"})], 1).env == {}
 
 
 def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
@@ -142,23 +142,23 @@ def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
         nodes=(give("n", "/dev/a", when=BLUE), give("n", "/dev/b", when=red), give("n", "/dev/c", when=red)),
         env=(env("N", "{given.n}"),),
     )
-    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
-    assert allocate(entry, ["1"], [chosen("1", {"color": "red"}, "/dev/b", "/dev/c")], 1).env == {"N": "/dev/b"}
+    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
+    assert build_grant(entry, ["1"], [chosen("1", {"color": "red"}, "/dev/b", "/dev/c")], 1).env == {"N": "/dev/b"}
 
 
 def test_two_values_of_one_variable_are_refused_where_both_hold():
     entry = spec(env=(env("A", "1", when=BLUE), env("A", "2", when=ALL)))
-    assert allocate(entry, ["1"], [chosen("1", {"color": "blue"})], 2).env == {"A": "1"}
-    with pytest.raises(Refused) as error:
-        allocate(entry, ["1"], [chosen("1", {"color": "blue"})], 1)
-    assert error.value.cause is Cause.CONFLICT
+    assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 2).env == {"A": "1"}
+    with pytest.raises(GrantRefusedError) as error:
+        build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 1)
+    assert error.value.cause is RefusalCause.CONFLICT
     assert "A would be both 1 and 2" in error.value.text
 
 
 def test_what_cannot_be_told_is_refused():
-    with pytest.raises(Refused) as error:
-        allocate(spec(env=(env("A", "1", when=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
-    assert error.value.cause is Cause.UNHEALTHY
+    with pytest.raises(GrantRefusedError) as error:
+        build_grant(spec(env=(env("A", "1", when=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
+    assert error.value.cause is RefusalCause.UNHEALTHY
     assert "match.color: absent (permission denied)" in error.value.text
 
 
@@ -167,26 +167,28 @@ def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
         nodes=(give("n", "/dev/{x}", each=True, when=BLUE),), mounts=(mount("m", "/{x}", each=True, when=BLUE),)
     )
     facts = [{"x": "1", "color": "blue"}, {"x": "2", "color": "red"}]
-    one = chosen("1", facts[1], "/dev/1", "/dev/2", "/1", "/2", each=tuple(Each(each, matched=True) for each in facts))
-    assert given(allocate(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
+    one = chosen(
+        "1", facts[1], "/dev/1", "/dev/2", "/1", "/2", each=tuple(RereadMember(each, matched=True) for each in facts)
+    )
+    assert given(build_grant(entry, ["1"], [one], 1))[0] == ["/dev/1", "/1"]
 
 
 def test_a_clause_on_things_is_asked_of_what_was_read():
     inner = Clause("", (line("name", "x"), line("state", "up")), HERE)
-    nested = Clause("", (line("sub", None, test=Things(Of.ANY, "sub", inner)),), HERE)
+    nested = Clause("", (line("sub", None, test=Things(Quantifier.ANY, "sub", inner)),), HERE)
     whens = [
-        clause(line("port", None, test=Things(Of.ANY, "port", inner))),
-        clause(line("port", None, test=Things(Of.EVERY, "port", nested))),
+        clause(line("port", None, test=Things(Quantifier.ANY, "port", inner))),
+        clause(line("port", None, test=Things(Quantifier.EVERY, "port", nested))),
     ]
     ports = [{"name": "x", "state": "down"}, {"name": "x", "state": "up"}]
     facts = Facts({}, {"port": tuple(Facts(port, {"sub": (Facts(port),)}) for port in ports)})
     found = things(whens, facts)
-    assert found["port"][1] == Recorded(
-        {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (Recorded(ports[1], {}),)}
+    assert found["port"][1] == FactCopy(
+        {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (FactCopy(ports[1], {}),)}
     )
     entry = spec(env=(env("A", "1", when=whens[0]), env("B", "1", when=whens[1])))
-    assert allocate(entry, ["1"], [chosen("1", {}, things=found)], 1).env == {"A": "1"}
-    assert allocate(entry, ["1"], [chosen("1", {}, things={"port": Absent("none")})], 1).env == {}
+    assert build_grant(entry, ["1"], [chosen("1", {}, things=found)], 1).env == {"A": "1"}
+    assert build_grant(entry, ["1"], [chosen("1", {}, things={"port": Absent("none")})], 1).env == {}
 
 
 def test_what_clauses_ask_is_read_anew():

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from agent.host.aside import Aside, aside
+from agent.host.daemon_thread import DaemonThreads, aside
 
 
 async def test_result_and_error():
@@ -33,7 +33,7 @@ async def test_a_stuck_one_is_left_behind():
 @pytest.fixture
 async def to_thread():
     """Calls in threads of the loop's executor."""
-    asyncio.get_running_loop().set_default_executor(Aside())
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     return asyncio.to_thread
 
 
@@ -49,7 +49,7 @@ async def test_as_a_loop_s_executor_it_does_the_same(to_thread):
 def test_the_process_ends_all_the_same(how):
     code = (
         "import asyncio, threading\n"
-        "from agent.host.aside import Aside, aside\n"
+        "from agent.host.daemon_thread import Aside, aside\n"
         "wait = threading.Event().wait\n"
         "async def main():\n"
         "    asyncio.get_running_loop().set_default_executor(Aside())\n"

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from agent.core.language.value import Absent
-from agent.host import cdi
-from agent.host.cdi import SpecDirectories
+from agent.host import cdi_specs
+from agent.host.cdi_specs import SpecDirectories
 
 YAML = """\
 ---
@@ -86,7 +86,7 @@ def test_a_file_that_is_no_spec_says_why_and_costs_only_itself(tree, name, text,
 
 
 def test_what_is_no_file_or_too_large_is_not_read(tree, monkeypatch):
-    monkeypatch.setattr(cdi, "LIMIT", 1 << 20)
+    monkeypatch.setattr(cdi_specs, "LIMIT", 1 << 20)
     os.makedirs(tree.at("/etc/cdi/dir.json"))
     os.mkfifo(tree.at("/etc/cdi/fifo.json"))
     tree.file("/etc/cdi/large.json", b" " * ((1 << 20) + 1))
@@ -102,8 +102,8 @@ def test_a_file_is_read_again_once_it_changes_and_not_before(tree, old, monkeypa
     old("/etc/cdi/a.json", spec("0"))
     monkeypatch.setattr(tree.root.__class__, "age", lambda root, path: 60.0)
     parsed = []
-    parse = cdi._parse
-    monkeypatch.setattr(cdi, "_parse", lambda path, data: parsed.append(path) or parse(path, data))
+    parse = cdi_specs._parse
+    monkeypatch.setattr(cdi_specs, "_parse", lambda path, data: parsed.append(path) or parse(path, data))
     first = directories.read(tree.root)
     assert directories.read(tree.root) is first
     assert parsed == ["/etc/cdi/a.json"]

@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from agent.core.entry.devinfo import DevInfo, file_name
-from agent.host import devinfo
-from agent.host.devinfo import DevInfoDirectory, DevInfoError
+from agent.host import devinfo_directory
+from agent.host.devinfo_directory import DevInfoDirectory, DevInfoError
 
 NAME = "example.com-vf-0000:3b:00.2-device.json"
 ONE = DevInfo("0000:3b:00.2", NAME, '{"type":"pci"}')
@@ -126,7 +126,7 @@ def test_what_is_no_file_of_ours_is_in_the_way(files, place, what, tmp_path):
     elif what == "directory":
         path.mkdir()
     else:
-        path.write_bytes(b" " * (devinfo.LIMIT + 1))
+        path.write_bytes(b" " * (devinfo_directory.LIMIT + 1))
     with pytest.raises(DevInfoError, match=NAME):
         files.write([ONE])
     assert os.path.lexists(path)

@@ -10,16 +10,16 @@ from tests.cli.conftest import TOP
 from tests.namespaces import need_namespaces
 
 CDI = """
-from agent.core.entry.own_cdi import mark
+from agent.core.entry.generated_cdi import mark
 from agent.host.root import Root
-from agent.host.spec_file import SpecFiles
+from agent.host.cdi_spec_file import SpecFiles
 files = SpecFiles(Root(), PLACE, "me")
 def write(size):
     files.put("device-agent_a.yaml", mark("me") + b"x" * size)
 """
 DEVINFO = """
 from agent.core.entry.devinfo import DevInfo
-from agent.host.devinfo import DevInfoDirectory, DevInfoError
+from agent.host.devinfo_directory import DevInfoDirectory, DevInfoError
 files = DevInfoDirectory(PLACE, STATE)
 def write(size):
     try:

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from agent.core.kind import NOTICE, Kind, fields
-from agent.host.journal import Journal, Marked, is_journal
+from agent.core.message_id import NOTICE, MessageId, fields
+from agent.host.journal_log import JournalHandler, Marked, is_journal
 from tests.cli.conftest import TOP
 
 CATALOG = (TOP / "config/device-agent.catalog").read_text()
@@ -26,7 +26,7 @@ def log(tmp_path):
     otherwise.setFormatter(Marked())
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as journal:
         journal.bind(str(tmp_path / "socket"))
-        handler = Journal(otherwise, str(tmp_path / "socket"))
+        handler = JournalHandler(otherwise, str(tmp_path / "socket"))
         logger = logging.getLogger("test.journal")
         logger.addHandler(handler)
         logger.setLevel(logging.DEBUG)
@@ -51,13 +51,13 @@ def read(datagram):
 
 def test_a_line_has_its_fields(log):
     logger, journal, text = log
-    extra = fields(Kind.UNHEALTHY, resource="a/b", device="x", address=None, to="Unhealthy")
+    extra = fields(MessageId.UNHEALTHY, resource="a/b", device="x", address=None, to="Unhealthy")
     logger.warning("a/b %s: Healthy → Unhealthy", "x", extra=extra)
     assert read(journal.recv(65536)) == {
         "MESSAGE": "a/b x: Healthy → Unhealthy",
         "PRIORITY": "4",
         "SYSLOG_IDENTIFIER": "device-agent",
-        "MESSAGE_ID": Kind.UNHEALTHY.value,
+        "MESSAGE_ID": MessageId.UNHEALTHY.value,
         "DEVICE_AGENT_RESOURCE": "a/b",
         "DEVICE_AGENT_DEVICE": "x",
         "DEVICE_AGENT_TO": "Unhealthy",
@@ -119,7 +119,7 @@ def test_a_journal_that_hangs_loses_lines_and_keeps_nobody_waiting(tmp_path):
     ):
         journal.bind(str(tmp_path / "socket"))
         otherwise = logging.StreamHandler(f)
-        handler = Journal(otherwise, str(tmp_path / "socket"), ours.fileno())
+        handler = JournalHandler(otherwise, str(tmp_path / "socket"), ours.fileno())
         for number in range(5000):
             handler.emit(logging.makeLogRecord({"msg": f"line {number} {'x' * 200}", "levelno": logging.INFO}))
         sent = []
@@ -155,7 +155,7 @@ def entries():
 
 def test_the_catalog_explains_every_kind_and_ends_in_a_step():
     known = entries()
-    assert list(known) == [kind.value for kind in Kind]
+    assert list(known) == [kind.value for kind in MessageId]
     for text in known.values():
         head, _, body = text.partition("\n\n")
         assert [line.partition(": ")[0] for line in head.splitlines()] == ["Subject", "Defined-By", "Documentation"]
@@ -181,12 +181,12 @@ def test_systemd_takes_the_catalog(tmp_path):
     for step in ("--update-catalog", "--list-catalog"):
         done = subprocess.run([journalctl, step, f"--root={tmp_path}"], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert {line.split()[0] for line in done.stdout.splitlines()} == {kind.value for kind in Kind}
+    assert {line.split()[0] for line in done.stdout.splitlines()} == {kind.value for kind in MessageId}
 
 
 def test_a_line_that_cannot_be_made_is_told_and_ends_nothing(log, capsys):
     logger, journal, _ = log
-    (handler,) = (one for one in logger.handlers if isinstance(one, Journal))  # the test runner's own one raises
+    (handler,) = (one for one in logger.handlers if isinstance(one, JournalHandler))  # the test runner's own one raises
     handler.handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": "%d devices", "args": ("several",)}))
     assert "several" in capsys.readouterr().err  # by the standard library's own means
     logger.warning("%d devices", 2)

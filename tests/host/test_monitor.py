@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.value import Absent
-from agent.host import monitor, netlink
-from agent.host.monitor import uevents
+from agent.host import netlink, uevents
+from agent.host.uevents import watch_uevents
 from tests.uevents import NULL, needs_events, overrun
 
 pytestmark = pytest.mark.usefixtures("whole_machine")
@@ -42,17 +42,17 @@ def ip(*arguments):
 
 
 def is_null(touched):
-    return touched == Touched(frozenset({"/sys/devices/virtual/mem/null", "/dev/null"}), frozenset({"mem"}))
+    return touched == DirtySet(frozenset({"/sys/devices/virtual/mem/null", "/dev/null"}), frozenset({"mem"}))
 
 
 @needs_events
 def test_an_event_says_path_node_and_subsystem(play):
     async def scene():
         heard = Heard()
-        async with uevents(heard) as group:
+        async with watch_uevents(heard) as group:
             if isinstance(group, Absent):
                 pytest.skip(group.reason)
-            assert group == monitor.group()
+            assert group == uevents.group()
             change()
             await heard.until(is_null)
 
@@ -63,7 +63,7 @@ def test_an_event_says_path_node_and_subsystem(play):
 def test_a_network_interface_renamed_is_touched_under_both_names(play):
     async def scene():
         heard = Heard()
-        async with uevents(heard):
+        async with watch_uevents(heard):
             if reason := ip("link", "add", "da0", "type", "veth", "peer", "name", "da2"):
                 pytest.skip(f"no such interfaces here: {reason}")
             try:
@@ -82,13 +82,13 @@ def test_a_network_interface_renamed_is_touched_under_both_names(play):
 def test_a_burst_is_taken_in_bounded_pieces_and_none_is_lost(play):
     async def scene():
         heard = Heard()
-        async with uevents(heard):
+        async with watch_uevents(heard):
             for _ in range(netlink.EVENTS * 3):
                 change()
             change("/sys/devices/virtual/mem/zero/uevent")
             await heard.until(lambda touched: "/dev/zero" in touched.paths)
             assert len(heard.all) >= 3
-            assert EVERYTHING not in heard.all
+            assert ALL_DIRTY not in heard.all
 
     play(scene())
 
@@ -100,7 +100,7 @@ def test_an_overrun_means_everything_and_the_monitor_lives_on(play, monkeypatch)
     async def scene():
         for _ in range(2):
             heard = Heard()
-            async with uevents(heard):
+            async with watch_uevents(heard):
                 for _ in range(2):
                     for _ in range(300):
                         change()
@@ -125,15 +125,15 @@ async def test_without_libudev_the_reason_is_said(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", importing)
-    async with uevents(lambda _: None) as group:
+    async with watch_uevents(lambda _: None) as group:
         assert group == Absent("no kernel events: No library named udev")
 
 
 @needs_events
 async def test_one_is_opened_before_another_is_left():
     first, second = Heard(), Heard()
-    async with uevents(second):
-        async with uevents(first):
+    async with watch_uevents(second):
+        async with watch_uevents(first):
             change()
             await first.until(is_null)
             await second.until(is_null)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.inventory.device import Node
+from agent.core.inventory.device import DeviceNode
 from agent.core.language.value import Absent
 from agent.host import numa, udev
 from agent.host.root import Root
@@ -52,7 +52,7 @@ def test_what_would_wait_or_act_is_never_read(tree, path):
     tree.file(path, "x")
     found = tree.root.read(path)
     assert isinstance(found, Absent)
-    assert found.unread
+    assert found.unreadable
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -78,7 +78,7 @@ print(root.read("/sys/secret")); print(root.names("/sys/closed")); print(root.re
 def test_a_real_attribute_that_answers_with_an_error_is_absent():
     found = Root().read("/sys/class/net/lo/speed")
     assert isinstance(found, Absent)
-    assert found.unread  # EINVAL
+    assert found.unreadable  # EINVAL
 
 
 def test_links_stay_inside_the_prefix(tree):
@@ -132,7 +132,7 @@ def test_nodes_are_what_the_tree_declares(tree):
     tree.link("/dev/outside", "/etc/passwd")
     os.mkfifo(tree.at("/dev/fifo"))
     root = tree.root
-    fuse = Node("/dev/fuse", "c", 10, 229)
+    fuse = DeviceNode("/dev/fuse", "c", 10, 229)
     assert root.node("/dev/fuse") == fuse
     assert root.node("/dev/by-name/x") == fuse
     assert root.node("/dev/by-name") == Absent("is a directory")
@@ -144,12 +144,12 @@ def test_nodes_are_what_the_tree_declares(tree):
     tree.at("/dev/fuse").unlink()
     assert root.node("/dev/fuse") == Absent("no such file")
     tree.node("/dev/kvm", "c 10:232")
-    assert root.node("/dev/kvm") == Node("/dev/kvm", "c", 10, 232)
+    assert root.node("/dev/kvm") == DeviceNode("/dev/kvm", "c", 10, 232)
 
 
 def test_real_nodes():
     root = Root()
-    assert root.node("/dev/null") == Node("/dev/null", "c", 1, 3)
+    assert root.node("/dev/null") == DeviceNode("/dev/null", "c", 1, 3)
     assert root.device("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
     assert root.real("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
 

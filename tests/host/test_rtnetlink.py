@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.host import rtnetlink
 from agent.host.root import Root
 from agent.scanners.net_words import NET
-from agent.scanners.words import Sight, Thing
+from agent.scanners.word_table import LookCache, Thing
 from tests.namespaces import need_namespaces
 
 
@@ -32,7 +32,7 @@ def test_what_is_packed_is_read(pairs):
 
 
 def test_alternative_names_on_a_tree_are_absent(tmp_path):
-    said = NET.words["altnames"].read(Sight(Root(str(tmp_path))), Thing("net", "eth0", "/sys/x/net/eth0"))
+    said = NET.words["altnames"].read(LookCache(Root(str(tmp_path))), Thing("net", "eth0", "/sys/x/net/eth0"))
     assert said.reason == "a running kernel says it, by netlink, and this tree does not"
 
 
@@ -48,12 +48,12 @@ mount -t sysfs sysfs /sys
 ip link add va type veth peer name vb
 ip link property add dev va altname enp1s0f0np0 altname pf-of-rack-7
 exec "$0" -c '
-from agent.core.entry.resource import Source
-from agent.core.inventory.touched import EVERYTHING
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import EVERYTHING
 from agent.host import rtnetlink
 from agent.host.root import Root
 from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners.host_reader import HostReader
 asked = []
 real = rtnetlink.alternative_names
 rtnetlink.alternative_names = lambda: asked.append(1) or real()

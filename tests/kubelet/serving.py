@@ -10,7 +10,7 @@ from grpclib.const import Cardinality
 
 from agent.core.grants.grant import Grant, GrantedNode
 from agent.core.grants.prefer import prefer
-from agent.core.inventory.device import Device, Health, Node, Snapshot
+from agent.core.inventory.device import Device, DeviceList, DeviceNode, Health
 from agent.kubelet.messages.v1beta1 import DevicePluginStub, Empty, ListAndWatchResponse
 
 RESOURCE = "example.com/thing"
@@ -22,7 +22,7 @@ def device(name, health=Health.HEALTHY, **more):
 
 
 def snapshot(*ids, resource=RESOURCE):
-    return Snapshot(resource, tuple(map(device, ids)))
+    return DeviceList(resource, tuple(map(device, ids)))
 
 
 class Granting:
@@ -39,7 +39,7 @@ class Granting:
             await self.gate.wait()
         if self.error is not None:
             raise self.error
-        nodes = tuple(GrantedNode(path, path, "rw", Node(path, "c", 1, 3)) for path in map("/dev/{}".format, ids))
+        nodes = tuple(GrantedNode(path, path, "rw", DeviceNode(path, "c", 1, 3)) for path in map("/dev/{}".format, ids))
         return Grant(resource, tuple(ids), nodes, {"IDS": ",".join(ids)})
 
     async def start(self, resource, ids):

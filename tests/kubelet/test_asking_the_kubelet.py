@@ -10,12 +10,12 @@ from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from hpack import Encoder
 
-from agent.kubelet.call import calls
 from agent.kubelet.connection import Connection
+from agent.kubelet.grpc_server_call import calls
 from agent.kubelet.messages import v1
 from agent.kubelet.messages.v1beta1 import Empty, RegistrationBase
 from agent.kubelet.pod_resources import Holder, Unavailable, holders
-from agent.kubelet.register import RefusedByKubelet, Unreachable, register
+from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, register
 from agent.kubelet.wire import Options
 
 
@@ -74,11 +74,11 @@ async def test_register_says_what_the_interface_wants(kit):  # 5
 
 
 async def test_nobody_there(kit):
-    with pytest.raises(Unreachable, match="No such file"):
+    with pytest.raises(KubeletUnreachable, match="No such file"):
         await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
     with closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(f"{kit.directory}/kubelet.sock")
-    with pytest.raises(Unreachable, match="refused"):
+    with pytest.raises(KubeletUnreachable, match="refused"):
         await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
 
 
@@ -105,7 +105,7 @@ async def test_a_kubelet_that_dies_meanwhile(kit):
 
     server = await asyncio.start_unix_server(hang_up, f"{kit.directory}/kubelet.sock")
     try:
-        with pytest.raises(Unreachable, match="lost"):
+        with pytest.raises(KubeletUnreachable, match="lost"):
             await register(f"{kit.directory}/kubelet.sock", "x.sock", "example.com/a")
     finally:
         server.close()
@@ -136,7 +136,7 @@ async def answering(path, said):
 async def test_an_answer_that_is_none_ends_nothing(kit, junk):
     path = f"{kit.directory}/kubelet.sock"
     async with answering(path, junk):
-        with pytest.raises(Unreachable, match="cannot be read") as unreachable:
+        with pytest.raises(KubeletUnreachable, match="cannot be read") as unreachable:
             await register(path, "x.sock", "example.com/a")
         with pytest.raises(Unavailable, match="cannot be read") as unavailable:
             await holders(path, 5)

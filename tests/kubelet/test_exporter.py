@@ -14,14 +14,14 @@ from grpclib.server import Server
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.inquiry import Answer, Reply, Service, Speaks
-from agent.kubelet.channel import Plain
-from agent.kubelet.exporter import _said
+from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
+from agent.kubelet.amd_exporter import _said
+from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.messages.metricssvc import GpuState, GpuStateResponse
-from agent.kubelet.service import ask
+from agent.kubelet.socket_query import ask
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
-ILL = Answer(Reply.ILL, "the exporter says unhealthy")
+ILL = QueryResult(QueryStatus.ILL, "the exporter says unhealthy")
 
 
 def pytest_asyncio_loop_factories():
@@ -40,7 +40,7 @@ async def exporter(path, says):
         def __mapping__(self):
             return {"/metricssvc.MetricsService/List": Handler(answer, Cardinality.UNARY_UNARY, bytes, bytes)}
 
-    server = Server([Exporter()], codec=Plain())
+    server = Server([Exporter()], codec=RawCodec())
     await server.start(path=path)
     try:
         yield
@@ -60,7 +60,7 @@ def left_behind(path):
 
 
 async def once(path, of=A):
-    async with aclosing(ask(Service(path, 20.0, 3600.0, of, Speaks.AMD_METRICS))) as answers:
+    async with aclosing(ask(SocketQuery(path, 20.0, 3600.0, of, ServiceProtocol.AMD_METRICS))) as answers:
         said = [answer async for answer in answers]
     assert len(said) == 1  # it is asked again in its time, and not watched
     return said[0]
@@ -74,16 +74,16 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("said", "of", "answer"),
     [
-        ([(A, "healthy"), (B, "unhealthy")], A, Answer(Reply.WELL)),
+        ([(A, "healthy"), (B, "unhealthy")], A, QueryResult(QueryStatus.WELL)),
         ([(A, "healthy"), (B, "unhealthy")], B, ILL),
-        ([("0000:3B:00.0", "Healthy")], A, Answer(Reply.WELL)),
+        ([("0000:3B:00.0", "Healthy")], A, QueryResult(QueryStatus.WELL)),
         ([(A, "unhealthy")], f"uuid-{A}", ILL),
         ([(A, "healthy"), (A, "unhealthy"), (A, "healthy")], A, ILL),  # a card in partitions
-        ([(A, "unknown")], A, Answer(Reply.UNKNOWN, "the exporter says unknown")),
-        ([(A, "")], A, Answer(Reply.UNKNOWN, "the exporter says ")),
-        ([(A, "on\nfire")], A, Answer(Reply.UNKNOWN, "the exporter says on\\nfire")),
-        ([(B, "healthy")], A, Answer(Reply.UNKNOWN, f"the exporter does not list {A}")),
-        ([], A, Answer(Reply.UNKNOWN, f"the exporter does not list {A}")),
+        ([(A, "unknown")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown")),
+        ([(A, "")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says ")),
+        ([(A, "on\nfire")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says on\\nfire")),
+        ([(B, "healthy")], A, QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {A}")),
+        ([], A, QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {A}")),
     ],
 )
 async def test_what_it_says(path, said, of, answer):
@@ -92,28 +92,28 @@ async def test_what_it_says(path, said, of, answer):
 
 
 async def test_where_none_is_there_is_nothing_to_ask(path):
-    assert await once(path) == Answer(Reply.OFF, f"{path}: No such file or directory")
+    assert await once(path) == QueryResult(QueryStatus.OFF, f"{path}: No such file or directory")
 
 
 async def test_one_that_ended_and_left_its_socket_says_nothing(path):
     left_behind(path)
-    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: Connection refused")
+    assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: Connection refused")
 
 
 @pytest.mark.parametrize("junk", [b"\xff\xff\xff", b"\x0a\x7f", b"{}"])
 async def test_junk_says_nothing(path, junk):
     async with exporter(path, junk):
-        assert (await once(path)).reply is Reply.UNKNOWN
+        assert (await once(path)).reply is QueryStatus.UNKNOWN
 
 
 async def test_an_exporter_of_another_kind_says_nothing(path):
     async with exporter(path, GRPCError(Status.UNIMPLEMENTED, "what?")):
-        assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: UNIMPLEMENTED: what?")
+        assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: UNIMPLEMENTED: what?")
 
 
 async def test_one_that_says_too_much_is_left(path):
     async with exporter(path, bytes(300 * 1024)):
-        assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+        assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
 
 
 async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
@@ -124,7 +124,7 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
         GpuStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
     )
     async with exporter(path, listed((A, "healthy"))):
-        assert await once(path) == Answer(Reply.WELL)
+        assert await once(path) == QueryResult(QueryStatus.WELL)
     assert len(threads) == 1
     assert threads != [threading.get_ident()]
 
@@ -132,4 +132,4 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
 @given(st.binary(max_size=200))
 def test_no_bytes_break_it(message):
     with suppress(ValueError):
-        assert all(isinstance(answer, Answer) for answer in _said(message, A))
+        assert all(isinstance(answer, QueryResult) for answer in _said(message, A))

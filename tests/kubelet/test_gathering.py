@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.kubelet.gathering import AT_ONCE, Gathering
+from agent.kubelet.write_buffer import AT_ONCE, BufferedTransport
 
 
 class Wire:
@@ -34,7 +34,7 @@ class Wire:
 
 async def test_writes_of_one_turn_are_one():
     wire = Wire()
-    gathering = Gathering(wire)
+    gathering = BufferedTransport(wire)
     for part in (b"headers", b"", b"message", b"trailers"):
         gathering.write(part)
     assert wire.done == []
@@ -47,7 +47,7 @@ async def test_writes_of_one_turn_are_one():
 
 async def test_much_does_not_wait():
     wire = Wire()
-    gathering = Gathering(wire)
+    gathering = BufferedTransport(wire)
     gathering.write(b"a")
     gathering.write(b"b" * AT_ONCE)
     assert wire.done == [b"a" + b"b" * AT_ONCE]
@@ -58,7 +58,7 @@ async def test_much_does_not_wait():
 
 async def test_a_close_sends_what_was_written_before_it():
     wire = Wire()
-    gathering = Gathering(wire)
+    gathering = BufferedTransport(wire)
     gathering.write(b"last words")
     gathering.close()
     assert wire.done == [b"last words", "closed"]
@@ -69,7 +69,7 @@ async def test_a_close_sends_what_was_written_before_it():
 
 async def test_what_was_written_before_the_peer_went_is_dropped_in_silence():
     wire = Wire()
-    gathering = Gathering(wire)
+    gathering = BufferedTransport(wire)
     gathering.write(b"to nobody")
     wire.closing = True
     await asyncio.sleep(0)
@@ -77,5 +77,5 @@ async def test_what_was_written_before_the_peer_went_is_dropped_in_silence():
 
 
 async def test_what_else_is_asked_of_it_the_transport_answers():
-    assert Gathering(Wire()).get_extra_info("peername") == "/there"
-    assert Gathering(Wire()).get_extra_info("socket", 7) == 7
+    assert BufferedTransport(Wire()).get_extra_info("peername") == "/there"
+    assert BufferedTransport(Wire()).get_extra_info("socket", 7) == 7

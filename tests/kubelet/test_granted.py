@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.grants.grant import Grant, GrantedMount, GrantedNode, Refused
-from agent.core.inventory.device import Node
-from agent.kubelet.granted import ReadyAnswer, answer_json
+from agent.core.grants.grant import Grant, GrantedMount, GrantedNode, GrantRefusedError
+from agent.core.inventory.device import DeviceNode
+from agent.kubelet.allocate_response import ReadyAnswer, answer_json
 from agent.kubelet.messages import v1beta1
 
-NODE = Node("/dev/ttyUSB0", "c", 188, 0)
+NODE = DeviceNode("/dev/ttyUSB0", "c", 188, 0)
 texts = st.sampled_from(["", "/dev/x", "ü", "€\n", "x" * 127, "y" * 300])
 few = {"max_size": 2}
 grants = st.builds(
@@ -80,5 +80,5 @@ def test_a_grant_as_json():
     ],
 )
 def test_bytes_that_are_no_text_are_refused_not_sent(given):
-    with pytest.raises(Refused, match="UTF-8"):
+    with pytest.raises(GrantRefusedError, match="UTF-8"):
         ReadyAnswer([Grant("example.com/a", **given)])

@@ -11,13 +11,13 @@ from grpclib.const import Cardinality, Handler, Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server
 
-from agent.core.entry.inquiry import Answer, Reply, Service
-from agent.kubelet import health, service
-from agent.kubelet.channel import Plain
-from agent.kubelet.service import ask
+from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
+from agent.kubelet import grpc_health, socket_query
+from agent.kubelet.grpc_channel import RawCodec
+from agent.kubelet.socket_query import ask
 
-WELL = Answer(Reply.WELL)
-ILL = Answer(Reply.ILL, "the service says NOT_SERVING")
+WELL = QueryResult(QueryStatus.WELL)
+ILL = QueryResult(QueryStatus.ILL, "the service says NOT_SERVING")
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 
@@ -60,14 +60,14 @@ class Health:
 
     def __mapping__(self):
         kinds = (
-            (self._watch, health._WATCH, self.watch, Cardinality.UNARY_STREAM),
-            (self._check, health._CHECK, self.check, Cardinality.UNARY_UNARY),
+            (self._watch, grpc_health._WATCH, self.watch, Cardinality.UNARY_STREAM),
+            (self._check, grpc_health._CHECK, self.check, Cardinality.UNARY_UNARY),
         )
         return {path: Handler(call, kind, bytes, bytes) for there, path, call, kind in kinds if there}
 
     @asynccontextmanager
     async def serve(self, path):
-        server = Server([self], codec=Plain())
+        server = Server([self], codec=RawCodec())
         await server.start(path=path)
         try:
             yield
@@ -81,17 +81,20 @@ def path(tmp_path):
 
 
 async def once(path, seconds=20.0):
-    async with aclosing(ask(Service(path, seconds, 3600.0))) as answers:
+    async with aclosing(ask(SocketQuery(path, seconds, 3600.0))) as answers:
         return await anext(answers)
 
 
 STATUSES = [
     (SERVING, WELL),
     (NOT_SERVING, ILL),
-    (b"", Answer(Reply.UNKNOWN, "the service says UNKNOWN")),
-    (b"\x08\x00", Answer(Reply.UNKNOWN, "the service says UNKNOWN")),
-    (b"\x08\x03", Answer(Reply.UNKNOWN, "the service says SERVICE_UNKNOWN")),
-    *((junk, Answer(Reply.UNKNOWN, "the service answers what is no status")) for junk in (b"\x08\x07", b"{}", b"\x08")),
+    (b"", QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN")),
+    (b"\x08\x00", QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN")),
+    (b"\x08\x03", QueryResult(QueryStatus.UNKNOWN, "the service says SERVICE_UNKNOWN")),
+    *(
+        (junk, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
+        for junk in (b"\x08\x07", b"{}", b"\x08")
+    ),
 ]
 
 
@@ -110,19 +113,22 @@ async def test_what_it_says(path, said, answer, watch):
 )
 @pytest.mark.parametrize("watch", [True, False])
 async def test_a_service_by_name(path, of, asked, watch):
-    async with Health(watch=watch, asked=asked).serve(path), aclosing(ask(Service(path, 20.0, 60.0, of))) as answers:
+    async with (
+        Health(watch=watch, asked=asked).serve(path),
+        aclosing(ask(SocketQuery(path, 20.0, 60.0, of))) as answers,
+    ):
         assert await anext(answers) == WELL
 
 
 async def test_what_it_says_instead_is_known_at_once(path):
     server = Health()
-    async with server.serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+    async with server.serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
         assert await anext(answers) == WELL
         server.say(NOT_SERVING)
         assert await anext(answers) == ILL
         server.say(b"", GRPCError(Status.UNAVAILABLE, "shutting\ndown"))
         (last,) = [answer async for answer in answers]
-        assert last.reply is Reply.UNKNOWN
+        assert last.reply is QueryStatus.UNKNOWN
         assert last.reason.startswith(f"{path}: UNAVAILABLE: shutting")
         assert "\n" not in last.reason
 
@@ -130,23 +136,23 @@ async def test_what_it_says_instead_is_known_at_once(path):
 async def test_a_watch_ends_when_it_is_time_to_ask_again(path):
     server = Health()
     async with server.serve(path):
-        assert [answer async for answer in ask(Service(path, 20.0, 0.05))] == [WELL]
-        assert [answer async for answer in ask(Service(path, 20.0, 0.05))] == [WELL]
+        assert [answer async for answer in ask(SocketQuery(path, 20.0, 0.05))] == [WELL]
+        assert [answer async for answer in ask(SocketQuery(path, 20.0, 0.05))] == [WELL]
 
 
 async def test_a_check_is_asked_once(path):
     server = Health(watch=False)
     async with server.serve(path):
-        assert [answer async for answer in ask(Service(path, 20.0, 3600.0))] == [WELL]
+        assert [answer async for answer in ask(SocketQuery(path, 20.0, 3600.0))] == [WELL]
 
 
 async def test_a_server_that_goes_ends_the_watch(path):
     server = Health()
-    async with server.serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+    async with server.serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
         assert await anext(answers) == WELL
         server.transport.abort()
         (last,) = [answer async for answer in answers]
-        assert last.reply is Reply.UNKNOWN
+        assert last.reply is QueryStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("torn", [b"\0\0\0", b"\0\0\0\0\x02\x08"])
@@ -162,7 +168,7 @@ async def test_an_answer_that_is_cut_short_is_none(path, torn, watch):
 
     async with Torn(watch=watch).serve(path):
         answer = await once(path)
-    assert answer == Answer(Reply.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
 
 
 async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
@@ -181,8 +187,8 @@ async def test_who_floods_leaves_others_their_turn(path, monkeypatch):
         if turning:
             asyncio.get_running_loop().call_soon(turn)
 
-    monkeypatch.setattr(health, "_BREATH", 0)
-    async with Flood().serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+    monkeypatch.setattr(grpc_health, "_BREATH", 0)
+    async with Flood().serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
         turn()
         seen = [(await anext(answers), turns)[1] for _ in range(100)]
         turning = False
@@ -207,7 +213,7 @@ async def test_an_answer_without_end_is_not_taken(path, watch):
 
     async with Endless(watch=watch).serve(path):
         answer = await once(path)
-    assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
     assert sent <= 2 * 256 * 1024
 
 
@@ -227,7 +233,7 @@ async def test_a_peer_that_says_nothing_of_use_is_left(path):
     server = await asyncio.start_unix_server(peer, path)
     async with server:
         answer = await once(path)
-    assert answer == Answer(Reply.UNKNOWN, f"{path}: it says too much")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: it says too much")
 
 
 async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
@@ -244,13 +250,13 @@ async def test_a_peer_that_breaks_the_protocol_is_left_in_silence(path, caplog):
     async with server:
         answer = await once(path)
         await gone.wait()
-    assert answer == Answer(Reply.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: the connection was lost, or is none of gRPC")
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
-    monkeypatch.setattr(service, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
-    monkeypatch.setattr(health, "_BREATH", 0)
+    monkeypatch.setattr(socket_query, "_LIMIT", 160_000)  # a little more than a window of answers, with their frames
+    monkeypatch.setattr(grpc_health, "_BREATH", 0)
 
     class Flood(Health):
         async def watch(self, stream):
@@ -258,7 +264,7 @@ async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
             while True:
                 await stream.send_message(SERVING)
 
-    async with Flood().serve(path), aclosing(ask(Service(path, 20.0, 3600.0))) as answers:
+    async with Flood().serve(path), aclosing(ask(SocketQuery(path, 20.0, 3600.0))) as answers:
         for _ in range(11_000):  # more than the limit
             assert await anext(answers) == WELL
 
@@ -266,7 +272,7 @@ async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
 async def test_a_server_without_the_service(path):
     async with Health(watch=False, check=False).serve(path):
         answer = await once(path)
-    assert answer.reply is Reply.UNKNOWN
+    assert answer.reply is QueryStatus.UNKNOWN
     assert answer.reason.startswith(f"{path}: ")
 
 
@@ -277,7 +283,7 @@ async def test_a_server_that_says_that_it_has_no_watch(path):
         task = asyncio.create_task(once(path))
         answer = await task
     assert server.calls == ["watch", "check"]
-    assert answer == Answer(Reply.UNKNOWN, f"{path}: UNIMPLEMENTED: no watch")
+    assert answer == QueryResult(QueryStatus.UNKNOWN, f"{path}: UNIMPLEMENTED: no watch")
 
 
 @pytest.mark.parametrize("text", [b"hello\n", b"", b"\x00" * 100, b"{}\n"])
@@ -290,21 +296,21 @@ async def test_what_is_no_server(path, text):
     server = await asyncio.start_unix_server(answer, path)
     async with server:
         found = await once(path)
-    assert found.reply is Reply.UNKNOWN
+    assert found.reply is QueryStatus.UNKNOWN
     assert found.reason.startswith(f"{path}: ")
 
 
 async def test_nobody_listens(path):
-    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: No such file or directory")
+    assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: No such file or directory")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(path)
-    assert await once(path) == Answer(Reply.UNKNOWN, f"{path}: Connection refused")
+    assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: Connection refused")
     long = f"{path}/{'x' * 200}"
-    assert (await once(long)).reply is Reply.UNKNOWN
+    assert (await once(long)).reply is QueryStatus.UNKNOWN
 
 
 async def test_one_that_does_not_answer(path):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(path)
         silent.listen()
-        assert await once(path, 0.05) == Answer(Reply.UNKNOWN, f"{path}: no answer within 0.05 s", late=True)
+        assert await once(path, 0.05) == QueryResult(QueryStatus.UNKNOWN, f"{path}: no answer within 0.05 s", late=True)

@@ -8,8 +8,8 @@ import pytest
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 
-from agent.core.grants.grant import Cause, Refused
-from agent.core.inventory.device import Health, Snapshot
+from agent.core.grants.grant import GrantRefusedError, RefusalCause
+from agent.core.inventory.device import DeviceList, Health
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
     ContainerAllocateRequest,
@@ -64,9 +64,9 @@ async def test_each_message_is_the_whole_list_and_none_equals_the_one_before(kit
         lists = stub.list_and_watch()
         assert ids(await anext(lists)) == [("a", "Healthy")]
         # Another reason for the same health, which no kubelet sees; then a difference that it does.
-        kit.registry.publish(Snapshot(RESOURCE, (device("a", place="other"),)))
+        kit.registry.publish(DeviceList(RESOURCE, (device("a", place="other"),)))
         await kit.registry.delivered([RESOURCE])
-        kit.registry.publish(Snapshot(RESOURCE, (device("a", Health.UNHEALTHY), device("b"))))
+        kit.registry.publish(DeviceList(RESOURCE, (device("a", Health.UNHEALTHY), device("b"))))
         assert ids(await anext(lists)) == [("a", "Unhealthy"), ("b", "Healthy")]
 
 
@@ -228,10 +228,11 @@ async def test_an_allocate_for_nothing_is_refused_rather_than_answered_empty(kit
 
 
 @pytest.mark.parametrize(
-    ("cause", "status"), [(Cause.UNKNOWN_ID, Status.NOT_FOUND), (Cause.UNHEALTHY, Status.FAILED_PRECONDITION)]
+    ("cause", "status"),
+    [(RefusalCause.UNKNOWN_ID, Status.NOT_FOUND), (RefusalCause.UNHEALTHY, Status.FAILED_PRECONDITION)],
 )
 async def test_a_refusal_arrives_with_its_text(kit, cause, status):  # 58, 59
-    kit.granting.error = Refused(cause, "example.com/thing gpu-7: gone for 3 s; ü, 100 %")
+    kit.granting.error = GrantRefusedError(cause, "example.com/thing gpu-7: gone for 3 s; ü, 100 %")
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as refused:
             await stub.allocate(asking(["gpu-7"]))
@@ -240,7 +241,7 @@ async def test_a_refusal_arrives_with_its_text(kit, cause, status):  # 58, 59
 
 
 async def test_hardware_cannot_write_the_text_of_an_error(kit):
-    kit.granting.error = Refused(Cause.UNHEALTHY, "a\nb\x1b[2J\u202e" + "x" * 300)
+    kit.granting.error = GrantRefusedError(RefusalCause.UNHEALTHY, "a\nb\x1b[2J\u202e" + "x" * 300)
     async with kit.serve() as endpoint, client(endpoint.path) as stub:
         with pytest.raises(GRPCError) as refused:
             await stub.allocate(asking(["a"]))
@@ -300,7 +301,7 @@ async def test_pre_start_is_answered(kit):  # 77
         answer = await stub.pre_start_container(PreStartContainerRequest(devices_ids=["a"]), timeout=30)
         assert answer == PreStartContainerResponse()
         assert kit.granting.asked == [(RESOURCE, ("a",))]
-        kit.granting.error = Refused(Cause.HOOK_FAILED, "a: prestart.reset: it is not there")
+        kit.granting.error = GrantRefusedError(RefusalCause.HOOK_FAILED, "a: prestart.reset: it is not there")
         with pytest.raises(GRPCError) as raised:
             await stub.pre_start_container(PreStartContainerRequest(devices_ids=["a"]), timeout=30)
     assert (raised.value.status, raised.value.message) == (

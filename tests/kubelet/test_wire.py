@@ -5,8 +5,8 @@ from grpclib.const import Status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.grants.grant import Cause, Refused
-from agent.core.inventory.device import Device, Health, Snapshot
+from agent.core.grants.grant import GrantRefusedError, RefusalCause
+from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import replace
 from agent.kubelet.messages import v1beta1
@@ -47,7 +47,7 @@ def naive(snapshot):
 def test_lists_are_those_of_the_generated_code_whatever_came_before(history):
     encoder = ListEncoder()
     for some in history:
-        snapshot = Snapshot("example.com/a", tuple(some))
+        snapshot = DeviceList("example.com/a", tuple(some))
         wire = encoder.encode(snapshot).SerializeToString()
         assert wire == bytes(naive(snapshot))
         assert v1beta1.ListAndWatchResponse.FromString(wire) == naive(snapshot)
@@ -56,9 +56,9 @@ def test_lists_are_those_of_the_generated_code_whatever_came_before(history):
 @given(lists, st.data())
 def test_the_same_objects_in_another_order_are_not_encoded_again(some, data):
     encoder = ListEncoder()
-    encoder.encode(Snapshot("example.com/a", tuple(some)))
+    encoder.encode(DeviceList("example.com/a", tuple(some)))
     subset = tuple(data.draw(st.permutations(some)))[: data.draw(st.integers(0, len(some)))]
-    other = Snapshot("example.com/a", subset)
+    other = DeviceList("example.com/a", subset)
     assert encoder.encode(other).wire == bytes(naive(other))
     assert encoder.encoded == len(some)
 
@@ -66,29 +66,29 @@ def test_the_same_objects_in_another_order_are_not_encoded_again(some, data):
 def test_one_change_among_ten_thousand_encodes_one():
     many = [Device(f"d{n}", f"p{n}", f"k{n}", Health.HEALTHY) for n in range(10_000)]
     encoder = ListEncoder()
-    before = encoder.encode(Snapshot("example.com/a", tuple(many)))
+    before = encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded == 10_000
     many[4711] = replace(many[4711], health=Health.UNHEALTHY, reason=Reason.of("hot"))
-    after = encoder.encode(Snapshot("example.com/a", tuple(many)))
+    after = encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded == 10_001
     assert len(after.wire) == len(before.wire) + 2
     del many[5]
-    encoder.encode(Snapshot("example.com/a", tuple(many)))
+    encoder.encode(DeviceList("example.com/a", tuple(many)))
     assert encoder.encoded == 10_001
 
 
 def test_a_snapshot_is_encoded_once_and_what_the_kubelet_cannot_see_changes_nothing():
     encoder = ListEncoder()
-    first = Snapshot("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.of("hot")),))
+    first = DeviceList("example.com/a", (Device("a", "p", "k", Health.UNHEALTHY, reason=Reason.of("hot")),))
     ready = encoder.encode(first)
     assert encoder.encode(first) is ready
-    unseen = Snapshot("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), gone_since=1.0),))
+    unseen = DeviceList("example.com/a", (replace(first.devices[0], reason=Reason.of("hotter"), gone_since=1.0),))
     assert encoder.encode(unseen) is ready
     assert encoder.encoded == 1
 
 
 def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
-    ready = ListEncoder().encode(Snapshot("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
+    ready = ListEncoder().encode(DeviceList("example.com/a", (Device("a", "p", "k", Health.HEALTHY),)))
     assert isinstance(ready, v1beta1.ListAndWatchResponse)
     assert bytes(ready) == ready.SerializeToString() == ready.wire
 
@@ -96,22 +96,22 @@ def test_the_ready_list_passes_as_a_response_of_the_generated_kind():
 @pytest.mark.parametrize(
     ("cause", "status"),
     [
-        (Cause.UNKNOWN_ID, Status.NOT_FOUND),
-        (Cause.UNHEALTHY, Status.FAILED_PRECONDITION),
-        (Cause.NODE_MISSING, Status.FAILED_PRECONDITION),
-        (Cause.MOUNT_MISSING, Status.FAILED_PRECONDITION),
-        (Cause.CDI_MISSING, Status.FAILED_PRECONDITION),
-        (Cause.CONFLICT, Status.FAILED_PRECONDITION),
-        (Cause.DEADLINE, Status.DEADLINE_EXCEEDED),
+        (RefusalCause.UNKNOWN_ID, Status.NOT_FOUND),
+        (RefusalCause.UNHEALTHY, Status.FAILED_PRECONDITION),
+        (RefusalCause.NODE_MISSING, Status.FAILED_PRECONDITION),
+        (RefusalCause.MOUNT_MISSING, Status.FAILED_PRECONDITION),
+        (RefusalCause.CDI_MISSING, Status.FAILED_PRECONDITION),
+        (RefusalCause.CONFLICT, Status.FAILED_PRECONDITION),
+        (RefusalCause.DEADLINE, Status.DEADLINE_EXCEEDED),
     ],
 )
 def test_every_cause_has_its_status_and_keeps_its_text(cause, status):
-    error = refusal(Refused(cause, "example.com/a gpu-1: gone; ü"))
+    error = refusal(GrantRefusedError(cause, "example.com/a gpu-1: gone; ü"))
     assert (error.status, error.message) == (status, "example.com/a gpu-1: gone; ü")
 
 
 def test_every_cause_has_a_status():
-    assert all(refusal(Refused(cause, "x")).status for cause in Cause)
+    assert all(refusal(GrantRefusedError(cause, "x")).status for cause in RefusalCause)
 
 
 @given(st.text(st.characters(), max_size=400))

@@ -12,14 +12,14 @@ from pathlib import Path
 import uvloop
 
 from agent.core.entry.check import Check
-from agent.core.entry.log import Log
-from agent.core.entry.resource import Source
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.operators import Equals, Not
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
-from agent.host import links
-from agent.host.links import ROUTES, link_events
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
+from agent.host import link_events
+from agent.host.link_events import ROUTES, watch_link_events
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.tracker.tracker import Tracker
@@ -54,7 +54,7 @@ class Heard:
     """Events as they come; `until` returns what was touched once that meets the condition, and forgets it."""
 
     def __init__(self):
-        self.touched = Touched()
+        self.touched = DirtySet()
         self._came = asyncio.Event()
 
     def __call__(self, touched):
@@ -66,14 +66,17 @@ class Heard:
             while not condition(self.touched):
                 self._came.clear()
                 await self._came.wait()
-        touched, self.touched = self.touched, Touched()
+        touched, self.touched = self.touched, DirtySet()
         return touched
 
 
 async def seen():
     """A resource of interfaces with link: its list follows the other end of the pair."""
     linked = spec(
-        "example.com/net", source=Source("net"), id=(parse("{name}"),), match=clause(line("carrier", True, Kind.BOOL))
+        "example.com/net",
+        source=Source("net"),
+        id=(parse("{name}"),),
+        match=clause(line("carrier", True, ValueType.BOOL)),
     )
     published = asyncio.Event()
     tracker = Tracker(
@@ -91,7 +94,7 @@ async def seen():
                 published.clear()
                 await published.wait()
 
-    async with link_events(Root(), tracker.nudge) as deaf:
+    async with watch_link_events(Root(), tracker.nudge) as deaf:
         assert deaf is None
         running = asyncio.create_task(tracker.run())
         await tracker.looked()
@@ -108,7 +111,7 @@ async def seen():
 
 async def healthy():
     """Checks of real interfaces: a link that goes down and comes back, and what the kernel says in its log."""
-    link = Check("link", clause(line("carrier", True, Kind.BOOL)))
+    link = Check("link", clause(line("carrier", True, ValueType.BOOL)))
     renamed = Check("renamed", Log(message("{name}: renamed from {old:text}")), recover=None)
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
@@ -126,7 +129,7 @@ async def healthy():
                 published.clear()
                 await published.wait()
 
-    async with link_events(Root(), tracker.nudge):
+    async with watch_link_events(Root(), tracker.nudge):
         running = asyncio.create_task(tracker.run())
         await tracker.looked()
         await until({"va": "link", "vb": "link"})
@@ -140,7 +143,7 @@ async def healthy():
         ip(f"link set va name {name}")
         ip("link set vb up")
         ip(f"link set {name} up")
-        tracker.nudge(EVERYTHING)  # that it moved is udev's to tell
+        tracker.nudge(ALL_DIRTY)  # that it moved is udev's to tell
         # The kernel says so in its log, which is the whole machine's, of the one that has this name now.
         await until({"va": "absent", "vb": "", name: "renamed"})
         running.cancel()
@@ -167,7 +170,7 @@ async def moved():
 
     pod = network_namespace()
     try:
-        async with link_events(Root(), tracker.nudge) as deaf:
+        async with watch_link_events(Root(), tracker.nudge) as deaf:
             assert deaf is None
             running = asyncio.create_task(tracker.run())
             await tracker.looked()
@@ -202,7 +205,7 @@ async def routes():
     ip("addr add 10.9.0.1/24 dev va")
     ip("-6 addr add fd00:9::1/64 dev va nodad")
     until_linked()
-    async with link_events(Root(), heard):
+    async with watch_link_events(Root(), heard):
         for family, prefix, gateway in (("-4", "10.1.0.0/16", "10.9.0.2"), ("-6", "fd00:1::/64", "fd00:9::2")):
             ip(f"{family} route add {prefix} via {gateway}")
             ip("link set vb txqueuelen 77")  # heard behind the route, which was not
@@ -220,8 +223,8 @@ async def routes():
 async def overrun():
     """When messages were lost everything is looked at, once, and it hears on."""
     heard = Heard()
-    links._RECEIVE = 4096
-    async with link_events(Root(), heard):
+    link_events._RECEIVE = 4096
+    async with watch_link_events(Root(), heard):
         batch = "\n".join(f"link set vb txqueuelen {100 + n % 50}" for n in range(500))
         ip("-batch -", batch)  # and we do not read meanwhile
         await heard.until(lambda touched: touched.everything)

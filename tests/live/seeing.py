@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 
-from agent.core.inventory.touched import Touched
-from agent.kubelet.simulated.device_table import DeviceList
-from agent.kubelet.simulated.lives import Lives
+from agent.core.inventory.dirty_set import DirtySet
+from agent.kubelet.simulated.device_table import ReceivedList
+from agent.kubelet.simulated.kubelet_restarts import KubeletRestarts
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
-def said(told: DeviceList | None) -> dict[str, str]:
+def said(told: ReceivedList | None) -> dict[str, str]:
     """A list as {id: health}."""
     return {} if told is None else {device.id: device.health for device in told.devices}
 
 
-def last(kubelet: Lives, resource: str) -> dict[str, str]:
+def last(kubelet: KubeletRestarts, resource: str) -> dict[str, str]:
     """The last list of a resource."""
     lists = kubelet.lists.of(resource)
     return said(lists[-1] if lists else None)
 
 
-def story(kubelet: Lives, resource: str) -> list[dict[str, str]]:
+def story(kubelet: KubeletRestarts, resource: str) -> list[dict[str, str]]:
     """All lists of a resource."""
     return [said(told) for told in kubelet.lists.of(resource)]
 
 
-def moments(kubelet: Lives) -> Iterator[dict[str, dict[str, str]]]:
+def moments(kubelet: KubeletRestarts) -> Iterator[dict[str, dict[str, str]]]:
     """What stood in all lists after each message, in the order in which the kubelet had them; anew in each life."""
     now: dict[str, dict[str, str]] = {}
     for event in kubelet.events:
@@ -36,7 +36,7 @@ def moments(kubelet: Lives) -> Iterator[dict[str, dict[str, str]]]:
             yield dict(now)
 
 
-def never_twice(kubelet: Lives) -> None:
+def never_twice(kubelet: KubeletRestarts) -> None:
     """No id twice in a list, nor in the lists of two resources at one moment."""
     assert not [told for told in kubelet.lists if told.duplicates]
     for now in moments(kubelet):
@@ -44,6 +44,6 @@ def never_twice(kubelet: Lives) -> None:
         assert len(ids) == len(set(ids)), now
 
 
-def kernel_event(directory: str, subsystem: str) -> Touched:
+def kernel_event(directory: str, subsystem: str) -> DirtySet:
     """What the monitor makes of an event for that device: a tree on disk sends none."""
-    return Touched(frozenset({directory}), frozenset({subsystem}))
+    return DirtySet(frozenset({directory}), frozenset({subsystem}))

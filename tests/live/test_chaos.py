@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import pytest
 
 from agent.allocation import allocation
-from agent.core.grants import holding
+from agent.core.grants import held_ids
 from agent.kubelet.simulated.errors import KubeletStopped, PodRefused
 from agent.kubelet.simulated.kubelet import Kubelet
-from agent.registration import registration
-from agent.tracker import lists
+from agent.registration import socket_registration
+from agent.tracker import list_publisher
 from tests.live.seeing import HEALTHY, kernel_event, last, said
 
 FOO, BAR, NET, VFIO = (f"chaos.example/{name}" for name in ("foo", "bar", "net", "vfio"))
@@ -362,9 +362,11 @@ class Chaos:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", seeds())
 async def test_whatever_happens_the_truth_comes_out(rig, at_once, monkeypatch, seed):
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.3)
-    monkeypatch.setattr(registration, "STREAM_SECONDS", 1.0)  # a stream may be cancelled before the agent sees it
-    monkeypatch.setattr(lists, "DELIVERY_SECONDS", 1.0)  # nobody may be reading
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.3)
+    monkeypatch.setattr(
+        socket_registration, "STREAM_SECONDS", 1.0
+    )  # a stream may be cancelled before the agent sees it
+    monkeypatch.setattr(list_publisher, "DELIVERY_SECONDS", 1.0)  # nobody may be reading
     monkeypatch.setattr(allocation, "DELIVERY_SECONDS", 1.5)
     rig.streams_overtake = True  # a slow reader sees the lists of two resources in any order
     chaos = Chaos(rig, seed)

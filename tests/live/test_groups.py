@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from agent.core.grants import holding
+from agent.core.grants import held_ids
 from agent.kubelet.simulated.errors import PodRefused
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, story
 
@@ -58,7 +58,7 @@ _GONE = itertools.count()
 @pytest.fixture
 def soon(monkeypatch, at_once):
     """What pods no longer hold is known to be free as soon as PodResources has said so twice."""
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 class Bench:

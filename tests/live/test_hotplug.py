@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from agent.allocation import held
-from agent.core.grants import holding
-from agent.core.inventory.touched import EVERYTHING
+from agent.allocation import devices_in_use
+from agent.core.grants import held_ids
+from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.language.value import Absent
 from agent.host import udev
 from agent.host.inotify import PathWatch
@@ -23,7 +23,7 @@ SERIAL = "example.com/serial"
 @pytest.fixture
 def soon(monkeypatch, at_once):
     """What pods no longer hold is known to be free as soon as PodResources has said so twice."""
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 def pci_entry(name, driver, more=""):
@@ -319,7 +319,7 @@ def counted(request, monkeypatch):
         return
     rig = request.getfixturevalue("rig")
     rig.asked = 0
-    real = held.holders
+    real = devices_in_use.holders
 
     async def holders(*arguments):
         answer = await real(*arguments)
@@ -327,7 +327,7 @@ def counted(request, monkeypatch):
         rig.kubelet.events.wake()
         return answer
 
-    monkeypatch.setattr(held, "holders", holders)
+    monkeypatch.setattr(devices_in_use, "holders", holders)
 
 
 async def test_unplugged_while_held_and_replugged_with_another_minor(rig, soon):
@@ -515,7 +515,7 @@ class Blind(Root):
 
     def _host(self, path):
         if self.blind and path.startswith(self.blind):
-            return Absent("cannot be read: Permission denied", unread=True)
+            return Absent("cannot be read: Permission denied", unreadable=True)
         return super()._host(path)
 
 
@@ -531,7 +531,7 @@ async def test_a_place_that_cannot_be_read_costs_only_that(rig, place):
     async with rig.kubelet, rig.agent(root=root) as agent:
         await rig.streaming(FOO, NET, VFIO)
         root.blind = place
-        agent.tracker.nudge(EVERYTHING)
+        agent.tracker.nudge(ALL_DIRTY)
         rig.plug("foo1")
         await rig.until(lambda: last(rig.kubelet, FOO) == {"foo0": HEALTHY, "foo1": HEALTHY})
         await agent.tracker.looked()
@@ -541,7 +541,7 @@ async def test_a_place_that_cannot_be_read_costs_only_that(rig, place):
         if place != "/sys":
             assert last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY}
         root.blind = ""
-        agent.tracker.nudge(EVERYTHING)
+        agent.tracker.nudge(ALL_DIRTY)
         await rig.until(lambda: last(rig.kubelet, NET) == {"0000:3b:00.0": HEALTHY})
         await rig.until(lambda: last(rig.kubelet, VFIO) == {"0000:3c:00.0": HEALTHY})
 

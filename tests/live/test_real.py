@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 import pytest
 
-from agent import parts
+from agent import wiring
 from agent.core.language.value import Absent
-from agent.host import monitor
+from agent.host import uevents
 from tests.agent.rig import FOO, REAL, entry
 from tests.cli.test_docs import blocks
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
@@ -203,10 +203,10 @@ async def test_lost_events_end_in_the_truth(rig, both_loops, monkeypatch, caplog
 async def test_udev_comes_and_goes(rig, monkeypatch):
     """Only its control socket is here: with it the agent hears udev alone, which says nothing, and without it all."""
     control = str(rig.top / "control")
-    monkeypatch.setattr(monitor, "CONTROL", control)
-    monkeypatch.setattr(parts, "UDEV_CONTROL", control)
+    monkeypatch.setattr(uevents, "CONTROL", control)
+    monkeypatch.setattr(wiring, "UDEV_CONTROL", control)
     heard = []
-    real = monitor.uevents
+    real = uevents.watch_uevents
 
     @asynccontextmanager
     async def uevents(changed):
@@ -215,7 +215,7 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
             rig.kubelet.events.wake()
             yield group
 
-    monkeypatch.setattr("agent.events.uevents", uevents)
+    monkeypatch.setattr("agent.kernel_events.uevents", uevents)
     rig.serve(named("datest3", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
@@ -236,7 +236,7 @@ async def test_without_kernel_events_the_sweep_does_it(rig, monkeypatch, caplog)
     async def uevents(changed):
         yield Absent("no kernel events: out of order")
 
-    monkeypatch.setattr("agent.events.uevents", uevents)
+    monkeypatch.setattr("agent.kernel_events.uevents", uevents)
     rig.settings(look='settle = "5ms"\nevery = "30ms"')
     rig.serve(named("datest4", "net"))
     with caplog.at_level(logging.WARNING):

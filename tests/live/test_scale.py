@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from agent.config.load import load
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.host.recorded_tree import DECLARED
 from agent.host.root import Root
-from agent.host.tree import DECLARED
-from agent.tracker.looking import take_look
+from agent.tracker.look_thread import run_look
 from tests.agent.rig import FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, last, story
 
@@ -117,7 +117,7 @@ def test_what_a_sweep_reads_does_not_depend_on_the_number_of_resources(rig, func
         configuration = load(str(rig.etc))
         assert configuration.valid, configuration.findings
         root = CountingRoot(str(rig.tree.top))
-        look, _ = take_look(root, configuration.resources, Look(), EVERYTHING)
+        look, _ = run_look(root, configuration.resources, Inventory(), ALL_DIRTY)
         assert sum(sighting.candidate is not None for sighting in look.sightings.values()) == functions
         return root.count
 

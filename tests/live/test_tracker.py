@@ -5,21 +5,24 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.device import Snapshot
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import Touched
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import DeviceList
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
 from agent.registry import Registry
-from agent.tracker import looking as module
-from agent.tracker.lists import Lists
+from agent.tracker import look_thread as module
+from agent.tracker.list_publisher import ListPublisher
 from agent.tracker.tracker import Tracker
 from tests.core.building import clause, line, spec
 from tests.tree import Tree, silent
 
 NICS = spec(
-    "example.com/nic", source=Source("pci"), id=(parse("{address}"),), match=clause(line("vendor", "15b3", Kind.HEX))
+    "example.com/nic",
+    source=Source("pci"),
+    id=(parse("{address}"),),
+    match=clause(line("vendor", "15b3", ValueType.HEX)),
 )
 DISKS = spec("example.com/nic", source=Source("pci"), id=(parse("{address}-disk"),))
 ADDRESSES = ("0000:3b:00.0", "0000:5e:00.0")
@@ -72,7 +75,7 @@ async def test_the_sweep_comes_however_many_events_there_are(tree):
 
 async def _noise(tracker):
     while True:
-        tracker.nudge(Touched(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        tracker.nudge(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
         await asyncio.sleep(0.02)
 
 
@@ -81,7 +84,7 @@ async def test_what_concerns_nothing_is_no_reason_to_assemble(tree):
     async with tracking(tree) as tracker:
         await tracker.looked()
         seen, assembly = tracker.look, tracker.assembly
-        tracker.nudge(Touched(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
+        tracker.nudge(DirtySet(frozenset({"/sys/devices/virtual/net/veth0"}), frozenset({"net"})))
         await tracker.looked()
         assert (tracker.look, tracker.assembly) == (seen, assembly)
         assert tracker.look is seen
@@ -132,8 +135,8 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
                 lists.drop(name)
             return {}
 
-    told = {name: Snapshot(name) for name in ("example.com/old", "example.com/nic")}
-    lists = Lists(
+    told = {name: DeviceList(name) for name in ("example.com/old", "example.com/nic")}
+    lists = ListPublisher(
         Registry(),
         [NICS],
         told,
@@ -144,7 +147,7 @@ async def test_what_is_forgotten_while_the_lists_are_made_stays_forgotten():
         published=lambda before, now: seen.append(now),
     )
     seen = []
-    await lists.publish(Look(), [NICS], {}, None)
+    await lists.publish(Inventory(), [NICS], {}, None)
     assert [sorted(one.snapshots) for one in (*seen, lists.assembly)] == [["example.com/nic"]] * 2
 
 

@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 import agent
-from agent.kubelet.channel import dial
+from agent.kubelet.grpc_channel import dial
 from agent.kubelet.messages.v1 import AllocatableResourcesRequest, PodResourcesListerStub
 from agent.kubelet.pod_resources import Holder, holders
 from tests.node import image

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks.report import Complete, Field, Gone, Off, Verdict, read
-from agent.core.entry.inquiry import Reply
+from agent.checks.probe_protocol import Complete, Off, ReportedField, ReportedHealth, ReportRemoval, read
+from agent.core.entry.query import QueryStatus
 
 ONE, TWO = "0000:3b:00.0", "000f:5e:00.0"
 MIG = "/proc/driver/nvidia/capabilities/gpu5/mig/gi7/ci1"
@@ -73,17 +73,17 @@ def probe(tmp_path, library):
 
 
 def well(*places):
-    return [Verdict(place, Reply.WELL) for place in places]
+    return [ReportedHealth(place, QueryStatus.WELL) for place in places]
 
 
 def verdicts(said):
-    return [line for line in said if isinstance(line, Verdict)]
+    return [line for line in said if isinstance(line, ReportedHealth)]
 
 
 def test_what_there_is(probe):
     said = probe().round()
     assert verdicts(said) == well(ONE, TWO, MIG)
-    assert {(line.place, line.name): line.value for line in said if isinstance(line, Field)} == {
+    assert {(line.place, line.name): line.value for line in said if isinstance(line, ReportedField)} == {
         (ONE, "uuid"): "GPU-0",
         (ONE, "name"): "NVIDIA A100-SXM4-40GB",
         (ONE, "minor"): 4,
@@ -110,7 +110,7 @@ def test_an_xid_is_of_its_gpu_or_instance(probe, event, place, reason):
     run.round()
     run.says("event", event)
     said = verdicts(run.round())
-    assert [line for line in said if line.reply is Reply.ILL] == [Verdict(place, Reply.ILL, reason)]
+    assert [line for line in said if line.reply is QueryStatus.ILL] == [ReportedHealth(place, QueryStatus.ILL, reason)]
     assert len(said) == 3
 
 
@@ -124,15 +124,19 @@ def test_an_application_s_xid_is_no_fault_and_heals_none(probe):
         time.sleep(0.001)
     run.says("event", f"1 48 {2**32 - 1} {2**32 - 1}")
     said = verdicts(run.round())
-    assert said == [Verdict(ONE, Reply.ILL, "Xid 79"), Verdict(TWO, Reply.ILL, "Xid 48"), *well(MIG)]
+    assert said == [
+        ReportedHealth(ONE, QueryStatus.ILL, "Xid 79"),
+        ReportedHealth(TWO, QueryStatus.ILL, "Xid 48"),
+        *well(MIG),
+    ]
 
 
 def test_an_xid_is_over_after_its_time(probe):
     run = probe("--every", "0.05", "--hold", "2")
     run.round()
     run.says("event", f"0 79 {2**32 - 1} {2**32 - 1}")
-    run.until(lambda line: line == Verdict(ONE, Reply.ILL, "Xid 79"))
-    run.until(lambda line: line == Verdict(ONE, Reply.WELL))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.ILL, "Xid 79"))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.WELL))
 
 
 @pytest.mark.parametrize(
@@ -151,9 +155,9 @@ def test_what_is_broken(probe, name, value, place, reason, how):
     run = probe("--every", "0.02", *how)
     run.round()
     run.says(name, value)
-    run.until(lambda line: line == Verdict(place, Reply.ILL, reason))
+    run.until(lambda line: line == ReportedHealth(place, QueryStatus.ILL, reason))
     run.says(name, "0")
-    run.until(lambda line: line == Verdict(place, Reply.WELL))
+    run.until(lambda line: line == ReportedHealth(place, QueryStatus.WELL))
 
 
 NO_HANDLE = "nvmlDeviceGetHandleByIndex_v2: NVML error"
@@ -161,7 +165,7 @@ NO_HANDLE = "nvmlDeviceGetHandleByIndex_v2: NVML error"
 
 @pytest.mark.parametrize(
     ("name", "reply", "reason"),
-    [("lost", Reply.ILL, f"{NO_HANDLE} 15"), ("denied", Reply.UNKNOWN, f"{NO_HANDLE} 4")],
+    [("lost", QueryStatus.ILL, f"{NO_HANDLE} 15"), ("denied", QueryStatus.UNKNOWN, f"{NO_HANDLE} 4")],
 )
 @pytest.mark.parametrize("how", [(), ("--no-events",)], ids=["events", "rounds"])
 def test_a_gpu_that_was_there_and_is_lost_is_ill_with_its_instances(probe, name, reply, reason, how):
@@ -169,10 +173,10 @@ def test_a_gpu_that_was_there_and_is_lost_is_ill_with_its_instances(probe, name,
     run.round()
     run.says(name, "1")
     for _ in range(2):  # and it stays so
-        run.until(lambda line: line == Verdict(TWO, reply, reason))
-        assert verdicts(run.round()) == [Verdict(MIG, reply, reason)]
+        run.until(lambda line: line == ReportedHealth(TWO, reply, reason))
+        assert verdicts(run.round()) == [ReportedHealth(MIG, reply, reason)]
     run.says(name, "-1")
-    run.until(lambda line: line == Verdict(TWO, Reply.WELL))
+    run.until(lambda line: line == ReportedHealth(TWO, QueryStatus.WELL))
     assert verdicts(run.round()) == well(MIG)
 
 
@@ -180,14 +184,14 @@ def test_a_gpu_that_says_itself_that_it_is_lost_is_ill(probe):
     run = probe("--every", "0.02")
     run.round()
     run.says("field", "15")
-    run.until(lambda line: line == Verdict(ONE, Reply.ILL, "the GPU is lost"))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.ILL, "the GPU is lost"))
 
 
 def test_an_instance_that_is_taken_away_is_gone(probe):
     run = probe("--every", "0.02")
     run.round()
     run.says("uncut", "1")
-    run.until(lambda line: line == Gone(MIG))
+    run.until(lambda line: line == ReportRemoval(MIG))
     assert verdicts(run.round()) == []
     assert verdicts(run.round()) == well(ONE, TWO)
 

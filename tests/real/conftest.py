@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.grants import holding
+from agent.core.grants import held_ids
 from agent.kubelet.endpoint import Endpoint
 from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
     at_once,
@@ -89,7 +89,7 @@ async def plugin():
 @pytest.fixture
 def released(monkeypatch, at_once):  # noqa: F811
     """Two answers of PodResources that do not name an id are enough, however close."""
-    monkeypatch.setattr(holding, "SURE_SECONDS", 0.0)
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from typing import Any
 from agent.core.struct import replace
 from agent.kubelet.simulated.container_options import ContainerOptions
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, PodRefused
-from agent.kubelet.simulated.events import Events
+from agent.kubelet.simulated.events import KubeletEvents
 from agent.kubelet.simulated.kubelet import Kubelet
-from agent.kubelet.simulated.life import SOCKET
+from agent.kubelet.simulated.kubelet_process import SOCKET
 from tests.real.manager import Manager
 
 Wants = Mapping[str, int]  # resource: number
@@ -53,7 +53,7 @@ def named(letter: str, wants: Sequence[Wants]) -> list[dict[str, Any]]:
 class Looking:
     """What both have in common."""
 
-    events: Events
+    events: KubeletEvents
 
     async def view(self) -> View:
         raise NotImplementedError
@@ -175,7 +175,7 @@ class Real(Looking):
     def __init__(self, program: str, directory: object, *options: str) -> None:
         self.directory = str(directory)
         self.socket = os.path.join(self.directory, SOCKET)
-        self.events = Events()
+        self.events = KubeletEvents()
         self.status: dict[str, dict[str, int]] = {}
         self._program = program
         self._options = options

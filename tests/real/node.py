@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent.app import Agent
-from agent.core.inventory.touched import Touched
+from agent.core.inventory.dirty_set import DirtySet
 from agent.kubelet.simulated.limits import Limits
 from tests.agent.rig import FOO, SHORT, Rig
 from tests.real.kubelets import SECONDS, Real, Simulated, minor
@@ -82,7 +82,7 @@ class Node(Rig):
     @staticmethod
     def say(agent: Agent | None, address: str) -> None:
         if agent is not None:
-            agent.tracker.nudge(Touched(frozenset({f"{TREE}/{address}"}), frozenset({"pci"})))
+            agent.tracker.nudge(DirtySet(frozenset({f"{TREE}/{address}"}), frozenset({"pci"})))
 
 
 def gone_or_there(tree: Tree, names: list[str]) -> tuple[set[str], set[str]]:

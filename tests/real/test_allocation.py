@@ -145,7 +145,7 @@ async def test_57_59_refused_pod_leaves_nothing_booked(served):
 async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 8
     """The kubelet would crash if the id left the list; it is Unhealthy instead."""
     node.new_kubelet(policy=policy)
-    read_anew = allocation.read_anew
+    read_anew = allocation.reread_devices
     addresses = [node.card(number, number % 2) for number in range(4)]
     node.serve(cards())
     await node.kubelet.start()

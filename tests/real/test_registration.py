@@ -9,13 +9,13 @@ from urllib.parse import quote
 import pytest
 from grpclib.client import Channel
 
-from agent.core.phase import Phase
+from agent.core.registration_phase import Phase
 from agent.kubelet import register as register_module
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.register import register as real_register
 from agent.kubelet.simulated.errors import PodRefused
 from agent.kubelet.simulated.release import Release
-from agent.registration import registration
+from agent.registration import socket_registration
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry, phases
 from tests.real.conftest import sockets_in
@@ -59,7 +59,7 @@ async def test_01_socket_answers_when_register_is_sent(served, monkeypatch):
         answered.append(resource)
         await real_register(path, endpoint, resource, options, **how)
 
-    monkeypatch.setattr(registration, "register", asked_first)
+    monkeypatch.setattr(socket_registration, "register", asked_first)
     async with served.agent():
         await ready(served)
         await ready(served, FOO, BAR)
@@ -74,7 +74,7 @@ async def test_02_stream_is_served_while_register_is_pending(served, monkeypatch
         await real_register(*args, **how)
         await release.wait()
 
-    monkeypatch.setattr(registration, "register", pending)
+    monkeypatch.setattr(socket_registration, "register", pending)
     async with served.agent() as agent:
         await ready(served)
         served.plug("foo2")
@@ -91,7 +91,7 @@ async def test_04_stream_counts_although_register_failed(served, monkeypatch):
         await served.allocatable(args[2], 2 if args[2] == FOO else 1)
         raise TimeoutError("no answer came")
 
-    monkeypatch.setattr(registration, "register", late)
+    monkeypatch.setattr(socket_registration, "register", late)
     async with served.agent() as agent:
         await served.until(lambda: phases(agent) == {FOO: Phase.STREAMING, BAR: Phase.STREAMING})
         served.plug("foo2")
@@ -178,7 +178,7 @@ async def test_14_second_stream_is_fed_too_and_its_end_is_survived(served, endpo
         mine = next(one for one in endpoints if one._plugin._resource == FOO)
         (first,) = (connection for connection in mine._connections if connection.calls.tasks)
         if served.minor == "1.37":
-            with pytest.raises(registration.RefusedByKubelet, match="already connected"):
+            with pytest.raises(socket_registration.RefusedByKubelet, match="already connected"):
                 await real_register(served.kubelet.socket, mine.name, FOO, mine.options)
             assert mine.streams == 1
         else:

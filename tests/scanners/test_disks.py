@@ -5,13 +5,13 @@ import os
 import pytest
 
 from agent.config.load import load
-from agent.core.entry.resource import Source
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
 from agent.host import udev
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader
-from agent.tracker.looking import take_look
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
+from agent.tracker.look_thread import run_look
 from tests.scanners.test_mounts import disk
 
 SUBSYSTEM = "/sys/devices/virtual/nvme-subsystem/nvme-subsys0"
@@ -50,7 +50,7 @@ def data(tree, kind, *arguments):
     """The data of each device of a source, by name."""
     source = Source(kind, arguments)
     reader = HostReader(tree.root)
-    devices = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     return {device.name: reader.fact(device, "data") for device in devices}
 
 
@@ -167,7 +167,7 @@ def test_the_nodes_of_a_controller_are_those_of_its_subsystem_too(tree):
     made = namespace(tree, SUBSYSTEM, 1, 0)
     disk(tree, made, (259, 0), 1)
     source = Source("subsystem", ("nvme",))
-    (device,) = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert set(reader.fact(device, "nodes")) == {"/dev/nvme0", "/dev/ng0n1", "/dev/nvme0n1", "/dev/nvme0n1p1"}
     reader.fact(device, "data")
@@ -184,7 +184,7 @@ def test_a_disk_that_is_mounted_in_another_mount_namespace_is_mounted(tree, driv
     else:
         tree.file(f"/sys/fs/{driver}/sda/x")
     source = Source("subsystem", ("block",))
-    (device,) = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     assert HostReader(tree.root).fact(device, "mounted") is True
 
 
@@ -199,7 +199,7 @@ def test_an_entry_of_class_disk_allows_what_it_names_and_nothing_else(tree, tmp_
     (tmp_path / "etc/resources.d/a.toml").write_text(
         f'[[resource]]\nname = "a.example/disk"\nclass = "disk"\n{options}id = "{{name}}"\n'
     )
-    look, _ = take_look(tree.root, load(str(tmp_path / "etc")).resources, Look(), EVERYTHING)
+    look, _ = run_look(tree.root, load(str(tmp_path / "etc")).resources, Inventory(), ALL_DIRTY)
     listed = {candidate.device.name for found in look.candidates().values() for candidate in found.values()}
     names = [*KINDS, "blank", "unprobed"]
     assert {names[ord(name[2]) - 97] for name in listed} == {"blank", *([allowed] if allowed else [])}

@@ -7,17 +7,17 @@ import shutil
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING
-from agent.core.language.text import parse
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import update_inventory
+from agent.core.language.template import parse
 from agent.core.language.value import Absent
-from agent.core.lists.assemble import assemble
+from agent.core.lists.build_lists import build_lists
 from agent.host.root import Root
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader
-from agent.scanners.route import TABLES
-from agent.scanners.words import Relation
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
+from agent.scanners.word_route import TABLES
+from agent.scanners.word_table import Relation
 from tests.core.building import spec
 
 UUID = "c0b1e4f8-0000-4000-8000-000000000001"
@@ -60,8 +60,8 @@ def machine(tree):
 
 def words_of(kind):
     """Every word of a source, and every word behind each of its relations."""
-    table = catalog.KINDS[kind].TABLE
-    for name in catalog.words(kind):
+    table = source_kinds.KINDS[kind].TABLE
+    for name in source_kinds.words(kind):
         yield name if name != "udev" else "udev.ID_MODEL"
         entry = table.relations.get(name) or TABLES["every"].relations.get(name)
         if isinstance(entry, Relation):
@@ -71,7 +71,7 @@ def words_of(kind):
 
 def everything(root, reader=None):
     """All facts of all devices: by source and name of the device, by word."""
-    listing = catalog.listing(root, SOURCES, None, EVERYTHING)
+    listing = source_kinds.listing(root, SOURCES, None, ALL_DIRTY)
     reader = reader or HostReader(root)
     return {
         (str(source), device.name): {word: reader.fact(device, word) for word in words_of(device.source)}
@@ -156,7 +156,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
 
 def keys(root):
     """By what all that is listed is known."""
-    found = catalog.listing(root, SOURCES, None, EVERYTHING).found
+    found = source_kinds.listing(root, SOURCES, None, ALL_DIRTY).found
     return {(str(source), device.name): device.key for source, devices in found.items() for device in devices}
 
 
@@ -237,9 +237,9 @@ def test_names_of_any_bytes(tree):
     assert all(isinstance(said["node"], Absent) for key, said in facts.items() if key[0] == "subsystem npu")
     source = Source("subsystem", ("npu",))
     entries = [spec(source=source, id=(parse("{name}"), parse("{path_id}")))]
-    listing = catalog.listing(tree.root, [source], None, EVERYTHING)
-    now = look(entries, listing, HostReader(tree.root))
-    devices = assemble(now, entries, frozenset(), {}, 0.0).snapshots["example.com/a"].devices
+    listing = source_kinds.listing(tree.root, [source], None, ALL_DIRTY)
+    now = update_inventory(entries, listing, HostReader(tree.root))
+    devices = build_lists(now, entries, frozenset(), {}, 0.0).snapshots["example.com/a"].devices
     assert len(devices) > len(NAMES) - 4
     assert all(re.fullmatch(r"[A-Za-z0-9._:@-]{1,63}", device.id) for device in devices)
 
@@ -255,7 +255,7 @@ def test_loops_of_directories_end(tree):
     for depth in range(60):
         here = tree.device(f"{here}/{depth}", "npu2")
     sources = (Source("dir", ("/sys/class/npu/*/again/npu/*/again/npu/*",)), Source("subsystem", ("loop1",)))
-    listing = catalog.listing(tree.root, sources, None, EVERYTHING)
+    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
     (device,) = listing.found[sources[0]]
     assert device.directory == f"{card}/npu/npu0"
     assert listing.found[sources[1]] == ()

@@ -2,18 +2,18 @@
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.value import Absent
 from agent.host.root import Root
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
 
 SOURCE = Source("infiniband")
 
 
 def seen(root):
-    devices = catalog.listing(root, [SOURCE], None, EVERYTHING).found[SOURCE]
+    devices = source_kinds.listing(root, [SOURCE], None, ALL_DIRTY).found[SOURCE]
     return HostReader(root), {device.name: device for device in devices}
 
 
@@ -33,7 +33,7 @@ def test_the_nodes_of_an_adapter_with_two_ports(tree):
     assert reader.fact(devices["mlx5_1"], "uverbs") == "/dev/infiniband/uverbs1"
     assert isinstance(reader.fact(device, "board"), Absent)
     for subsystem in ("infiniband_verbs", "infiniband_mad"):
-        assert Touched(subsystems=frozenset({subsystem})).concerns(reader.consulted(device))
+        assert DirtySet(subsystems=frozenset({subsystem})).concerns(reader.consulted(device))
 
 
 def test_nodes_that_are_not_there_are_absent_and_harm_nothing(tree):

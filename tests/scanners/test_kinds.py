@@ -2,18 +2,18 @@
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.listing import Oddity
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import update_inventory
+from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
 from agent.scanners.scanner import Found
 
 
-def sweep(tree, source, previous=None, touched=EVERYTHING):
-    return catalog.KINDS[source.kind].scan(tree.root, source, previous or Found(), touched)
+def sweep(tree, source, previous=None, touched=ALL_DIRTY):
+    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or Found(), touched)
 
 
 def names(found):
@@ -136,7 +136,7 @@ def test_a_renamed_interface_keeps_its_place(tree):
     tree.at("/sys/class/net/eth0").unlink()
     tree.at(directory).rename(tree.at(f"{nic}/net/ens7"))
     tree.link("/sys/class/net/ens7", f"{nic}/net/ens7")
-    moved = Touched(frozenset({f"{nic}/net/ens7", directory}), frozenset({"net"}))
+    moved = DirtySet(frozenset({f"{nic}/net/ens7", directory}), frozenset({"net"}))
     now = sweep(tree, Source("net"), before, moved)
     assert names(now) == ["ens7"]
     assert places(now) == places(before)
@@ -204,14 +204,14 @@ def test_a_render_node_that_comes_late_is_seen(tree):
     gpu = tree.pci("0000:3b:00.0")
     tree.drm(gpu, 0)
     source = Source("drm")
-    before = catalog.listing(tree.root, [source], None, EVERYTHING)
+    before = source_kinds.listing(tree.root, [source], None, ALL_DIRTY)
     (device,) = before.found[source]
     reader = HostReader(tree.root)
     assert isinstance(reader.fact(device, "render"), Absent)
     tree.drm(gpu, None, 128)
-    event = Touched(frozenset({f"{gpu}/drm/renderD128"}), frozenset({"drm"}))
+    event = DirtySet(frozenset({f"{gpu}/drm/renderD128"}), frozenset({"drm"}))
     assert event.concerns(reader.consulted(device))
-    now = catalog.listing(tree.root, [source], before, event)
+    now = source_kinds.listing(tree.root, [source], before, event)
     assert now.found[source] == sweep(tree, source).devices
     assert HostReader(tree.root).fact(now.found[source][0], "render") == "/dev/dri/renderD128"
 
@@ -264,8 +264,8 @@ def test_directories_of_patterns(tree):
     reader = HostReader(tree.root)
     assert reader.fact(found.devices[0], "name") == "0000:3b:00.0"
     assert reader.fact(found.devices[0], "./information") == "Model: x"
-    assert sweep(tree, Source("dir", ("/proc/none/*",))).oddities == (Oddity("/proc/none/*", "nothing fits it"),)
-    assert sweep(tree, Source("dir", ("/proc/none",))).oddities == (Oddity("/proc/none", "no such file"),)
+    assert sweep(tree, Source("dir", ("/proc/none/*",))).oddities == (SkippedPath("/proc/none/*", "nothing fits it"),)
+    assert sweep(tree, Source("dir", ("/proc/none",))).oddities == (SkippedPath("/proc/none", "no such file"),)
 
 
 def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
@@ -284,30 +284,30 @@ def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
 @pytest.mark.parametrize(
     ("pattern", "event", "concerned"),
     [
-        ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/npu0"}), frozenset({"npu"})), True),
-        ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/net/eth0"}), frozenset({"net"})), False),
-        ("/sys/class/npu/npu*", Touched(frozenset({"/sys/devices/x/other"}), frozenset({"npu"})), False),
-        ("/sys/class/npu/npu*", Touched(subsystems=frozenset({"npu"})), True),
-        ("/sys/class/fpga/r*/port.*", Touched(frozenset({"/sys/devices/x/r0/port.1"}), frozenset({"dfl"})), True),
-        ("/sys/class/fpga/r*/port.*", Touched(frozenset({"/sys/devices/x/r0"}), frozenset({"fpga"})), True),
-        ("/sys/bus/dsa/devices/wq*", Touched(frozenset({"/sys/devices/x/wq0.0"}), frozenset({"dsa"})), True),
-        ("/sys/class/*/npu0", Touched(frozenset({"/sys/devices/x/npu0"}), frozenset({"net"})), True),
-        ("/sys/block/sd*", Touched(frozenset({"/sys/devices/x/sda"}), frozenset({"block"})), True),
-        ("/sys/bus/dsa/drivers/x", Touched(frozenset({"/sys/devices/x/x"}), frozenset({"dsa"})), False),
+        ("/sys/class/npu/npu*", DirtySet(frozenset({"/sys/devices/x/npu0"}), frozenset({"npu"})), True),
+        ("/sys/class/npu/npu*", DirtySet(frozenset({"/sys/devices/x/net/eth0"}), frozenset({"net"})), False),
+        ("/sys/class/npu/npu*", DirtySet(frozenset({"/sys/devices/x/other"}), frozenset({"npu"})), False),
+        ("/sys/class/npu/npu*", DirtySet(subsystems=frozenset({"npu"})), True),
+        ("/sys/class/fpga/r*/port.*", DirtySet(frozenset({"/sys/devices/x/r0/port.1"}), frozenset({"dfl"})), True),
+        ("/sys/class/fpga/r*/port.*", DirtySet(frozenset({"/sys/devices/x/r0"}), frozenset({"fpga"})), True),
+        ("/sys/bus/dsa/devices/wq*", DirtySet(frozenset({"/sys/devices/x/wq0.0"}), frozenset({"dsa"})), True),
+        ("/sys/class/*/npu0", DirtySet(frozenset({"/sys/devices/x/npu0"}), frozenset({"net"})), True),
+        ("/sys/block/sd*", DirtySet(frozenset({"/sys/devices/x/sda"}), frozenset({"block"})), True),
+        ("/sys/bus/dsa/drivers/x", DirtySet(frozenset({"/sys/devices/x/x"}), frozenset({"dsa"})), False),
         (
             "/sys/module/amdgpu/drivers/pci:amdgpu/0*",
-            Touched(frozenset({"/sys/devices/x/0000:3b:00.0"}), frozenset({"pci"})),
+            DirtySet(frozenset({"/sys/devices/x/0000:3b:00.0"}), frozenset({"pci"})),
             True,
         ),
-        ("/sys/module/amdgpu/drivers/pci:amdgpu/0*", Touched(frozenset({"/sys/module/amdgpu"})), True),
-        ("/sys/devices/platform/xcp_*", Touched(frozenset({"/sys/devices/platform/xcp_1"})), True),
-        ("/proc/driver/nvidia/gpus/*", Touched(frozenset({"/sys/devices/x"}), frozenset({"pci"})), False),
+        ("/sys/module/amdgpu/drivers/pci:amdgpu/0*", DirtySet(frozenset({"/sys/module/amdgpu"})), True),
+        ("/sys/devices/platform/xcp_*", DirtySet(frozenset({"/sys/devices/platform/xcp_1"})), True),
+        ("/proc/driver/nvidia/gpus/*", DirtySet(frozenset({"/sys/devices/x"}), frozenset({"pci"})), False),
     ],
 )
 def test_what_concerns_a_pattern(pattern, event, concerned):
     source = Source("dir", (pattern,))
-    assert catalog.KINDS["dir"].concerns(source, Found(), event) is concerned
-    assert catalog.KINDS["dir"].concerns(source, Found(), EVERYTHING)
+    assert source_kinds.KINDS["dir"].concerns(source, Found(), event) is concerned
+    assert source_kinds.KINDS["dir"].concerns(source, Found(), ALL_DIRTY)
 
 
 def test_a_directory_made_anew_is_another_thing(tree):
@@ -316,7 +316,7 @@ def test_a_directory_made_anew_is_another_thing(tree):
     before = sweep(tree, source)
     tree.at("/proc/driver/x/0").rename(tree.at("/proc/old"))
     tree.file("/proc/driver/x/0/state", "2")
-    assert not catalog.same(tree.root, before.devices[0])
+    assert not source_kinds.same(tree.root, before.devices[0])
     assert sweep(tree, source, before).devices[0].stamp != before.devices[0].stamp
     assert sweep(tree, source, before).devices[0].place == before.devices[0].place
 
@@ -329,7 +329,7 @@ def test_fixed_names_are_always_there(tree):
     found = sweep(tree, source)
     assert names(found) == ["b", "a"]
     assert sweep(tree, source, found) is found
-    assert catalog.same(tree.root, found.devices[0])
+    assert source_kinds.same(tree.root, found.devices[0])
     reader = HostReader(tree.root)
     assert reader.fact(found.devices[0], "name") == "b"
     for word in ("node", "driver", "numa", "pci.address", "parent.name", "path_id", "./x", "udev.X", "subsystem"):
@@ -341,15 +341,17 @@ def test_a_source_whose_time_has_come_is_read_anew_and_no_other(tree):
     for name in ("x", "y"):
         tree.file(f"/proc/driver/{name}/0/state", "1")
     sources = [Source("dir", (f"/proc/driver/{name}/*",)) for name in ("x", "y")]
-    listing = catalog.listing(tree.root, sources, None, EVERYTHING)
-    before = look([], listing, HostReader(tree.root))
-    due = Touched(sources=frozenset(sources[:1]))
-    now = look([], catalog.listing(tree.root, sources, listing, due), HostReader(tree.root), before, due)
+    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    before = update_inventory([], listing, HostReader(tree.root))
+    due = DirtySet(sources=frozenset(sources[:1]))
+    now = update_inventory(
+        [], source_kinds.listing(tree.root, sources, listing, due), HostReader(tree.root), before, due
+    )
     one, two = (listing.found[source][0].key for source in sources)
     assert now.sightings[one] is not before.sightings[one]
     assert now.sightings[two] is before.sightings[two]
     tree.file("/proc/driver/x/1/state", "1")
-    assert len(catalog.listing(tree.root, sources, listing, due).found[sources[0]]) == 2
+    assert len(source_kinds.listing(tree.root, sources, listing, due).found[sources[0]]) == 2
 
 
 # ---------------------------------------------------------------- by name alone
@@ -376,7 +378,7 @@ def test_looking_at_touched_names_alone_sees_what_the_sweep_sees(tree, kind):
         make(number)
     before = sweep(tree, source)
     made = make(3)
-    event = Touched(frozenset({made}), frozenset({subsystem}))
+    event = DirtySet(frozenset({made}), frozenset({subsystem}))
     more = sweep(tree, source, before, event)
     assert more == sweep(tree, source)
     assert len(more.devices) == len(before.devices) + 1
@@ -386,5 +388,5 @@ def test_looking_at_touched_names_alone_sees_what_the_sweep_sees(tree, kind):
     odd = sweep(tree, source, before, event)
     assert odd == sweep(tree, source)
     assert odd.oddities[0].reason == "dangling link"
-    elsewhere = Touched(frozenset({"/sys/devices/x/other"}), frozenset({subsystem}))
+    elsewhere = DirtySet(frozenset({"/sys/devices/x/other"}), frozenset({subsystem}))
     assert sweep(tree, source, odd, elsewhere) is odd

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.touched import EVERYTHING
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.host.root import Root
-from agent.scanners import catalog
-from agent.scanners.reading import HostReader
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
 
 MOUNTS = """\
 22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -54,7 +54,7 @@ def facts(tree):
         tree.class_device(f"{nvme}/ng{index}n1", "nvme-generic", f"ng{index}n1", 241, index)
         tree.class_device(f"{nvme}/ng{index}n2", "nvme-generic", f"ng{index}n2", 241, 8 + index)
     sources = [Source("pci"), *(Source("subsystem", (n,)) for n in ("block", "scsi_generic", "nvme", "nvme-generic"))]
-    listing = catalog.listing(tree.root, sources, None, EVERYTHING)
+    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
     devices = {device.name: device for source in sources for device in listing.found[source]}
     reader = HostReader(tree.root)
     return lambda name, word: reader.fact(devices[name], word)
@@ -87,7 +87,7 @@ def test_ways_to_one_namespace(tree):
     tree.link(f"{above}/nvme0", used)
     tree.file("/proc/self/mountinfo", "27 1 259:0 / / rw - ext4 /dev/nvme0n1 rw\n")
     source = Source("pci")
-    devices = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert [reader.fact(device, "mounted") for device in devices] == [True, False]
 
@@ -97,7 +97,7 @@ def test_a_list_of_mounts_of_many_pages(tree):
     tree.file("/proc/self/mountinfo", "\n".join([*lines, "27 1 8:0 / / rw - ext4 /dev/sda rw", ""]))
     disk(tree, "/sys/devices/x/block/sda", (8, 0))
     source = Source("subsystem", ("block",))
-    (device,) = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     assert HostReader(tree.root).fact(device, "mounted") is True
 
 
@@ -115,7 +115,7 @@ def test_consoles(tree):
     source = Source("subsystem", ("tty",))
 
     def consoles():
-        devices = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+        devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
         reader = HostReader(tree.root)
         return [device.name for device in devices if reader.fact(device, "console")]
 
@@ -133,7 +133,7 @@ def test_the_clock_of_an_interface(tree):
     tree.class_device(f"{nic}/ptp/ptp3", "ptp", "ptp3", 249, 3)
 
     source = Source("net")
-    one, two = catalog.listing(tree.root, [source], None, EVERYTHING).found[source]
+    one, two = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert reader.fact(one, "ptp.node") == "/dev/ptp3"
     assert reader.fact(two, "ptp").reason == "ptp: it has no clock"
@@ -142,6 +142,6 @@ def test_the_clock_of_an_interface(tree):
 def test_the_clock_of_a_real_interface_is_asked_of_its_driver():
     source = Source("net")
     root = Root()
-    devices = catalog.listing(root, [source], None, EVERYTHING).found[source]
+    devices = source_kinds.listing(root, [source], None, ALL_DIRTY).found[source]
     lo = next(device for device in devices if device.name == "lo")
     assert HostReader(root).fact(lo, "ptp").reason == "ptp: it has no clock"

@@ -3,13 +3,13 @@
 import pytest
 
 from agent.config.load import load
+from agent.core.grants.choice_pool import stock_of
 from agent.core.grants.prefer import NO_LIMIT, prefer
-from agent.core.grants.stock import stock_of
 from agent.core.inventory.device import list_order
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.lists.assemble import assemble
-from agent.tracker.looking import take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import build_lists
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 COMPLEX = "/sys/devices/pci0000:00"
@@ -55,12 +55,12 @@ def looking(tmp_path, tree):
             configuration = load(str(tmp_path / "config"))
             assert configuration.findings == ()
             self.specs = configuration.resources
-            self.look = Look()
+            self.look = Inventory()
 
         def again(self, *paths):
-            touched = Touched(frozenset(paths)) if paths else EVERYTHING
-            self.look, _ = take_look(tree.root, self.specs, self.look, touched)
-            (snapshot,) = assemble(self.look, self.specs, frozenset(), {}, 0.0).snapshots.values()
+            touched = DirtySet(frozenset(paths)) if paths else ALL_DIRTY
+            self.look, _ = run_look(tree.root, self.specs, self.look, touched)
+            (snapshot,) = build_lists(self.look, self.specs, frozenset(), {}, 0.0).snapshots.values()
             assert list(snapshot.devices) == sorted(snapshot.devices, key=list_order)
             self.stock = stock_of(snapshot, self.specs[0], *self.look.candidates().values(), self.specs)
             return self

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.listing import Listing, Oddity
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.core.language.text import parse
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.listing import Listing, SkippedPath
+from agent.core.language.template import parse
 from agent.host.root import Root
-from agent.scanners import catalog, node, pci, subsystem
+from agent.scanners import node, pci, source_kinds, subsystem
 from agent.scanners.scanner import Found
 
 
@@ -27,7 +27,7 @@ def names(found):
 
 
 def sweep(tree, source, previous=None):
-    return catalog.KINDS[source.kind].scan(tree.root, source, previous or Found(), EVERYTHING)
+    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or Found(), ALL_DIRTY)
 
 
 # ---------------------------------------------------------------- node
@@ -50,11 +50,11 @@ def test_a_directory_is_listed_once_however_many_sources_look_into_it(tree, monk
     monkeypatch.setattr(os, "listdir", lambda path: listed.append(str(path)) or listdir(path))
     sources = [nodes(f"/dev/npu{number}_*", f"/dev/card{number}_*") for number in range(64)]
     tree.node("/dev/npu1_0", "c 1:1")
-    first = catalog.listing(tree.root, sources, None, EVERYTHING)
+    first = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
     assert listed == [str(tree.at("/dev"))]
     assert [device.name for device in first.found[sources[1]]] == ["/dev/npu1_0"]
     tree.node("/dev/card63_1", "c 1:2")
-    again = catalog.listing(tree.root, sources, first, EVERYTHING)
+    again = source_kinds.listing(tree.root, sources, first, ALL_DIRTY)
     assert len(listed) == 2
     assert [device.name for device in again.found[sources[63]]] == ["/dev/card63_1"]
     root = tree.root
@@ -80,8 +80,8 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
         "/dev/scale",
     )
     assert found.oddities == (
-        Oddity("/dev/serial/by-id/acme", "another name of /dev/scale"),
-        Oddity("/dev/ttyUSB0", "another name of /dev/scale"),
+        SkippedPath("/dev/serial/by-id/acme", "another name of /dev/scale"),
+        SkippedPath("/dev/ttyUSB0", "another name of /dev/scale"),
     )
 
 
@@ -121,7 +121,7 @@ def test_a_node_that_was_there_before_its_driver_has_a_directory_once_that_comes
     directory = "/sys/devices/virtual/misc/fuse"
     tree.at(directory).mkdir(parents=True)
     tree.link("/sys/dev/char/10:229", directory)
-    event = node.scan(tree.root, source, before, Touched(frozenset({directory, "/dev/fuse"})))
+    event = node.scan(tree.root, source, before, DirtySet(frozenset({directory, "/dev/fuse"})))
     for now in (event, sweep(tree, source, before)):
         assert [device.directory for device in now.devices] == [directory]
         assert now == sweep(tree, source)
@@ -162,7 +162,7 @@ def test_looking_at_touched_names_alone_sees_what_the_sweep_sees(tree, change, t
     source = nodes("/dev/tty*", "/dev/sub/tty*", "/dev/none*")
     before = sweep(tree, source)
     change(tree)
-    now = node.scan(tree.root, source, before, Touched(frozenset(touched)))
+    now = node.scan(tree.root, source, before, DirtySet(frozenset(touched)))
     assert now == sweep(tree, source)
     assert (now is before) == (touched == ["/dev/other"])
     # And back again, from what was seen in between.
@@ -172,7 +172,7 @@ def test_looking_at_touched_names_alone_sees_what_the_sweep_sees(tree, change, t
         elif os.path.lexists(tree.at(path)):
             tree.at(path).unlink()
     tree.node("/dev/tty2", "c 4:2")
-    touched = Touched(frozenset(touched) | {"/dev/tty2"})
+    touched = DirtySet(frozenset(touched) | {"/dev/tty2"})
     assert node.scan(tree.root, source, now, touched) == sweep(tree, source)
 
 
@@ -180,7 +180,7 @@ def test_untouched_is_the_same_object(tree):
     tree.node("/dev/tty1", "c 4:1")
     before = sweep(tree, nodes("/dev/tty*"))
     assert sweep(tree, nodes("/dev/tty*"), before) is before
-    assert node.scan(tree.root, nodes("/dev/tty*"), before, Touched(frozenset({"/dev/tty1"}))) is before
+    assert node.scan(tree.root, nodes("/dev/tty*"), before, DirtySet(frozenset({"/dev/tty1"}))) is before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -195,8 +195,8 @@ def test_a_directory_that_cannot_be_listed_keeps_its_devices(tree):
     code = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from agent.core.inventory.touched import EVERYTHING
-from agent.core.entry.resource import Source
+from agent.core.inventory.dirty_set import EVERYTHING
+from agent.core.entry.resource_spec import Source
 from agent.host.root import Root
 from agent.scanners import catalog
 root = Root({str(tree.top)!r})
@@ -235,7 +235,7 @@ def test_a_thousand_nodes_are_quick(tmp_path):
     except OSError as error:
         pytest.skip(f"no nodes can be made here: {error}")
     root, source = Root(str(tmp_path)), nodes("/dev/tty*")
-    found = node.scan(root, source, Found(), EVERYTHING)
+    found = node.scan(root, source, Found(), ALL_DIRTY)
     assert len(found.devices) == 1000
 
     def best(touched):
@@ -247,8 +247,8 @@ def test_a_thousand_nodes_are_quick(tmp_path):
         return min(times)
 
     # The goals are 15 ms and 0.5 ms; what is asserted leaves room for a slow machine.
-    assert best(EVERYTHING) < 0.060
-    assert best(Touched(frozenset({"/dev/tty500"}))) < 0.003
+    assert best(ALL_DIRTY) < 0.060
+    assert best(DirtySet(frozenset({"/dev/tty500"}))) < 0.003
 
 
 # ---------------------------------------------------------------- subsystem
@@ -269,11 +269,11 @@ def test_a_class_of_links_and_one_of_plain_directories(tree):
         "npu:npu0",
     )
     assert (one.directory, one.node) == ("/sys/class/npu/npu1", "/dev/npu1")
-    assert found.oddities == (Oddity("/sys/class/npu/gone", "dangling link"),)
+    assert found.oddities == (SkippedPath("/sys/class/npu/gone", "dangling link"),)
 
 
 def test_a_subsystem_that_is_not_there_says_so(tree):
-    assert sweep(tree, Source("subsystem", ("npu",))) == Found((), (Oddity("/sys/class/npu", "is not there"),))
+    assert sweep(tree, Source("subsystem", ("npu",))) == Found((), (SkippedPath("/sys/class/npu", "is not there"),))
 
 
 def test_the_place_of_a_class_device_has_no_number(tree):
@@ -324,8 +324,8 @@ def test_functions_wide_domains_and_what_is_none(tree):
     assert names(found) == ["0000:3b:00.0", "10000:e1:00.0"]
     assert found.devices[0].directory == "/sys/devices/pci0000:00/0000:3b:00.0"
     assert found.oddities == (
-        Oddity("/sys/bus/pci/devices/0000:ff:00.0", "dangling link"),
-        Oddity("/sys/bus/pci/devices/rubbish", "is no PCI address"),
+        SkippedPath("/sys/bus/pci/devices/0000:ff:00.0", "dangling link"),
+        SkippedPath("/sys/bus/pci/devices/rubbish", "is no PCI address"),
     )
 
 
@@ -333,7 +333,7 @@ def test_functions_wide_domains_and_what_is_none(tree):
 
 
 def test_the_kinds_and_their_ids():
-    assert {kind: catalog.default_ids(kind) for kind in catalog.KINDS} == {
+    assert {kind: source_kinds.default_ids(kind) for kind in source_kinds.KINDS} == {
         "pci": ("{address}",),
         "usb": ("{vendor}:{product}-{serial}", "{vendor}:{product}@{path_id}", "{vendor}:{product}@{port}"),
         "net": ("{pci.address}-net", "{name}-net"),
@@ -346,9 +346,9 @@ def test_the_kinds_and_their_ids():
         "dir": (),
         "subsystem": (),
     }
-    for kind in catalog.KINDS:
-        for text in catalog.default_ids(kind):
-            assert all(not catalog.word(kind, slot.word).many for slot in parse(text).slots)
+    for kind in source_kinds.KINDS:
+        for text in source_kinds.default_ids(kind):
+            assert all(not source_kinds.word(kind, slot.word).many for slot in parse(text).slots)
 
 
 def test_only_concerned_sources_are_listed_again(tree, monkeypatch):
@@ -366,19 +366,19 @@ def test_only_concerned_sources_are_listed_again(tree, monkeypatch):
 
     def listed(touched, previous, wanted=sources):
         scanned.clear()
-        return catalog.listing(tree.root, wanted, previous, touched)
+        return source_kinds.listing(tree.root, wanted, previous, touched)
 
-    first = listed(EVERYTHING, None)
+    first = listed(ALL_DIRTY, None)
     assert scanned == ["node", "pci", "subsystem"]
-    assert listed(Touched(frozenset({"/dev/tty1"})), first) == first
+    assert listed(DirtySet(frozenset({"/dev/tty1"})), first) == first
     assert scanned == ["node"]
-    listed(Touched(frozenset({"/sys/devices/x"}), frozenset({"net"})), first)
+    listed(DirtySet(frozenset({"/sys/devices/x"}), frozenset({"net"})), first)
     assert scanned == ["subsystem"]
-    listed(Touched(subsystems=frozenset({"pci"})), first)
+    listed(DirtySet(subsystems=frozenset({"pci"})), first)
     assert scanned == ["pci"]
-    listed(Touched(frozenset({"/dev/tty1"})), first, (Source("subsystem", ("tty",)), *sources))
+    listed(DirtySet(frozenset({"/dev/tty1"})), first, (Source("subsystem", ("tty",)), *sources))
     assert scanned == ["subsystem", "node"]
-    listed(Touched(frozenset({"/sys/class/net/x"})), first)
+    listed(DirtySet(frozenset({"/sys/class/net/x"})), first)
     assert scanned == ["subsystem"]
 
 
@@ -386,16 +386,16 @@ def test_a_source_that_fails_fails_alone(tree, monkeypatch):
     tree.node("/dev/tty1")
     tree.pci("0000:00:01.0")
     sources = (nodes("/dev/tty*"), Source("pci"))
-    before = catalog.listing(tree.root, sources, None, EVERYTHING)
+    before = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
 
     def broken(*args):
         raise OSError(5, "Input/output error", "/sys/bus/pci/devices")
 
     monkeypatch.setattr(pci, "scan", broken)
-    now = catalog.listing(tree.root, sources, before, EVERYTHING)
+    now = source_kinds.listing(tree.root, sources, before, ALL_DIRTY)
     assert now.found == before.found
     assert now.oddities[Source("pci")][0].path == "/sys/bus/pci/devices"
-    assert catalog.listing(tree.root, sources, None, EVERYTHING).found[nodes("/dev/tty*")]
+    assert source_kinds.listing(tree.root, sources, None, ALL_DIRTY).found[nodes("/dev/tty*")]
 
 
 def test_this_machine_can_be_listed():
@@ -405,9 +405,9 @@ def test_this_machine_can_be_listed():
         Source("pci"),
         *(Source("subsystem", (name,)) for name in ("misc", "net", "tty", "block")),
     )
-    listing = catalog.listing(root, sources, None, EVERYTHING)
+    listing = source_kinds.listing(root, sources, None, ALL_DIRTY)
     assert "/dev/null" in [device.name for device in listing.found[sources[0]]]
     assert {d.directory for d in listing.found[sources[3]]} >= {"/sys/devices/virtual/net/lo"}
-    assert catalog.listing(root, sources, listing, EVERYTHING).found == listing.found
-    assert listing.directories[sources[0]] >= {"/dev"} == catalog.watched(root, sources)
+    assert source_kinds.listing(root, sources, listing, ALL_DIRTY).found == listing.found
+    assert listing.directories[sources[0]] >= {"/dev"} == source_kinds.watched(root, sources)
     assert isinstance(listing, Listing)

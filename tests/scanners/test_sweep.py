@@ -6,9 +6,9 @@ import shutil
 import pytest
 
 from agent.config.load import load
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING, Touched
-from agent.tracker.looking import Looking, take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.inventory import Inventory
+from agent.tracker.look_thread import LookThread, run_look
 from tests.tree import Tree, silent
 
 BUS = "/sys/devices/pci0000:00"
@@ -154,18 +154,18 @@ def told(look):
 
 
 def swept(tree, specs, before):
-    return take_look(tree.root, specs, before, EVERYTHING)[0]
+    return run_look(tree.root, specs, before, ALL_DIRTY)[0]
 
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_what_changed_without_an_event_is_seen_and_nothing_else_is_judged_again(tree, specs, what):
-    first = swept(tree, specs, Look())
+    first = swept(tree, specs, Inventory())
     offered = {name for name, _ in first.candidates()}
     assert offered == {"example.com/vf", "example.com/group", "example.com/user", "example.com/tty"}
     assert [found.trouble for of in first.candidates().values() for found in of.values() if found.trouble] == []
     CHANGES[what](tree)
     now = swept(tree, specs, first)
-    assert told(now) == told(swept(tree, specs, Look()))
+    assert told(now) == told(swept(tree, specs, Inventory()))
     assert told(now) != told(first)
     kept = [key for key, sighting in now.sightings.items() if sighting is first.sightings.get(key)]
     assert bool(kept) is (what not in FULL)
@@ -180,30 +180,30 @@ def test_nothing_is_missed_however_changes_events_and_sweeps_follow_each_other(t
         f"{ROLE}/device": ("0x5001", "0x5000"), f"{VF}/device": ("0x101e", "0x101d"),
     }  # fmt: skip
     places = (USER, PF, ROLE, TTY, VF, f"{PF}/net/eth0")
-    look = swept(tree, specs, Look())
+    look = swept(tree, specs, Inventory())
     for _ in range(30):
         for file in rng.sample(sorted(files), rng.randrange(3)):
             tree.file(file, f"{rng.choice(files[file])}\n")
         if rng.random() < 0.5:  # an event, of what changed or of something else
-            look, _ = take_look(tree.root, specs, look, Touched(frozenset({rng.choice(places)})))
+            look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({rng.choice(places)})))
         else:
             look = swept(tree, specs, look)
-            assert told(look) == told(swept(tree, specs, Look()))
+            assert told(look) == told(swept(tree, specs, Inventory()))
 
 
 def test_a_sweep_that_finds_nothing_judges_nothing_and_other_entries_have_everything_judged(tree, specs):
-    first = swept(tree, specs, Look())
+    first = swept(tree, specs, Inventory())
     now = swept(tree, specs, first)
     assert now is not first
     assert all(now.sightings[key] is sighting for key, sighting in first.sightings.items())
     assert all(found is first.candidates()[name] for name, found in now.candidates().items())
     others = swept(tree, specs[:2], now)
     assert not any(others.sightings.get(key) is sighting for key, sighting in first.sightings.items())
-    assert told(others) == told(swept(tree, specs[:2], Look()))
+    assert told(others) == told(swept(tree, specs[:2], Inventory()))
 
 
 def test_now_and_then_a_sweep_judges_everything_so_that_what_was_is_forgotten(tree, specs):
-    look = swept(tree, specs, Look())
+    look = swept(tree, specs, Inventory())
     anew = 0
     for _ in range(50):
         before, look = look, swept(tree, specs, look)
@@ -220,29 +220,29 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
     )
     specs = load(str(tmp_path / "etc")).resources
     tree.file(f"{TTY}/flags", "1\n")
-    first = swept(tree, specs, Look())
+    first = swept(tree, specs, Inventory())
     shutil.rmtree(tree.at(TTY))
     tree.at("/sys/class/tty/ttyS0").unlink()
     again = "/sys/devices/platform/other/tty/ttyS0"
     tree.class_device(again, "tty", "ttyS0", 4, 66)
     tree.file(f"{again}/flags", "1\n")
-    look, _ = take_look(tree.root, specs, first, Touched(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
+    look, _ = run_look(tree.root, specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
     assert look.sightings["node:/dev/ttyS0"].devices[0].directory == again
-    assert told(look) == told(swept(tree, specs, Look()))
+    assert told(look) == told(swept(tree, specs, Inventory()))
     for _ in range(3):
         look = swept(tree, specs, look)
-        assert told(look) == told(swept(tree, specs, Look()))
+        assert told(look) == told(swept(tree, specs, Inventory()))
 
 
 async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, monkeypatch):
     """It has noted half of what became of partners, and its thread may go on with that at any time."""
     tree.file(f"{ROLE}/device", "0x5002\n")
-    looking = Looking(tree.root)
-    first, _ = await looking.look(specs, Look(), EVERYTHING)
-    monkeypatch.setattr("agent.tracker.looking.SILENT_SECONDS", 0.1)
+    looking = LookThread(tree.root)
+    first, _ = await looking.look(specs, Inventory(), ALL_DIRTY)
+    monkeypatch.setattr("agent.tracker.look_thread.SILENT_SECONDS", 0.1)
     with silent(monkeypatch, f"{GPU}/vendor"):
         tree.file(f"{ROLE}/device", "0x5001\n")
-        look, _ = await looking.look(specs, first, Touched(frozenset({GPU, ROLE})))
+        look, _ = await looking.look(specs, first, DirtySet(frozenset({GPU, ROLE})))
     user = "pci:0000:18:00.0"
     assert first.sightings[user].candidate is None
     assert look.sightings[user].candidate is not None
@@ -250,9 +250,9 @@ async def test_nothing_is_taken_over_from_a_look_that_was_given_up(tree, specs, 
 
 
 def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_again(tree, specs):
-    look = swept(tree, specs, Look())
+    look = swept(tree, specs, Inventory())
     shutil.rmtree(tree.at(VF))
-    look, _ = take_look(tree.root, specs, look, Touched(frozenset({VF}), frozenset({"pci"})))
+    look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({VF}), frozenset({"pci"})))
     for number in range(30):
         tree.file("/etc/cables", f"0000:3b:02.1 0000:3b:02.2 {number}\n")  # which nothing says whom it concerns
         look = swept(tree, specs, look)
@@ -260,11 +260,11 @@ def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_a
 
 
 def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, specs, monkeypatch):
-    monkeypatch.setattr("agent.scanners.asked._THINGS", 0)
-    look = first = swept(tree, specs, Look())
+    monkeypatch.setattr("agent.scanners.read_history._THINGS", 0)
+    look = first = swept(tree, specs, Inventory())
     for number in range(1000):
         tree.file(f"{USER}/kind", f"{number}\n")
-        look, _ = take_look(tree.root, specs, look, Touched(frozenset({USER})))
+        look, _ = run_look(tree.root, specs, look, DirtySet(frozenset({USER})))
         if look.memory is None:
             break
     assert look.memory is None

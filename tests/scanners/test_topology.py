@@ -5,12 +5,12 @@ import logging
 import pytest
 
 from agent.config.load import load
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
-from agent.core.lists.assemble import assemble
-from agent.core.lists.topology import silence
-from agent.status.status import Status
-from agent.tracker.looking import take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import build_lists
+from agent.core.lists.numa_topology import silence
+from agent.status.agent_status import Status
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 GIVE = 'give.env.A = "1"\n'
@@ -31,8 +31,8 @@ def told(tmp_path, tree):
         file.write_text(f'[[resource]]\nname = "example.com/a"\n{text}\n{GIVE}')
         configuration = load(str(tmp_path / "config"))
         assert configuration.valid, configuration.findings
-        now, _ = take_look(tree.root, configuration.resources, Look(), EVERYTHING)
-        (snapshot,) = assemble(now, configuration.resources, frozenset(), {}, 0.0).snapshots.values()
+        now, _ = run_look(tree.root, configuration.resources, Inventory(), ALL_DIRTY)
+        (snapshot,) = build_lists(now, configuration.resources, frozenset(), {}, 0.0).snapshots.values()
         return {device.id: device.numa for device in snapshot.devices}, silence(snapshot, now)
 
     return look

@@ -5,15 +5,15 @@ import time
 
 import pytest
 
-from agent.core.entry.resource import Source
-from agent.core.inventory.look import look
-from agent.core.inventory.touched import EVERYTHING, Places, Touched
-from agent.core.language.pattern import PatternError
-from agent.core.language.value import Absent, Kind
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet, PathIndex
+from agent.core.inventory.inventory import update_inventory
+from agent.core.language.glob import PatternError
+from agent.core.language.value import Absent, ValueType
 from agent.host.root import Root
-from agent.scanners import catalog
-from agent.scanners.catalog import UnknownWord, WordType
-from agent.scanners.reading import HostReader
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
+from agent.scanners.source_kinds import UnknownWord, WordType
 from tests.core.building import clause, line, spec
 
 
@@ -22,7 +22,7 @@ class Facts:
 
     def __init__(self, root, kind, *arguments):
         source = Source(kind, arguments)
-        listing = catalog.listing(root, [source], None, EVERYTHING)
+        listing = source_kinds.listing(root, [source], None, ALL_DIRTY)
         self.devices = {device.name: device for device in listing.found[source]}
         self.reader = HostReader(root)
 
@@ -170,7 +170,7 @@ def test_scalar_words_of_a_function(tree):
     port = tree.pci("0000:3a:00.0", **{"class": "0x060400\n"})
     tree.pci("0000:3b:02.1", below=port, label="Slot 4", acpi_index="4")
     facts = Facts(tree.root, "pci")
-    said = {word: facts("0000:3b:02.1", word) for word in catalog.words("pci") if word != "udev"}
+    said = {word: facts("0000:3b:02.1", word) for word in source_kinds.words("pci") if word != "udev"}
     assert said | {} == said | {
         "address": "0000:3b:02.1", "vendor": "15b3", "device": "101b", "class": "020000", "revision": "00",
         "subsystem_vendor": "15b3", "subsystem_device": "0001", "slot": "0000:3b:02", "root": "0000:3a:00.0",
@@ -473,11 +473,11 @@ def test_an_interface_that_is_down_has_no_link():
     if not down:
         pytest.skip("every interface here is up")
     from agent.scanners.net_words import NET
-    from agent.scanners.words import Sight, Thing
+    from agent.scanners.word_table import LookCache, Thing
 
     thing = Thing("net", down[0], facts.devices[down[0]].directory)
-    assert NET.words["carrier"].read(Sight(Root()), thing) is False
-    assert not NET.words["speed"].read(Sight(Root()), thing).unread
+    assert NET.words["carrier"].read(LookCache(Root()), thing) is False
+    assert not NET.words["speed"].read(LookCache(Root()), thing).unreadable
 
 
 # ---------------------------------------------------------------- host, paths
@@ -494,7 +494,7 @@ def test_words_of_the_machine(tree):
     assert facts("0000:00:01.0", "host.hostname") == "node-1"
     assert facts("0000:00:01.0", "host.iommu") is False
     device = facts.devices["0000:00:01.0"]
-    assert Touched(frozenset({"/sys/module/vfio"})).concerns(facts.reader.consulted(device))
+    assert DirtySet(frozenset({"/sys/module/vfio"})).concerns(facts.reader.consulted(device))
     real = Facts(Root(), "node", "/dev/null")
     assert "mem" in real("/dev/null", "host.char_devices")
 
@@ -546,19 +546,19 @@ def test_what_a_device_rests_on(tree):
         "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-2",
         facts.devices["/dev/ttyUSB2"].directory,
     ):
-        assert Touched(frozenset({path})).concerns(places)
-    assert not Touched(frozenset({"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"})).concerns(places)
+        assert DirtySet(frozenset({path})).concerns(places)
+    assert not DirtySet(frozenset({"/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"})).concerns(places)
 
 
 @pytest.mark.parametrize(
     ("word", "made", "touched", "watched"),
     [
-        ("/sys/devices/virtual/x/y/z", "/sys/devices/virtual/x/y", Touched(frozenset({"/sys/devices/virtual/x"})), ""),
-        ("/sys/devices/virtual/x/*/z", "/sys/devices/virtual/x/y", Touched(frozenset({"/sys/devices/virtual/x"})), ""),
-        ("/sys/class/y/z", "/sys/class/y", Touched(frozenset(), frozenset({"y"})), ""),
-        ("/sys/class/tty/*/z", "/sys/class/tty/a", Touched(frozenset(), frozenset({"tty"})), ""),
-        ("/dev/deep/*", "/dev/deep", Touched(frozenset({"/dev/deep/z"})), "/dev/deep"),
-        ("/dev/z*", "/dev", Touched(frozenset({"/dev/z"})), "/dev"),
+        ("/sys/devices/virtual/x/y/z", "/sys/devices/virtual/x/y", DirtySet(frozenset({"/sys/devices/virtual/x"})), ""),
+        ("/sys/devices/virtual/x/*/z", "/sys/devices/virtual/x/y", DirtySet(frozenset({"/sys/devices/virtual/x"})), ""),
+        ("/sys/class/y/z", "/sys/class/y", DirtySet(frozenset(), frozenset({"y"})), ""),
+        ("/sys/class/tty/*/z", "/sys/class/tty/a", DirtySet(frozenset(), frozenset({"tty"})), ""),
+        ("/dev/deep/*", "/dev/deep", DirtySet(frozenset({"/dev/deep/z"})), "/dev/deep"),
+        ("/dev/z*", "/dev", DirtySet(frozenset({"/dev/z"})), "/dev"),
     ],
 )
 def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made, touched, watched):
@@ -568,9 +568,9 @@ def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made,
     assert facts("/dev/ttyUSB1", word) == () or isinstance(facts("/dev/ttyUSB1", word), Absent)
     rests_on = facts.reader.consulted(facts.devices["/dev/ttyUSB1"])
     assert touched.concerns(rests_on)
-    places = Places()
+    places = PathIndex()
     places.add("it", rests_on)
-    assert places.concerned(touched) == {"it"}
+    assert places.find_dirty_keys(touched) == {"it"}
     assert not watched or watched in places.directories
     tree.node(f"{made}/z") if made.startswith("/dev") else tree.file(f"{made}/z", "1")
     again = Facts(tree.root, "node", "/dev/ttyUSB1")("/dev/ttyUSB1", word)
@@ -584,20 +584,20 @@ def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made,
 @pytest.mark.parametrize(
     ("kind", "word", "type_"),
     [
-        ("pci", "vendor", WordType(Kind.HEX, many=False)),
-        ("pci", "pf.netdev.name", WordType(Kind.TEXT, many=False)),
-        ("pci", "iommu.members.address", WordType(Kind.PCI, many=True)),
-        ("pci", "pf", WordType(Kind.TEXT, many=False)),
-        ("node", "usb.tty.node", WordType(Kind.PATH, many=True)),
-        ("node", "nodes", WordType(Kind.PATH, many=True)),
-        ("node", "udev.ID_MODEL", WordType(Kind.TEXT, many=False)),
-        ("subsystem", "host.modules", WordType(Kind.TEXT, many=True)),
-        ("subsystem", "./device/state", WordType(Kind.TEXT, many=False)),
-        ("subsystem", "pci/hwmon/*/temp", WordType(Kind.TEXT, many=True)),
+        ("pci", "vendor", WordType(ValueType.HEX, many=False)),
+        ("pci", "pf.netdev.name", WordType(ValueType.TEXT, many=False)),
+        ("pci", "iommu.members.address", WordType(ValueType.PCI, many=True)),
+        ("pci", "pf", WordType(ValueType.TEXT, many=False)),
+        ("node", "usb.tty.node", WordType(ValueType.PATH, many=True)),
+        ("node", "nodes", WordType(ValueType.PATH, many=True)),
+        ("node", "udev.ID_MODEL", WordType(ValueType.TEXT, many=False)),
+        ("subsystem", "host.modules", WordType(ValueType.TEXT, many=True)),
+        ("subsystem", "./device/state", WordType(ValueType.TEXT, many=False)),
+        ("subsystem", "pci/hwmon/*/temp", WordType(ValueType.TEXT, many=True)),
     ],
 )
 def test_types(kind, word, type_):
-    assert catalog.word(kind, word) == type_
+    assert source_kinds.word(kind, word) == type_
 
 
 @pytest.mark.parametrize(
@@ -617,7 +617,7 @@ def test_types(kind, word, type_):
 )
 def test_unknown_words(kind, word, table, segment):
     with pytest.raises(UnknownWord) as caught:
-        catalog.word(kind, word)
+        source_kinds.word(kind, word)
     error = caught.value
     assert (error.word, error.table, error.segment) == (word, table, segment)
     if table in {"pci", "pf.netdev"} and segment:
@@ -626,11 +626,11 @@ def test_unknown_words(kind, word, table, segment):
 
 def test_a_glob_that_is_none():
     with pytest.raises(PatternError):
-        catalog.word("pci", "./a/**/b")
+        source_kinds.word("pci", "./a/**/b")
 
 
 def test_every_word_says_what_it_is():
-    from agent.scanners.route import TABLES
+    from agent.scanners.word_route import TABLES
 
     for table in TABLES.values():
         for entry in (*table.words.values(), *table.relations.values()):
@@ -659,19 +659,23 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     for slot in range(30):
         for function in range(8):
             tree.pci(f"0000:3d:{slot:02x}.{function}", vendor="0x10de\n")
-    matches = (line("vendor", "15b3", Kind.HEX), line("vf_index", -1, Kind.INT), line("numa", 1, Kind.INT))
+    matches = (
+        line("vendor", "15b3", ValueType.HEX),
+        line("vf_index", -1, ValueType.INT),
+        line("numa", 1, ValueType.INT),
+    )
     named = (
-        line("vendor", "15b3", Kind.HEX),
+        line("vendor", "15b3", ValueType.HEX),
         line("pf.netdev.name", "eth9"),
-        line("pf.netdev.carrier", True, Kind.BOOL),
+        line("pf.netdev.carrier", True, ValueType.BOOL),
     )
     specs = [
         spec(f"example.com/{n}", source=Source("pci"), match=clause(*(matches if n % 2 else named))) for n in range(50)
     ]
     root = Counting(str(tree.top))
-    listing = catalog.listing(root, [each.source for each in specs], None, EVERYTHING)
+    listing = source_kinds.listing(root, [each.source for each in specs], None, ALL_DIRTY)
     assert root.listed.count("/sys/bus/pci/devices") == 1
-    now = look(specs, listing, HostReader(root))
+    now = update_inventory(specs, listing, HostReader(root))
     assert len(now.sightings) == 1 + 256 + 240
     assert all(len(sighting.refusals) == 50 for sighting in now.sightings.values())
     assert root.files
@@ -682,9 +686,9 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     root.files.clear()
     root.listed.clear()
     (device,) = [device for device in listing.found[Source("pci")] if device.name == "0000:3d:07.1"]
-    event = Touched(frozenset({device.directory}), frozenset({"pci"}))
-    after = catalog.listing(root, [Source("pci")], listing, event)
-    assert look(specs, after, HostReader(root), now, event).sightings == now.sightings
+    event = DirtySet(frozenset({device.directory}), frozenset({"pci"}))
+    after = source_kinds.listing(root, [Source("pci")], listing, event)
+    assert update_inventory(specs, after, HostReader(root), now, event).sightings == now.sightings
     assert set(root.files) == {f"{device.directory}/vendor"}
     assert root.listed == []
 

@@ -38,11 +38,11 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.granted.dry import sight
+from agent.cli.grant_preview.dry_run import sight
 from agent.config.language.durations import seconds
-from agent.core.grants.grant import Grant, Refused
+from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.inventory.device import Health
-from agent.core.inventory.touched import EVERYTHING, Touched
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.host.recording import unpacked
 from tests.agent.rig import Rig
 from tests.scenarios import dump, fixture
@@ -138,7 +138,7 @@ async def play(said: dict, rig: Rig) -> None:
             await agent.tracker.looked()
             after = told(agent)  # what grants changed of it is for the next step to say
             for what in ("a sweep", "looking at everything anew"):
-                agent.tracker.nudge(EVERYTHING)
+                agent.tracker.nudge(ALL_DIRTY)
                 if what != "a sweep":  # other entries that say the same: nothing rests on what was seen before
                     agent.tracker.configure(list(map(copy, agent.tracker.specs)))
                 await agent.tracker.looked()
@@ -174,10 +174,10 @@ async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
         for found in [(list_.resource, device) for list_ in lists for device in list_.devices if id_ in device.ids()]:
             await agent.tracker.clear(*found, None)
     if "write" in step or "remove" in step:
-        agent.tracker.nudge(EVERYTHING)
+        agent.tracker.nudge(ALL_DIRTY)
     elif moved:
         paths, subsystems = zip(*moved, strict=True)
-        agent.tracker.nudge(Touched(frozenset(paths), frozenset(subsystems)))
+        agent.tracker.nudge(DirtySet(frozenset(paths), frozenset(subsystems)))
     agent.tracker.reassemble()
     await agent.tracker.looked()
 
@@ -228,7 +228,7 @@ def preferred(agent, resource: str, wanted: dict, where: str) -> None:
 async def granted(agent, resource: str, wanted: dict, where: str) -> None:
     assert set(wanted) <= GRANT, f"{where}: no such keys: {set(wanted) - GRANT}"
     if "refused" in wanted:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(GrantRefusedError) as refused:
             await agent.allocation.allocate(resource, wanted["ids"])
         assert wanted["refused"] in refused.value.text, f"{where}: {refused.value.text}"
         return

@@ -5,9 +5,9 @@ import subprocess
 import pytest
 
 from agent.config.load import load
-from agent.core.inventory.look import Look
-from agent.core.inventory.touched import EVERYTHING
-from agent.tracker.looking import take_look
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.tracker.look_thread import run_look
 from tests.tree import Tree
 
 DIRECTORY = "/etc/kubernetes/node-feature-discovery/features.d"
@@ -22,7 +22,7 @@ def wanted(top, option, *, loaded=True):
     tree = Tree(top / "m")
     if loaded:
         tree.file(RELEASE, "8.1.3.40\n")
-    look, _ = take_look(tree.root, specs, Look(), EVERYTHING)
+    look, _ = run_look(tree.root, specs, Inventory(), ALL_DIRTY)
     return [(one.command.argv, one.once) for one in look.programs.get(0, ())], tree
 
 

@@ -6,7 +6,7 @@ import os
 import pytest
 from grpclib import GRPCError
 
-from agent.kubelet.simulated.peer import RECEIVE_LIMIT
+from agent.kubelet.simulated.plugin_client import RECEIVE_LIMIT
 from tests.simulated.tiny_plugin import device
 
 FOO = "example.com/foo"

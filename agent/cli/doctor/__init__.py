@@ -10,11 +10,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from agent.cli.doctor.examining import examine
-from agent.cli.doctor.findings import GRAVE, Finding, findings
-from agent.cli.saying import is_json, say_json
+from agent.cli.doctor.findings import GRAVE, DoctorFinding, findings
+from agent.cli.doctor.node_inspection import examine
+from agent.cli.output import is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.core.language.printable import escape
+from agent.core.language.safe_text import escape
 from agent.host.root import Root
 
 OUTPUTS = ("json", "jsonl")
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if any(one.severity in GRAVE for one in found) else 0
 
 
-def _lines(one: Finding, terminal: Terminal, widest: int) -> list[str]:
+def _lines(one: DoctorFinding, terminal: Terminal, widest: int) -> list[str]:
     lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:{widest}} {escape(one.what)}"]
     lines += [
         f"      {name:{widest}} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent.cli.doctor.examined import Examined, GivenNode, Runtime, Socket
+from agent.cli.doctor.node_state import Examined, GivenNode, Runtime, Socket
 
 GRAVE = frozenset({"FAIL", "WARN"})
 _ORDER = ("FAIL", "WARN", "NOTE", "ok")
@@ -13,7 +13,7 @@ _INOTIFY = {"max_user_instances": 128, "max_user_watches": 8192}  # what kernels
 _KEY = "device_ownership_from_security_context"
 
 
-class Finding(NamedTuple):
+class DoctorFinding(NamedTuple):
     """One thing that was looked at. severity: FAIL, WARN, NOTE or ok. code: a word for it, the same for good."""
 
     severity: str
@@ -23,7 +23,7 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-def findings(seen: Examined) -> tuple[Finding, ...]:
+def findings(seen: Examined) -> tuple[DoctorFinding, ...]:
     """Everything, the worst first."""
     found = [
         *_configuration(seen),
@@ -40,70 +40,76 @@ def findings(seen: Examined) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda one: _ORDER.index(one.severity)))
 
 
-def _configuration(seen: Examined) -> Iterator[Finding]:
+def _configuration(seen: Examined) -> Iterator[DoctorFinding]:
     if seen.errors:
         errors = f"{seen.errors} error{'s' * (seen.errors != 1)}"
-        yield Finding("FAIL", "configuration", f"{errors} in {seen.config}", "", "device-agent check")
+        yield DoctorFinding("FAIL", "configuration", f"{errors} in {seen.config}", "", "device-agent check")
     else:
-        yield Finding("ok", "configuration", "has no error")
+        yield DoctorFinding("ok", "configuration", "has no error")
 
 
-def _agent(seen: Examined) -> Iterator[Finding]:
+def _agent(seen: Examined) -> Iterator[DoctorFinding]:
     if not seen.live:
         return
     match seen.agent:
         case Socket.ANSWERS:
-            yield Finding("ok", "agent", "answers")
+            yield DoctorFinding("ok", "agent", "answers")
         case Socket.UNKNOWN:
-            yield Finding("NOTE", "agent", "whether it runs cannot be said", "only root asks it", "run this as root")
+            yield DoctorFinding(
+                "NOTE", "agent", "whether it runs cannot be said", "only root asks it", "run this as root"
+            )
         case missing:
             evidence = f"its control socket {missing.value}"
-            yield Finding("FAIL", "agent", "device-agent is not running", evidence, "systemctl status device-agent")
+            yield DoctorFinding(
+                "FAIL", "agent", "device-agent is not running", evidence, "systemctl status device-agent"
+            )
     if not seen.root:
         what = "not everything could be looked at: this is not root"
-        yield Finding("NOTE", "rights", what, "", "run this as root")
+        yield DoctorFinding("NOTE", "rights", what, "", "run this as root")
     elif seen.state:
         what = f"{seen.state_dir} cannot be used: nothing is remembered over a restart"
         fix = "findmnt -T " + seen.state_dir + "; the unit allows what StateDirectory and ReadWritePaths say"
-        yield Finding("FAIL", "state", what, seen.state, fix)
+        yield DoctorFinding("FAIL", "state", what, seen.state, fix)
     else:
-        yield Finding("ok", "state", f"{seen.state_dir} can be written")
+        yield DoctorFinding("ok", "state", f"{seen.state_dir} can be written")
 
 
-def _kernel_log(seen: Examined) -> Iterator[Finding]:
+def _kernel_log(seen: Examined) -> Iterator[DoctorFinding]:
     if seen.deaf:
         what = "checks that listen to the kernel log cannot tell: it was not handed over"
         fix = (
             "the unit needs StandardInput=file:/dev/kmsg and DeviceAllow=/dev/kmsg r: systemctl cat device-agent; "
             "then systemctl daemon-reload; systemctl restart device-agent"
         )
-        yield Finding("NOTE", "kernel-log", what, seen.deaf, fix)
+        yield DoctorFinding("NOTE", "kernel-log", what, seen.deaf, fix)
 
 
-def _kubelet(seen: Examined) -> Iterator[Finding]:
+def _kubelet(seen: Examined) -> Iterator[DoctorFinding]:
     if not seen.live:
         return
     if not seen.kubelet_dir_there:
         fix = (
             "start the kubelet; if plugins register elsewhere on this node: kubelet.dir in agent.toml, and in the unit"
         )
-        yield Finding("FAIL", "kubelet-directory", f"{seen.kubelet_dir} is not there", "", fix)
+        yield DoctorFinding("FAIL", "kubelet-directory", f"{seen.kubelet_dir} is not there", "", fix)
     elif seen.kubelet is Socket.ANSWERS:
-        yield Finding("ok", "kubelet", "answers")
+        yield DoctorFinding("ok", "kubelet", "answers")
     elif seen.kubelet is not Socket.UNKNOWN:
         evidence = f"{seen.kubelet_dir}/kubelet.sock {seen.kubelet.value}"
         what = "the kubelet is down: no new pod gets a device"
-        yield Finding("FAIL", "kubelet", what, evidence, "journalctl -u kubelet -n 50")
+        yield DoctorFinding("FAIL", "kubelet", what, evidence, "journalctl -u kubelet -n 50")
     if seen.kubelet is Socket.ANSWERS and not seen.pod_resources_there:
         what = "which pods hold a device cannot be known: ids that are gone stay listed"
         evidence = f"{seen.pod_resources} is not there"
-        yield Finding("WARN", "pod-resources", what, evidence, "kubelet.pod_resources in agent.toml is its path")
+        yield DoctorFinding("WARN", "pod-resources", what, evidence, "kubelet.pod_resources in agent.toml is its path")
     if seen.watcher is not None and not seen.watcher[1]:
         what = f"{seen.watcher[0]} is not there, and resources are offered in it"
-        yield Finding("FAIL", "plugin-watcher", what, "", 'kubelet.registration = "socket", or kubelet.watcher_dir')
+        yield DoctorFinding(
+            "FAIL", "plugin-watcher", what, "", 'kubelet.registration = "socket", or kubelet.watcher_dir'
+        )
 
 
-def _foreign(seen: Examined) -> Iterator[Finding]:
+def _foreign(seen: Examined) -> Iterator[DoctorFinding]:
     """A second plugin for a resource: the kubelet takes the one that registered last."""
     for resource, ids in seen.registered.items():
         listed = seen.listed.get(resource)
@@ -116,19 +122,19 @@ def _foreign(seen: Examined) -> Iterator[Finding]:
             if seen.foreign:
                 evidence += f"; {', '.join(seen.foreign)} in {seen.kubelet_dir} answer, and are not ours"
             fix = "keep one: kubectl get daemonset -A, or name the resource otherwise"
-            yield Finding("FAIL", "foreign-plugin", what, evidence, fix)
+            yield DoctorFinding("FAIL", "foreign-plugin", what, evidence, fix)
     if seen.registered and seen.listed and not seen.foreign:
-        yield Finding("ok", "foreign-plugin", "no other plugin is on this node")
+        yield DoctorFinding("ok", "foreign-plugin", "no other plugin is on this node")
 
 
-def _devices(seen: Examined) -> Iterator[Finding]:
+def _devices(seen: Examined) -> Iterator[DoctorFinding]:
     for (resource, reason), count in seen.faults.items():
         devices = f"{count} device{'s' * (count != 1)} of {resource}"
         module = _major_of(reason.path, seen) if reason.path.startswith("/dev/") else None
         if module is not None:
             evidence = f"{reason}; /proc/devices has {seen.majors[module]} {module}, so its module is loaded"
             fix = f"udev or the driver's own tool makes it: udevadm trigger, device-agent explain {resource}"
-            yield Finding(
+            yield DoctorFinding(
                 "FAIL",
                 "node",
                 f"{devices} cannot be given out: {reason.path} is missing",
@@ -136,11 +142,11 @@ def _devices(seen: Examined) -> Iterator[Finding]:
                 fix,
             )
         else:
-            yield Finding(
+            yield DoctorFinding(
                 "FAIL", "devices", f"{devices} cannot be given out", str(reason), f"device-agent explain {resource}"
             )
     if not seen.faults:
-        yield Finding("ok", "devices", "all that is there can be given out")
+        yield DoctorFinding("ok", "devices", "all that is there can be given out")
 
 
 def _major_of(path: str, seen: Examined) -> str | None:
@@ -149,25 +155,27 @@ def _major_of(path: str, seen: Examined) -> str | None:
     return next((major for major in seen.majors if name in {major, major.replace("_", "-")}), None)
 
 
-def _host(seen: Examined) -> Iterator[Finding]:
+def _host(seen: Examined) -> Iterator[DoctorFinding]:
     if not seen.udev:
         what = "udev does not run: changes below /dev are seen at once, others at each sweep"
-        yield Finding("WARN", "udev", what, "/run/udev/control is not there", "systemctl status systemd-udevd")
+        yield DoctorFinding("WARN", "udev", what, "/run/udev/control is not there", "systemctl status systemd-udevd")
     else:
-        yield Finding("ok", "udev", "runs")
+        yield DoctorFinding("ok", "udev", "runs")
     if not seen.udev_data:
         what = "udev's database is not there: words such as udev.ID_SERIAL say nothing"
         fix = "systemctl restart systemd-udevd systemd-udev-trigger"
-        yield Finding("WARN", "udev-database", what, "/run/udev/data is not there", fix)
+        yield DoctorFinding("WARN", "udev-database", what, "/run/udev/data is not there", fix)
 
     for name, least in _INOTIFY.items():
         if seen.inotify.get(name, least) < least:
             what = "inotify has little room: what cannot be watched is looked at only at each sweep"
             evidence = f"fs.inotify.{name} is {seen.inotify[name]:,}, and all of root's programs share it"
-            yield Finding("WARN", "inotify", what, evidence, f"sysctl fs.inotify.{name}={least}, and in /etc/sysctl.d")
+            yield DoctorFinding(
+                "WARN", "inotify", what, evidence, f"sysctl fs.inotify.{name}={least}, and in /etc/sysctl.d"
+            )
 
 
-def _links(seen: Examined) -> Iterator[Finding]:
+def _links(seen: Examined) -> Iterator[DoctorFinding]:
     """Where systemd manages a container's cgroup it finds devices by /dev/char; udev makes that of sysfs."""
     lost = [node for node in seen.nodes if node.number]
     if lost:
@@ -176,10 +184,10 @@ def _links(seen: Examined) -> Iterator[Finding]:
         what = f"after systemctl daemon-reload a container may not open {first.path}{more} any more"
         evidence = f"/dev/char/{first.number} is not there: runc with systemd's cgroups looks there (runc 1.1)"
         fix = f"a link to ../{first.path.removeprefix('/dev/')}, by the driver's tool or tmpfiles.d"
-        yield Finding("NOTE", "dev-char", what, evidence, fix)
+        yield DoctorFinding("NOTE", "dev-char", what, evidence, fix)
 
 
-def _cdi(seen: Examined) -> Iterator[Finding]:
+def _cdi(seen: Examined) -> Iterator[DoctorFinding]:
     """Whether the runtime finds what CDI devices mean."""
     if not seen.by_cdi:
         return
@@ -187,39 +195,39 @@ def _cdi(seen: Examined) -> Iterator[Finding]:
     if not any(seen.cdi.values()):
         evidence = f"{' and '.join(seen.cdi)} are not there"
         fix = "whatever makes the specs has not run, or paths.cdi in agent.toml is another"
-        yield Finding("FAIL", "cdi-directories", f"{named}: there are no CDI specs", evidence, fix)
+        yield DoctorFinding("FAIL", "cdi-directories", f"{named}: there are no CDI specs", evidence, fix)
     for runtime in (one for one in seen.runtimes if one.service != "crio" and not one.fault):
         if runtime.cdi is False:
             what = f"{named}: {runtime.service} does not know CDI devices, so no container with one starts"
             fix = f"set it to true, then systemctl restart {runtime.service} (running pods stay)"
-            yield Finding("FAIL", "cdi-runtime", what, f"{runtime.path}: enable_cdi = false", fix)
+            yield DoctorFinding("FAIL", "cdi-runtime", what, f"{runtime.path}: enable_cdi = false", fix)
         elif runtime.cdi is None:
             what = f"{named}: whether {runtime.service} knows CDI devices depends on its version"
             evidence = f"{runtime.path}: enable_cdi is not said; it is on since containerd 2.0, and off before"
-            yield Finding(
+            yield DoctorFinding(
                 "NOTE", "cdi-runtime", what, evidence, "containerd --version; enable_cdi = true where it is 1.7"
             )
         else:
-            yield Finding("ok", "cdi-runtime", f"{runtime.path}: CDI devices are known")
+            yield DoctorFinding("ok", "cdi-runtime", f"{runtime.path}: CDI devices are known")
 
 
-def _owners(seen: Examined) -> Iterator[Finding]:
+def _owners(seen: Examined) -> Iterator[DoctorFinding]:
     closed = [node for node in seen.nodes if node.mode & 0o006 != 0o006]
     if not closed:
-        yield Finding("ok", "node-owner", "every node that is given is open to all, or none is given")
+        yield DoctorFinding("ok", "node-owner", "every node that is given is open to all, or none is given")
         return
     resources = sorted({node.resource for node in closed})
     what = f"{', '.join(resources)}: a container that does not run as root may not open {_who(closed)}"
     for runtime in seen.runtimes:
         if runtime.fault:
-            yield Finding("NOTE", "node-owner", what, f"{runtime.path}: {runtime.fault}", "run this as root")
+            yield DoctorFinding("NOTE", "node-owner", what, f"{runtime.path}: {runtime.fault}", "run this as root")
         elif runtime.ownership is True:
-            yield Finding("ok", "node-owner", f"{runtime.path}: nodes are given to the container's user")
+            yield DoctorFinding("ok", "node-owner", f"{runtime.path}: nodes are given to the container's user")
         else:
-            yield Finding("WARN", "node-owner", what, _evidence(runtime), _fix(runtime))
+            yield DoctorFinding("WARN", "node-owner", what, _evidence(runtime), _fix(runtime))
     if not seen.runtimes:
         evidence = "no configuration of containerd or CRI-O was found: where it is, is to be looked at by hand"
-        yield Finding("NOTE", "node-owner", what, evidence, f"{_KEY} = true in the runtime's configuration")
+        yield DoctorFinding("NOTE", "node-owner", what, evidence, f"{_KEY} = true in the runtime's configuration")
 
 
 def _who(nodes: list[GivenNode]) -> str:

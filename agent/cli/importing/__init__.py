@@ -14,10 +14,10 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from agent.cli.importing.entry import Entry
-from agent.cli.importing.their import NotTheirs
-from agent.cli.saying import cannot, refuse
-from agent.core.language.printable import columns, escape
+from agent.cli.importing.foreign_file import NotTheirs
+from agent.cli.importing.toml_entry import ImportedEntry
+from agent.cli.output import fail, report_file_error
+from agent.core.language.safe_text import columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
 NOT_TAKEN = 1
@@ -35,14 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         text = _read(arguments.file)
     except OSError as error:
-        return cannot(arguments, arguments.file, error, NO_SUCH)
+        return report_file_error(arguments, arguments.file, error, NO_SUCH)
     except UnicodeDecodeError:
-        return refuse(arguments, f"{arguments.file}: it is not UTF-8", NOT_TAKEN)
+        return fail(arguments, f"{arguments.file}: it is not UTF-8", NOT_TAKEN)
     try:
         module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
-        entries: list[Entry] = module.entries(text)
+        entries: list[ImportedEntry] = module.entries(text)
     except NotTheirs as error:
-        return refuse(arguments, f"{arguments.file}: {error}", NOT_TAKEN)
+        return fail(arguments, f"{arguments.file}: {error}", NOT_TAKEN)
     print("\n\n".join(entry.toml() for entry in entries))
     sys.stdout.flush()
     for line in _summary(entries):
@@ -57,7 +57,7 @@ def _read(file: str) -> str:
         return stream.read()
 
 
-def _summary(entries: Sequence[Entry]) -> list[str]:
+def _summary(entries: Sequence[ImportedEntry]) -> list[str]:
     """A line for each of their resources, and what to do next."""
     labels = [escape(entry.label) for entry in entries]
     width = max(map(columns, labels), default=0)

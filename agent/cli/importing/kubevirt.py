@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.entry import Entry, Value
-from agent.cli.importing.their import Item, NotTheirs, read
+from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
+from agent.cli.importing.toml_entry import ImportedEntry, Value
 
 _EXTERNAL = "set externalResourceProvider: true on it in KubeVirt, or both register the name"
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
@@ -25,7 +25,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def _permitted(documents: Sequence[Item]) -> Iterator[Item]:
+def _permitted(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             permitted = item.get("permittedHostDevices")
@@ -36,17 +36,17 @@ def _permitted(documents: Sequence[Item]) -> Iterator[Item]:
             yield document
 
 
-def _entries(devices: Item) -> Iterator[Entry]:
-    names: dict[str, Entry] = {}
+def _entries(devices: ForeignValue) -> Iterator[ImportedEntry]:
+    names: dict[str, ImportedEntry] = {}
     ways = {"pciHostDevices": _pci, "mediatedDevices": _mdev, "usb": _usb}
     for key in devices.others(*ways):
-        entry = Entry(key, devices.table[key].line, checks=[f"{key} is not taken over"])
+        entry = ImportedEntry(key, devices.table[key].line, checks=[f"{key} is not taken over"])
         yield entry
     for key, way in ways.items():
         for item in devices.items(key):
             name = item.said("resourceName")
             known = names.get(name)
-            entry = known or Entry(name or f"a device of {key} without resourceName", item.line)
+            entry = known or ImportedEntry(name or f"a device of {key} without resourceName", item.line)
             table = way(entry, item) if name else None
             if table is not None:
                 entry.tables.append({("adds_to" if known else "name"): name, **table})
@@ -59,7 +59,7 @@ def _entries(devices: Item) -> Iterator[Entry]:
                 yield entry
 
 
-def _pci(entry: Entry, item: Item) -> dict[str, Value] | None:
+def _pci(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
     vendor, mark, device = item.said("pciVendorSelector").partition(":")
     if not mark:
         entry.checks.append("pciVendorSelector is VENDOR:DEVICE")
@@ -69,7 +69,7 @@ def _pci(entry: Entry, item: Item) -> dict[str, Value] | None:
     return {"class": "vfio-pci", "match": match}
 
 
-def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:
+def _mdev(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
     selector = item.said("mdevNameSelector")
     if not selector:
         entry.checks.append("mdevNameSelector is missing")
@@ -77,7 +77,7 @@ def _mdev(entry: Entry, item: Item) -> dict[str, Value] | None:
     return {"class": "mdev", "match": {"type": selector.replace(" ", "_")}}
 
 
-def _usb(entry: Entry, item: Item) -> dict[str, Value] | None:
+def _usb(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
     selectors = item.items("selectors")
     clauses: list[dict[str, Value]] = [
         {key: selector.said(key).lower() for key in ("vendor", "product") if selector.said(key)}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.directory import directory
-from agent.cli.importing.entry import Entry, Value
-from agent.cli.importing.their import Item, NotTheirs, read
+from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
+from agent.cli.importing.node_directory import directory
+from agent.cli.importing.toml_entry import ImportedEntry, Value
 
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"
@@ -19,7 +19,7 @@ _KEYS = ("devicematch", "nummaxdevices")
 _SIMPLE = re.compile(r"\^?(?P<name>[A-Za-z0-9_./:-]+?)(?P<tail>\[0-9\][*+]|\\d[*+]|\.[*+])?(?P<end>\$?)")
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
@@ -37,7 +37,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def _matches(documents: Sequence[Item]) -> Iterator[Item]:
+def _matches(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             if item.get("devicematch") is not None:
@@ -46,9 +46,9 @@ def _matches(documents: Sequence[Item]) -> Iterator[Item]:
                 yield from _matches(read(item.text, item.line + 1))
 
 
-def _entry(item: Item) -> Entry:
+def _entry(item: ForeignValue) -> ImportedEntry:
     written = item.said("devicematch")
-    entry = Entry(written, item.line)
+    entry = ImportedEntry(written, item.line)
     for key in item.others(*_KEYS):
         entry.checks.append(f"{key} is no key of smarter-device-manager and did nothing")
     table = _jetson() if written == _JETSON else _nodes(entry, written)
@@ -64,7 +64,7 @@ def _entry(item: Item) -> Entry:
     return entry
 
 
-def _nodes(entry: Entry, written: str) -> dict[str, Value] | None:
+def _nodes(entry: ImportedEntry, written: str) -> dict[str, Value] | None:
     found = _SIMPLE.fullmatch(written)
     if found is None:
         entry.checks.append("this regular expression has no pattern of ours: list the nodes in source.node")

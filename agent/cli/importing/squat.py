@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.entry import Entry
+from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
 from agent.cli.importing.squat_group import group_entry, merged, say_others
-from agent.cli.importing.their import Item, NotTheirs, read
+from agent.cli.importing.toml_entry import ImportedEntry
 
 DOMAIN = "squat.ai"
 MICROSHIFT_DOMAIN = "device.microshift.io"
 _DEVICE_KEYS = ("name", "groups")
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
@@ -25,7 +25,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def _devices(documents: Sequence[Item]) -> Iterator[tuple[str, Item]]:
+def _devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
     """Every device with the domain that it goes under."""
     for document in documents:
         microshift = document.get("genericDevicePlugin")
@@ -40,7 +40,7 @@ def _devices(documents: Sequence[Item]) -> Iterator[tuple[str, Item]]:
             yield from _arguments(document)
 
 
-def _arguments(manifest: Item) -> Iterator[tuple[str, Item]]:
+def _arguments(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
     """The devices in the arguments of a manifest's containers."""
     for item in manifest.walk():
         words = [*item.items("args"), *item.items("command")]
@@ -52,19 +52,19 @@ def _arguments(manifest: Item) -> Iterator[tuple[str, Item]]:
                 yield from ((domain, device) for device in read(value.text, block))
 
 
-def _flags(words: Sequence[Item]) -> Iterator[tuple[str, Item]]:
+def _flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
     """Flags with their values, whether they stand in one word or in two."""
     for index, word in enumerate(words):
         flag, mark, value = word.text.partition("=")
         if mark:
-            yield flag, Item(word.line, value)
+            yield flag, ForeignValue(word.line, value)
         elif index + 1 < len(words):
             yield word.text, words[index + 1]
 
 
-def _entry(domain: str, device: Item) -> Entry:
+def _entry(domain: str, device: ForeignValue) -> ImportedEntry:
     name = device.said("name")
-    entry = Entry(name or "a device without name", device.line)
+    entry = ImportedEntry(name or "a device without name", device.line)
     groups = device.items("groups")
     if not name or not groups:
         entry.checks.append("a device has a name and groups")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.cli.importing.directory import NAMES, directory
-from agent.cli.importing.entry import Entry, Value
-from agent.cli.importing.their import Item
+from agent.cli.importing.foreign_file import ForeignValue
+from agent.cli.importing.node_directory import NAMES, directory
+from agent.cli.importing.toml_entry import ImportedEntry, Value
 
 _PERMISSIONS = "rwm"  # what a path has there unless it says less
 
@@ -27,9 +27,9 @@ _PATH_KEYS = ("path", "mountPath", "permissions", "readOnly", "type", "limit", "
 _USB_KEYS = ("vendor", "product", "serial")
 
 
-def merged(groups: Sequence[Item]) -> list[list[Item]]:
+def merged(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
     """Groups of one path each that differ in nothing but it are one entry: their devices are alternatives."""
-    merged: list[list[Item]] = []
+    merged: list[list[ForeignValue]] = []
     for group in groups:
         earlier = next((others for others in merged if _alike(others[0], group)), None)
         if earlier is None:
@@ -39,7 +39,7 @@ def merged(groups: Sequence[Item]) -> list[list[Item]]:
     return merged
 
 
-def _alike(first: Item, second: Item) -> bool:
+def _alike(first: ForeignValue, second: ForeignValue) -> bool:
     one, other = first.items("paths"), second.items("paths")
     if len(one) != 1 or len(other) != 1 or _is_mount(one[0]) or _is_mount(other[0]):
         return False
@@ -49,7 +49,7 @@ def _alike(first: Item, second: Item) -> bool:
     return same and first.said("count", "1") == second.said("count", "1")
 
 
-def group_entry(entry: Entry, groups: Sequence[Item]) -> dict[str, Value] | None:
+def group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[str, Value] | None:
     """One entry without its name; none, with the reason, if it cannot be said."""
     group = groups[0]
     for each in groups:
@@ -78,7 +78,7 @@ def group_entry(entry: Entry, groups: Sequence[Item]) -> dict[str, Value] | None
     return _shared(entry, table, group.said("count", "1"))
 
 
-def _shared(entry: Entry, table: dict[str, Value] | None, count: str) -> dict[str, Value] | None:
+def _shared(entry: ImportedEntry, table: dict[str, Value] | None, count: str) -> dict[str, Value] | None:
     if table is not None and count != "1":
         if not count.isdecimal() or not int(count):
             entry.checks.append(f"count {count} is no number of shares")
@@ -88,7 +88,7 @@ def _shared(entry: Entry, table: dict[str, Value] | None, count: str) -> dict[st
     return table
 
 
-def _nodes(entry: Entry, paths: Sequence[Item]) -> dict[str, Value]:
+def _nodes(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Value]:
     """Each node that fits one of the paths is a device."""
     for path in paths:
         say_others(entry, path, _PATH_KEYS)
@@ -103,7 +103,7 @@ def _nodes(entry: Entry, paths: Sequence[Item]) -> dict[str, Value]:
     return table
 
 
-def _set(entry: Entry, paths: Sequence[Item]) -> dict[str, Value] | None:
+def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Value] | None:
     """Several paths together are one device; globs among them go by the number in their names."""
     nodes = [path for path in paths if not _is_mount(path)]
     required = [path for path in nodes if not path.true("optional")]
@@ -145,7 +145,7 @@ def _set(entry: Entry, paths: Sequence[Item]) -> dict[str, Value] | None:
     return {**table, "give": give}
 
 
-def _unpaired(paths: Sequence[Item], globs: Sequence[Item]) -> str:
+def _unpaired(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> str:
     """Why globs among several paths cannot be paired here; empty if they can. globs: those that have to be there."""
     if any(path.said("path").count("*") > 1 or set("?[") & set(path.said("path")) for path in globs):
         return "paths were paired by the order of their globs, which cannot be said here"
@@ -154,7 +154,7 @@ def _unpaired(paths: Sequence[Item], globs: Sequence[Item]) -> str:
     return ""
 
 
-def _usb(entry: Entry, specs: Sequence[Item]) -> dict[str, Value]:
+def _usb(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, Value]:
     """One kind of USB device: each is a device. Several kinds: one of each, together."""
     clauses: dict[str, Value] = {}
     for index, spec in enumerate(specs):
@@ -176,7 +176,7 @@ def _usb(entry: Entry, specs: Sequence[Item]) -> dict[str, Value]:
     return {"class": "usb-device", "match": clauses["part0"]}
 
 
-def _hex(entry: Entry, spec: Item, key: str) -> str:
+def _hex(entry: ImportedEntry, spec: ForeignValue, key: str) -> str:
     item = spec.get(key)
     text = (item.text if item else "").lower().removeprefix("0x")
     if item is not None and not item.quoted and text.isdecimal():
@@ -186,7 +186,7 @@ def _hex(entry: Entry, spec: Item, key: str) -> str:
     return text.zfill(4)
 
 
-def _give(entry: Entry, path: Item, where: str) -> dict[str, Value]:
+def _give(entry: ImportedEntry, path: ForeignValue, where: str) -> dict[str, Value]:
     give: dict[str, Value] = {"path": where}
     to = path.said("mountPath")
     if to and to != path.said("path"):
@@ -200,7 +200,7 @@ def _give(entry: Entry, path: Item, where: str) -> dict[str, Value]:
     return give
 
 
-def _mount(path: Item, where: str) -> dict[str, Value]:
+def _mount(path: ForeignValue, where: str) -> dict[str, Value]:
     mount: dict[str, Value] = {"path": where}
     if path.said("mountPath") not in {"", path.said("path")}:
         mount["to"] = path.said("mountPath")
@@ -210,14 +210,14 @@ def _mount(path: Item, where: str) -> dict[str, Value]:
     return mount
 
 
-def _pattern(entry: Entry, path: Item) -> str:
+def _pattern(entry: ImportedEntry, path: ForeignValue) -> str:
     text = path.said("path")
     if "**" in text or "{" in text:
         entry.checks.append(f"{text}: ** and {{a,b}} matched nothing there, and are errors here")
     return text
 
 
-def _is_mount(path: Item) -> bool:
+def _is_mount(path: ForeignValue) -> bool:
     return path.said("type").lower() == "mount"
 
 
@@ -225,7 +225,7 @@ def _is_glob(text: str) -> bool:
     return any(c in text for c in "*?[")
 
 
-def say_others(entry: Entry, item: Item, known: Sequence[str]) -> None:
+def say_others(entry: ImportedEntry, item: ForeignValue, known: Sequence[str]) -> None:
     """A key that this program does not have, either, did nothing there."""
     for key in item.others(*known):
         entry.checks.append(f"line {item.table[key].line}: {key} is no key of generic-device-plugin and did nothing")

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent.cli.importing.entry import Entry, Value
-from agent.cli.importing.their import Item, NotTheirs, read
+from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
+from agent.cli.importing.toml_entry import ImportedEntry, Value
 
 PREFIX = "intel.com"
 _KEYS = ("resourceName", "resourcePrefix", "deviceType", "selectors", "excludeTopology", "additionalInfo")
@@ -46,7 +46,7 @@ VDPA = _Words("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_index
 _KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY)}
 
 
-def entries(text: str) -> list[Entry]:
+def entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
@@ -58,7 +58,7 @@ def entries(text: str) -> list[Entry]:
     return found
 
 
-def _resources(documents: Sequence[Item]) -> Iterator[Item]:
+def _resources(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             if item.get("resourceList") is not None:
@@ -67,9 +67,9 @@ def _resources(documents: Sequence[Item]) -> Iterator[Item]:
                 yield from _resources(read(item.text, item.line + 1))
 
 
-def _entry(item: Item) -> Entry:
+def _entry(item: ForeignValue) -> ImportedEntry:
     name = item.said("resourceName")
-    entry = Entry(name or "a resource without name", item.line)
+    entry = ImportedEntry(name or "a resource without name", item.line)
     if not name:
         entry.checks.append("a resource has a resourceName")
         return entry
@@ -80,7 +80,7 @@ def _entry(item: Item) -> Entry:
         entry.checks.append(f"there is no deviceType {said}: it is one of netDevice, accelerator, auxNetDevice")
         return entry
     more = _additional(entry, item)
-    for selector in item.items("selectors") or (Item(item.line),):
+    for selector in item.items("selectors") or (ForeignValue(item.line),):
         for table in _tables(entry, selector, kind):
             if item.true("excludeTopology"):
                 table["topology"] = "none"
@@ -95,7 +95,7 @@ def _entry(item: Item) -> Entry:
     return entry
 
 
-def _additional(entry: Entry, item: Item) -> dict[str, Value]:
+def _additional(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value]:
     """What is said of every device besides, as the variable with all that is known of it says it."""
     said = item.get("additionalInfo")
     if said is None:
@@ -107,7 +107,7 @@ def _additional(entry: Entry, item: Item) -> dict[str, Value]:
     return {name: {"json": {"extra_info": extra}} for name in ("info", "posix_info")} if extra else {}
 
 
-def _tables(entry: Entry, selector: Item, kind: _Words) -> Iterator[dict[str, Value]]:
+def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Iterator[dict[str, Value]]:
     """One entry for each way in which the devices are handed out."""
     vdpa = selector.true("isVdpa") or bool(selector.said("vdpaType"))
     if vdpa and kind is NETDEVICE:
@@ -137,7 +137,7 @@ def _tables(entry: Entry, selector: Item, kind: _Words) -> Iterator[dict[str, Va
         yield table
 
 
-def _ways(drivers: Sequence[str], selector: Item, kind: _Words) -> Iterator[tuple[str, Sequence[str]]]:
+def _ways(drivers: Sequence[str], selector: ForeignValue, kind: _Words) -> Iterator[tuple[str, Sequence[str]]]:
     """The classes by which devices with these drivers are handed out, each with its drivers; empty for none of ours."""
     if kind is not NETDEVICE:
         types = [selector.said("vdpaType")] if selector.said("vdpaType") else ["vhost", "virtio"]
@@ -149,7 +149,7 @@ def _ways(drivers: Sequence[str], selector: Item, kind: _Words) -> Iterator[tupl
         yield name, [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
 
 
-def _match(entry: Entry, selector: Item, kind: _Words) -> dict[str, Value] | None:
+def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[str, Value] | None:
     """The clauses of a selector; none if nothing fitted it."""
     match: dict[str, Value] = {"class": "12"} if kind is ACCELERATOR else {}
     of = kind.function
@@ -180,7 +180,9 @@ def _match(entry: Entry, selector: Item, kind: _Words) -> dict[str, Value] | Non
     return match
 
 
-def _functions(entry: Entry, selector: Item, key: str, word: str, index: str) -> Iterator[dict[str, Value]]:
+def _functions(
+    entry: ImportedEntry, selector: ForeignValue, key: str, word: str, index: str
+) -> Iterator[dict[str, Value]]:
     """The PFs that a selector names, those without numbers together. index: the word that a number is of."""
     whole: list[Value] = []
     for text in selector.texts(key):
@@ -205,7 +207,7 @@ def _of_ddp(profiles: Sequence[str]) -> tuple[str, str]:
     )
 
 
-def _hex(entry: Entry, key: str, text: str) -> str:
+def _hex(entry: ImportedEntry, key: str, text: str) -> str:
     plain = text.lower().removeprefix("0x")
     if plain != text:
         entry.changes.append(f"{key} {text} matched nothing, it wanted {plain}; here it matches")

@@ -19,8 +19,8 @@ import uvloop
 from agent.cli.lab.configuration import entries, write
 from agent.cli.lab.demo import Demo
 from agent.cli.lab.lab import Lab, running
-from agent.cli.lab.lines import terminal_kept
-from agent.cli.lab.place import private
+from agent.cli.lab.lab_directories import private
+from agent.cli.lab.line_input import terminal_kept
 from agent.cli.lab.session import Session, logged
 from agent.cli.terminal import Terminal
 from agent.config.toml.finding import render

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from agent.core.inventory.device import Node
-from agent.core.language.pattern import literal
+from agent.core.inventory.device import DeviceNode
+from agent.core.language.glob import literal
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.host.root import Root
-from agent.scanners.listed import places
+from agent.scanners.subsystem_listing import places
 
 PTY = "lab.example/pty"
 PTY_ID = "pty"
@@ -19,32 +19,32 @@ _, _FUNCTIONS = places("pci")
 _CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
 
-class Entry(Struct):
+class LabEntry(Struct):
     """One resource, as a person would write it."""
 
     name: str
     toml: str
 
 
-def entries(root: Root) -> Iterator[Entry]:
+def entries(root: Root) -> Iterator[LabEntry]:
     """What this machine has, best first; always something, since /dev/null is everywhere."""
     for name in ("fuse", "kvm"):
-        if isinstance(root.node(f"/dev/{name}"), Node):
+        if isinstance(root.node(f"/dev/{name}"), DeviceNode):
             yield _entry(name, f'class    = "{name}"', "replicas = 10")
-    if isinstance(root.node("/dev/net/tun"), Node):
+    if isinstance(root.node("/dev/net/tun"), DeviceNode):
         yield _entry("tun", 'class    = "tun"', "replicas = 10")
-    if isinstance(root.node("/dev/loop0"), Node) and isinstance(root.node("/dev/loop-control"), Node):
+    if isinstance(root.node("/dev/loop0"), DeviceNode) and isinstance(root.node("/dev/loop-control"), DeviceNode):
         yield _entry("loop", 'class    = "loop"')
     found = {_class(root, name)[:2] for name in _functions(root)}
     for base, word in _CLASSES.items():
         if base in found:
             yield _entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
             break
-    if isinstance(root.node("/dev/null"), Node):
+    if isinstance(root.node("/dev/null"), DeviceNode):
         yield _entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
 
 
-def pty_entry(path: str) -> Entry:
+def pty_entry(path: str) -> LabEntry:
     """The lab's own terminal."""
     pattern = "/".join(literal(part) for part in path.split("/"))
     return _entry(
@@ -55,16 +55,16 @@ def pty_entry(path: str) -> Entry:
     )
 
 
-def write(directory: str, name: str, chosen: list[Entry]) -> None:
+def write(directory: str, name: str, chosen: list[LabEntry]) -> None:
     """Put entries into a file of a configuration directory."""
     os.makedirs(f"{directory}/resources.d", exist_ok=True)
     with open(f"{directory}/resources.d/{name}", "w", encoding="utf-8") as file:
         file.write("\n".join(entry.toml for entry in chosen))
 
 
-def _entry(name: str, *lines: str) -> Entry:
+def _entry(name: str, *lines: str) -> LabEntry:
     full = f"lab.example/{name}"
-    return Entry(full, "\n".join(("[[resource]]", f'name     = "{full}"', *lines, "")))
+    return LabEntry(full, "\n".join(("[[resource]]", f'name     = "{full}"', *lines, "")))
 
 
 def _functions(root: Root) -> tuple[str, ...]:

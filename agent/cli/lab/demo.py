@@ -6,15 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
-from agent.cli.inventory.inventory import Inventory
-from agent.cli.inventory.take import take
+from agent.cli.host_report.host_report import HostReport
+from agent.cli.host_report.scan_host import take
 from agent.cli.lab import configuration as made
 from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.terminal import Terminal, pad
 from agent.config.toml.finding import render
-from agent.core.inventory.device import Health, Node
-from agent.core.language.printable import counted, printable
+from agent.core.inventory.device import DeviceNode, Health
+from agent.core.language.safe_text import counted, printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80
@@ -119,7 +119,7 @@ class Demo:
         holders = {holder for holder, _ in lab.kubelet.held(resource).values()}
         if len(pod.ids) != 1 or holders != {pod.name}:
             raise Unexpected(f"one device of {resource} held by {pod.name}", f"{pod.ids} held by {holders}")
-        wrong = [host for host, _ in pod.options.devices.values() if not isinstance(lab.root.node(host), Node)]
+        wrong = [host for host, _ in pod.options.devices.values() if not isinstance(lab.root.node(host), DeviceNode)]
         if wrong or not pod.options.devices:
             raise Unexpected("nodes that are there", ", ".join(wrong) or "none")
         yield f"{pod.ids[0]}  of {resource}"
@@ -183,7 +183,7 @@ def _title(number: int, title: str, command: str) -> str:
     return f"{pad(text, space)}{command}" if len(text) + 2 <= space else f"{text}\n{' ' * space}{command}"
 
 
-def _kinds(inventory: Inventory) -> Iterator[str]:
+def _kinds(inventory: HostReport) -> Iterator[str]:
     """What is here, in a few words."""
     for path in ("/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/vhost-net", "/dev/dri/renderD128"):
         if any(item.host.name == path for item in inventory.items):

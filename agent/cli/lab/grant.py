@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.cli.inventory.what import numbered
+from agent.cli.host_report.device_summary import numbered
 from agent.cli.terminal import pad
-from agent.core.inventory.device import Node
-from agent.core.language.printable import columns, printable
+from agent.core.inventory.device import DeviceNode
+from agent.core.language.safe_text import columns, printable
 from agent.core.language.value import Absent
 from agent.kubelet.simulated.container_options import ContainerOptions
 
 
-def grant_lines(options: ContainerOptions, node: Callable[[str], Node | Absent]) -> list[str]:
+def grant_lines(options: ContainerOptions, node: Callable[[str], DeviceNode | Absent]) -> list[str]:
     """A line for each thing; `node` says what stands at a path of the host."""
     lines: list[tuple[str, str, str]] = []
     for container, (host, permissions) in options.devices.items():

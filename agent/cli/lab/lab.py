@@ -9,21 +9,21 @@ from contextlib import asynccontextmanager, suppress
 
 from agent.app import Agent
 from agent.cli.lab import configuration as made
-from agent.cli.lab.place import Place
+from agent.cli.lab.lab_directories import LabDirectories
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import Configuration, load
-from agent.core.inventory.device import Snapshot
-from agent.core.phase import Phase
+from agent.core.inventory.device import DeviceList
+from agent.core.registration_phase import Phase
 from agent.core.struct import Struct, replace
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
-from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.events import KubeletEvent
 from agent.kubelet.simulated.kubelet import Kubelet
 
 DEADLINE = 10.0  # seconds within which anything here has to happen
 
 
-class Pod(Struct):
+class LabPod(Struct):
     """A pod of the lab's with its one container, and what that got."""
 
     name: str
@@ -41,14 +41,16 @@ class Lab:
         pods: what was granted, by pod.
     """
 
-    def __init__(self, place: Place, root: Root, user: str, listener: Callable[[Event], None] | None) -> None:
+    def __init__(
+        self, place: LabDirectories, root: Root, user: str, listener: Callable[[KubeletEvent], None] | None
+    ) -> None:
         self.place = place
         self.root = root
         self.user = user
-        self.entries: list[made.Entry] = []
+        self.entries: list[made.LabEntry] = []
         self.without = ""
         self.terminal = self._plugged_in()
-        self.pods: dict[str, Pod] = {}
+        self.pods: dict[str, LabPod] = {}
         self.kubelet = Kubelet(
             place.kubelet,
             watcher_directory=place.watcher,
@@ -72,7 +74,7 @@ class Lab:
         """The resources that are served."""
         return tuple(self.agent.status.resources)
 
-    def snapshot(self, resource: str) -> Snapshot:
+    def snapshot(self, resource: str) -> DeviceList:
         """What the agent lists of a resource."""
         return self.agent.registry.current(resource)
 
@@ -109,7 +111,7 @@ class Lab:
         if self.kubelet.running:
             await self.kubelet.until(self.listed, DEADLINE)
 
-    async def allocate(self, resource: str, count: int) -> Pod:
+    async def allocate(self, resource: str, count: int) -> LabPod:
         """A pod with one container that asks for so many.
 
         Raises:
@@ -126,8 +128,8 @@ class Lab:
         if options.without:
             self.kubelet.remove_pod(name)
         else:
-            self.pods[name] = Pod(name, resource, ids, options)
-        return Pod(name, resource, ids, options)
+            self.pods[name] = LabPod(name, resource, ids, options)
+        return LabPod(name, resource, ids, options)
 
     def release(self, pod: str) -> None:
         """The pod ends."""

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from agent.cli.lab.lab import Lab
-from agent.cli.lab.lines import Lines
-from agent.cli.lab.words import Words, Wrong
+from agent.cli.lab.lab_commands import LabCommands, Wrong
+from agent.cli.lab.line_input import LineInput
 from agent.cli.terminal import Terminal
-from agent.core.language.printable import escape
-from agent.kubelet.simulated.events import Event
+from agent.core.language.safe_text import escape
+from agent.kubelet.simulated.events import KubeletEvent
 
 FAILED = 1
 PROMPT = "lab> "
@@ -25,12 +25,12 @@ class Session:
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
         self._since = time.monotonic()
-        self._lines: Lines | None = None
+        self._lines: LineInput | None = None
 
     async def run(self, lab: Lab) -> int:
         """Start the kubelet, then do line after line until there is none; 1 if a line from a pipe went wrong."""
-        words = Words(lab, self._terminal)
-        lines = Lines(PROMPT, words.following)
+        words = LabCommands(lab, self._terminal)
+        lines = LineInput(PROMPT, words.following)
         failed = False
         await lab.kubelet.start()
         await lab.settled()
@@ -53,7 +53,7 @@ class Session:
         self._lines = None
         return FAILED if failed else 0
 
-    def heard(self, event: Event) -> None:
+    def heard(self, event: KubeletEvent) -> None:
         """Say what happened in the kubelet, if it is worth a line."""
         if event.kind == "list":
             healthy, unhealthy = event.detail["healthy"], event.detail["unhealthy"]

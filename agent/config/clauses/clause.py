@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.config.clauses.operators import Tests
-from agent.config.language.table import EITHER
-from agent.config.merge import lines as forms
-from agent.config.merge.tree import Branch, Gone, Leaf
+from agent.config.language.key_table import EITHER
+from agent.config.merge import clause_lines as forms
+from agent.config.merge.config_tree import Branch, Leaf, RemovedValue
 from agent.config.scope import Scope
-from agent.config.toml.spot import Spot
-from agent.core.language.clause import Clause, Either, Line, Statement
+from agent.config.toml.file_position import FilePosition
+from agent.core.language.clause import Clause, ClauseLine, EitherLine, Statement
 
 
 def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
@@ -34,7 +34,7 @@ def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None
         scope.error(branch.spot.error("type", message, write, mark="key"))
 
 
-def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
+def _either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
     """Return the alternatives of an `either`; None if it has none, which is reported: it would hold of everything."""
     alternatives: list[Clause] = []
     for key, member in branch.branches():
@@ -42,24 +42,24 @@ def _either(name: str, branch: Branch, scope: Scope) -> Either | None:
         refuse_empty(member, scope, message, "take it out, or say what holds")
         alternatives.append(compile_clause(f"{name}.{key}", member, scope))
     spot = branch.spot
-    gone = [node.spot for node in branch.members.values() if isinstance(node, Gone)]
+    gone = [node.spot for node in branch.members.values() if isinstance(node, RemovedValue)]
     if not alternatives and (gone or spot.data == {}):  # else what is wrong with them was reported
         write = f"leave one of them in, or take all of {name.removesuffix(f'.{EITHER}')} out and say it anew"
         scope.error((gone[-1] if gone else spot).error("missing", "this either has no alternative", write, mark="key"))
-    return Either(name, tuple(alternatives), spot.written, spot.origin) if alternatives else None
+    return EitherLine(name, tuple(alternatives), spot.written, spot.origin) if alternatives else None
 
 
-def _line(name: str, word: str, leaf: Leaf, scope: Scope) -> Line | None:
+def _line(name: str, word: str, leaf: Leaf, scope: Scope) -> ClauseLine | None:
     spot = leaf.spot
     known = scope.word(spot, word, "key")
     if known is None:
         return None
 
-    def inner(here: Spot, table: Mapping[str, object], within: Scope) -> Clause:
+    def inner(here: FilePosition, table: Mapping[str, object], within: Scope) -> Clause:
         branch = forms.clause(here, table, scope.findings)
         return compile_clause(f"{name}.{here.path[-1]}", branch, within)
 
     test = Tests(word, known, scope, inner).test(spot, leaf.value)
     if test is None:
         return None
-    return Line(name, word, known.kind, test, spot.written, spot.origin)
+    return ClauseLine(name, word, known.kind, test, spot.written, spot.origin)

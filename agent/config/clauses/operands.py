@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from agent.config.scope import Scope
-from agent.config.toml.spot import Piece, Spot
-from agent.core.language import pattern
+from agent.config.toml.file_position import FilePosition, Piece
+from agent.core.language import glob
 
 _T = TypeVar("_T")
 
 _WORD_IN_OPERAND = re.compile(r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}")  # \p{Greek} is an expression's
 
 
-def pattern_of(spot: Spot, value: object, scope: Scope) -> pattern.Pattern | None:
+def pattern_of(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
     """The glob that a value is; none, with a finding, if it is none."""
     if not isinstance(value, str):
         scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
@@ -23,13 +23,13 @@ def pattern_of(spot: Spot, value: object, scope: Scope) -> pattern.Pattern | Non
     if refused_word(spot, value, scope):
         return None
     try:
-        return pattern.parse(value)
-    except pattern.PatternError as error:
+        return glob.parse(value)
+    except glob.PatternError as error:
         scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
         return None
 
 
-def refused_word(spot: Spot, value: str, scope: Scope) -> bool:
+def refused_word(spot: FilePosition, value: str, scope: Scope) -> bool:
     """Whether an operand has a `{word}` in it, which is reported: two words cannot be compared here."""
     found = _WORD_IN_OPERAND.search(value)
     if found is None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
-from agent.config.clauses.misfit import FOR_LISTS, misfit
 from agent.config.clauses.operands import all_of, pattern_of, refused_word
+from agent.config.clauses.operator_errors import FOR_LISTS, misfit
 from agent.config.clauses.ranges import RangeError, parse_ranges
-from agent.config.language.table import OPERATORS, hint
-from agent.config.scope import ANYTHING, Known, Scope
-from agent.config.toml.spot import Mark, Piece, Spot
+from agent.config.language.key_table import OPERATORS, hint
+from agent.config.scope import ANYTHING, Scope, WordSignature
+from agent.config.toml.file_position import FilePosition, Mark, Piece
 from agent.core.language import operators
 from agent.core.language.clause import Clause
-from agent.core.language.operators import AllOf, AnyOf, Equals, Has, Of, Test
-from agent.core.language.value import Kind, OperandError, Scalar, from_person
+from agent.core.language.operators import AllOf, AnyOf, Equals, Has, Quantifier, Test
+from agent.core.language.value import OperandError, Scalar, ValueType, from_person
 from agent.core.struct import Struct, replace
 
-_TEXT_KINDS = frozenset({Kind.TEXT, Kind.PATH})
-_ID_KINDS = frozenset({Kind.HEX, Kind.CLASS, Kind.PCI})
+_TEXT_KINDS = frozenset({ValueType.TEXT, ValueType.PATH})
+_ID_KINDS = frozenset({ValueType.HEX, ValueType.CLASS, ValueType.PCI})
 
 # The ends of the range that an operator means.
 _ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
@@ -33,11 +33,11 @@ class Tests(Struct):
     """The tests of one word. `clause` compiles what is asked of each thing that a many leads to."""
 
     word: str
-    known: Known
+    known: WordSignature
     scope: Scope
-    clause: Callable[[Spot, Mapping[str, object], Scope], Clause]
+    clause: Callable[[FilePosition, Mapping[str, object], Scope], Clause]
 
-    def test(self, spot: Spot, value: object) -> Test | None:
+    def test(self, spot: FilePosition, value: object) -> Test | None:
         """The test that a value is; none, with findings, if it is none."""
         if isinstance(value, dict):
             return self._operators(spot, value)
@@ -53,7 +53,7 @@ class Tests(Struct):
         operand = self._operand(spot, value)
         return None if operand is None else Equals(operand)
 
-    def _no_plain_test(self, spot: Spot, value: object) -> None:
+    def _no_plain_test(self, spot: FilePosition, value: object) -> None:
         written = spot.written
         if self.known.table:
             message = "several things: say of how many: { any = { … } }, every, none, count"
@@ -69,7 +69,7 @@ class Tests(Struct):
         """A word that the things of a many have; `WORD` if they have no name."""
         return "name" if self.scope.within(self.known.table).has("name") else "WORD"
 
-    def _operators(self, spot: Spot, table: Mapping[str, object]) -> Test | None:
+    def _operators(self, spot: FilePosition, table: Mapping[str, object]) -> Test | None:
         """Several operators in one table: all must hold."""
         made = all_of([self._operator(spot.below(name), name, value) for name, value in table.items()])
         if not made:
@@ -78,7 +78,7 @@ class Tests(Struct):
             return None
         return made[0] if len(made) == 1 else AllOf(tuple(made))
 
-    def _operator(self, spot: Spot, name: str, value: object) -> Test | None:
+    def _operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name not in OPERATORS:
             message = f"no operator has the name {name}"
             self.scope.error(spot.error("unknown-key", message, hint(name, OPERATORS), mark="key"))
@@ -97,9 +97,9 @@ class Tests(Struct):
             case "has" | "has_all" | "has_any":
                 return self._has(spot, name, value)
             case "any" | "every" | "none":
-                return self._of(spot, Of(name), value)
+                return self._of(spot, Quantifier(name), value)
             case "count":
-                number = replace(self, known=Known(Kind.INT)).test(spot, value)
+                number = replace(self, known=WordSignature(ValueType.INT)).test(spot, value)
                 return None if number is None else operators.Count(number)
             case "like":
                 return self._like(spot, value)
@@ -113,14 +113,14 @@ class Tests(Struct):
         self.scope.error(spot.error("type", f"{name} is followed by a number", write))
         return None
 
-    def _fits(self, spot: Spot, name: str, value: object) -> bool:
+    def _fits(self, spot: FilePosition, name: str, value: object) -> bool:
         """Whether an operator is for what the word is; if not, what to write instead is reported."""
         found = misfit(name, self.known, value, spot.written, self._some_word)
         if found is not None:
             self.scope.error(spot.error("type", *found, mark="key"))
         return found is None
 
-    def _has(self, spot: Spot, name: str, value: object) -> Test | None:
+    def _has(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name == "has":
             if isinstance(value, (list, dict)):
                 write = f"write {{ has_any = {spot.written} }}, or has_all" if isinstance(value, list) else ""
@@ -137,7 +137,7 @@ class Tests(Struct):
         tests = tuple(map(Has, made))
         return (AllOf(tests) if name == "has_all" else AnyOf(tests)) if tests else None
 
-    def _of(self, spot: Spot, of: Of, value: object) -> Test | None:
+    def _of(self, spot: FilePosition, of: Quantifier, value: object) -> Test | None:
         if not self.known.table:
             test = replace(self, known=replace(self.known, many=False)).test(spot, value)
             return None if test is None else operators.Items(of, test)
@@ -149,14 +149,14 @@ class Tests(Struct):
         self.scope.error(spot.error("type", f"{of.value} is followed by a clause on the words of each", write))
         return None
 
-    def _like(self, spot: Spot, value: object) -> Test | None:
+    def _like(self, spot: FilePosition, value: object) -> Test | None:
         elements = spot.elements(value)
         if not elements:
             self.scope.error(spot.error("type", "an empty list holds of nothing", "write one pattern at least"))
         made = all_of([pattern_of(here, item, self.scope) for here, item in elements])
         return operators.Like(tuple(made)) if made else None
 
-    def _within_text(self, spot: Spot, name: str, value: object) -> Test | None:
+    def _within_text(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if not isinstance(value, str):
             self.scope.error(spot.error("type", f"{name} is followed by text", f'write "{spot.written}"'))
             return None
@@ -175,7 +175,7 @@ class Tests(Struct):
             self.scope.error(spot.error("matching", error.message, error.write, mark=mark))
             return None
 
-    def _in(self, spot: Spot, value: object) -> Test | None:
+    def _in(self, spot: FilePosition, value: object) -> Test | None:
         if not isinstance(value, str):
             write = f'write "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
             self.scope.error(spot.error("type", "ranges are text", write or 'write for example "0-3,5"'))
@@ -183,13 +183,13 @@ class Tests(Struct):
         if refused_word(spot, value, self.scope):
             return None
         try:
-            return operators.Within(parse_ranges(value, hexadecimal=self.known.kind is Kind.HEX))
+            return operators.Within(parse_ranges(value, hexadecimal=self.known.kind is ValueType.HEX))
         except RangeError as error:
             mark: Mark = Piece(error.at, error.length) if error.length else "value"
             self.scope.error(spot.error("type", error.message, error.write, mark=mark))
             return None
 
-    def _operand(self, spot: Spot, value: object) -> Scalar | None:
+    def _operand(self, spot: FilePosition, value: object) -> Scalar | None:
         if isinstance(value, str) and refused_word(spot, value, self.scope):
             return None
         if self.known is ANYTHING:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.give.parts import Part, has_unread_key
-from agent.config.leaves.texts import phrase
-from agent.config.merge.tree import Branch
+from agent.config.give.give_sections import GiveSection, has_unread_key
+from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
+from agent.config.values.templates import phrase
 from agent.core.entry.cdi import is_name
-from agent.core.entry.resource import CdiGive
+from agent.core.entry.resource_spec import CdiGive
 
 
-def compile_cdi(parts: Sequence[Part], scope: Scope) -> tuple[CdiGive, ...]:
+def compile_cdi(parts: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive, ...]:
     """The CDI devices that an entry names."""
     made = [_device(key, member, part, scope) for part in parts for key, member in part.members("cdi")]
     return tuple(device for device in made if device is not None)
 
 
-def _device(key: str, member: Branch, part: Part, scope: Scope) -> CdiGive | None:
+def _device(key: str, member: Branch, part: GiveSection, scope: Scope) -> CdiGive | None:
     when = part.when(member)
     leaf, via = member.leaf("name"), member.leaf("via")
     if leaf is None:

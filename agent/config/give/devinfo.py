@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agent.config.leaves.structures import compile_json
-from agent.config.merge.tree import Branch
+from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.resource import Slots
-from agent.core.language.structure import Table
+from agent.config.values.json_values import compile_json
+from agent.core.entry.resource_spec import Slots
+from agent.core.language.json_template import JsonTable
 
 
-def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> Table | None:
+def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> JsonTable | None:
     """The file's object; none if there is none, or with findings."""
     branch = give.branch("devinfo") if give is not None else None
     if branch is None:
@@ -19,4 +19,4 @@ def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> T
         scope.error(branch.spot.error("type", message, "write devinfo = false, or replicas for slots", mark="key"))
         return None
     table = compile_json(branch, scope, "give.devinfo").text
-    return table if isinstance(table, Table) else None
+    return table if isinstance(table, JsonTable) else None

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent.config.give.give_sections import GiveSection, has_unread_key
 from agent.config.give.nodes import collision, container_paths
-from agent.config.give.parts import Part, has_unread_key
-from agent.config.leaves.texts import Phrase, path_phrase
-from agent.config.merge.tree import Branch
+from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.config.toml.spot import Piece
-from agent.core.entry.resource import MountGive
-from agent.core.language.pattern import PatternError, parse
+from agent.config.toml.file_position import Piece
+from agent.config.values.templates import Phrase, path_phrase
+from agent.core.entry.resource_spec import MountGive
+from agent.core.language.glob import PatternError, parse
 
 _HIDDEN = 0xE000  # private characters that stand for those of a `{word}` while a pattern is judged
 
 
-def compile_mounts(parts: Sequence[Part], scope: Scope) -> tuple[MountGive, ...]:
+def compile_mounts(parts: Sequence[GiveSection], scope: Scope) -> tuple[MountGive, ...]:
     """The mounts of an entry."""
     made = [_mount(name, member, part, scope) for part in parts for name, member in part.members("mounts")]
     return tuple(mount for mount in made if mount is not None)
 
 
-def _mount(name: str, member: Branch, part: Part, scope: Scope) -> MountGive | None:
+def _mount(name: str, member: Branch, part: GiveSection, scope: Scope) -> MountGive | None:
     when = part.when(member)
     leaf = member.leaf("path")
     if leaf is None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.config.give.parts import Part, When, has_unread_key
-from agent.config.leaves.texts import Phrase, path_phrase
-from agent.config.merge.tree import Branch, Leaf
-from agent.config.scope import Known, Scope
-from agent.config.toml.spot import Piece
-from agent.core.entry.resource import NODE_NUMBER, NodeGive
-from agent.core.language.value import Kind
+from agent.config.give.give_sections import GiveSection, When, has_unread_key
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import Scope, WordSignature
+from agent.config.toml.file_position import Piece
+from agent.config.values.templates import Phrase, path_phrase
+from agent.core.entry.resource_spec import NODE_NUMBER, NodeGive
+from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
 _PERMISSIONS = "rwm"  # in the order that the kubelet passes on
 
 
-def compile_nodes(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
+def compile_nodes(parts: Sequence[GiveSection], scope: Scope) -> tuple[NodeGive, ...]:
     """The nodes of an entry; each also becomes a word `given.NAME` of the scope, the same for all of one name."""
     nodes: list[NodeGive] = []
     for part in parts:
@@ -29,13 +29,13 @@ def compile_nodes(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
     return tuple(nodes)
 
 
-def _either(one: Known | None, other: Known) -> Known:
+def _either(one: WordSignature | None, other: WordSignature) -> WordSignature:
     return other if one is None else replace(other, many=one.many or other.many, varies=one.varies or other.varies)
 
 
-def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> tuple[NodeGive | None, Known]:
+def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> tuple[NodeGive | None, WordSignature]:
     """A node, and what is known of where it comes out."""
-    unknown = Known(Kind.PATH, varies=not (scope.single or scope.lone))
+    unknown = WordSignature(ValueType.PATH, varies=not (scope.single or scope.lone))
     path_leaf = member.leaf("path")
     permissions = permissions_of(member.leaf("permissions"), scope)
     optional = _switch(member.leaf("optional"), "optional", scope)
@@ -56,7 +56,7 @@ def _node(name: str, address: str, member: Branch, when: When, scope: Scope) -> 
         scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
     each = path.each or when.each
     many = path.many or each or len(to) > 1
-    known = Known(Kind.PATH, many=many, varies=path.varies or any(target.varies for target in to))
+    known = WordSignature(ValueType.PATH, many=many, varies=path.varies or any(target.varies for target in to))
     if permissions is None or optional is None or faults:
         return None, known
     texts = tuple(target.text for target in to)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agent.config.give.give_sections import GiveSection
 from agent.config.give.nodes import permissions_of
-from agent.config.give.parts import Part
-from agent.config.language.kinds import RDMA
-from agent.config.leaves.texts import phrase
-from agent.config.merge.tree import Branch
+from agent.config.language.value_checks import RDMA
+from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.resource import NodeGive
-from agent.core.language.text import parse
+from agent.config.values.templates import phrase
+from agent.core.entry.resource_spec import NodeGive
+from agent.core.language.template import parse
 
 REQUIRED, OPTIONAL = ("uverbs",), ("umad", "issm", "rdma_cm")  # unless said; not every adapter has the others
 # The one node that is not of any adapter: RDMA_CM's (drivers/infiniband/core/ucma.c).
@@ -19,7 +19,7 @@ _OF_ALL = {"rdma_cm": "/dev/infiniband/rdma_cm"}
 _WAYS = ("rdma", "pci.rdma")  # from a device to its RDMA device
 
 
-def compile_rdma(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
+def compile_rdma(parts: Sequence[GiveSection], scope: Scope) -> tuple[NodeGive, ...]:
     """The RDMA nodes of an entry; where one comes out is `given.rdma.NAME`, and `given.rdma.name` whose they are."""
     return tuple(
         node
@@ -29,7 +29,7 @@ def compile_rdma(parts: Sequence[Part], scope: Scope) -> tuple[NodeGive, ...]:
     )
 
 
-def _nodes(branch: Branch, part: Part, scope: Scope) -> Iterator[NodeGive]:
+def _nodes(branch: Branch, part: GiveSection, scope: Scope) -> Iterator[NodeGive]:
     when = part.when(branch)
     permissions = permissions_of(branch.leaf("permissions"), scope)
     required, optional = (_names(branch, key, default) for key, default in _SETS)

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from agent.config.give.give_sections import GiveSection, When
 from agent.config.give.nodes import collision, container_paths, permissions_of
-from agent.config.give.parts import Part, When
-from agent.config.leaves.texts import Phrase, path_phrase
-from agent.config.merge.tree import Branch
-from agent.config.scope import Known, Scope
+from agent.config.merge.config_tree import Branch
+from agent.config.scope import Scope, WordSignature
+from agent.config.values.templates import Phrase, path_phrase
 from agent.core.entry.check import Check
-from agent.core.entry.resource import NodeGive, VfioGive
-from agent.core.language.clause import Clause, Either, Line, Origin
+from agent.core.entry.resource_spec import NodeGive, VfioGive
+from agent.core.language.clause import Clause, ClauseLine, EitherLine, Origin
 from agent.core.language.operators import Equals, Exists, Test
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
 from agent.core.struct import MutableStruct, replace
 
 CHECK = "vfio"  # the name of the check that it brings
@@ -39,16 +39,16 @@ class Vfio(NamedTuple):
         if not self.gives:
             return None
         origin = self.gives[0].origin
-        viable = _line("iommu.viable", Kind.BOOL, Equals(True), "true", origin)
+        viable = _line("iommu.viable", ValueType.BOOL, Equals(True), "true", origin)
         clauses = [give.when for give in self.gives if give.when is not None]
         when: Clause | None = None
         if len(clauses) == len(self.gives):
-            either = Either(f"health.{CHECK}.when", tuple(clauses), "", origin)
+            either = EitherLine(f"health.{CHECK}.when", tuple(clauses), "", origin)
             when = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
         return Check(CHECK, Clause(f"health.{CHECK}", (viable,), origin), when=when, reason=_REASON, again=True)
 
 
-def compile_vfio(parts: Sequence[Part], scope: Scope, *, shared: bool) -> Vfio:
+def compile_vfio(parts: Sequence[GiveSection], scope: Scope, *, shared: bool) -> Vfio:
     """What an entry gives by VFIO; the nodes also become words `given.vfio.…` of the scope.
 
     shared: one device is given to several containers, which VFIO cannot.
@@ -92,10 +92,10 @@ def _declare(scope: Scope) -> None:
     """Make the words known of where the nodes come out."""
     varies = not (scope.single or scope.lone)
     for name, known in (
-        ("control", Known(Kind.PATH, varies=False)),
-        ("iommufd", Known(Kind.PATH, varies=False)),
-        ("group", Known(Kind.PATH, many=scope.grouped, varies=varies)),
-        ("cdev", Known(Kind.PATH, many=scope.grouped, varies=varies)),
+        ("control", WordSignature(ValueType.PATH, varies=False)),
+        ("iommufd", WordSignature(ValueType.PATH, varies=False)),
+        ("group", WordSignature(ValueType.PATH, many=scope.grouped, varies=varies)),
+        ("cdev", WordSignature(ValueType.PATH, many=scope.grouped, varies=varies)),
     ):
         scope.given[f"vfio.{name}"] = known
 
@@ -137,7 +137,7 @@ class _Nodes(MutableStruct):
     def of(self, backend: str, *, noiommu: bool) -> Iterator[NodeGive]:
         """The nodes of a backend. By iommufd it is given where its own node stands, unless nothing else is wanted."""
         there, missing = (
-            _line("vfio.cdev", Kind.PATH, Exists(wanted), f"{{ exists = {str(wanted).lower()} }}", self.origin)
+            _line("vfio.cdev", ValueType.PATH, Exists(wanted), f"{{ exists = {str(wanted).lower()} }}", self.origin)
             for wanted in (True, False)
         )
         if backend != "iommufd":
@@ -146,18 +146,18 @@ class _Nodes(MutableStruct):
             if not noiommu:
                 yield self._group("{vfio.group}", legacy)
             for without in (False, True) if noiommu else ():
-                has = _line("iommu.noiommu", Kind.BOOL, Equals(without), str(without).lower(), self.origin)
+                has = _line("iommu.noiommu", ValueType.BOOL, Equals(without), str(without).lower(), self.origin)
                 yield self._group("{vfio.noiommu}" if without else "{vfio.group}", [*legacy, has])
         if backend != "legacy":
             own = [] if backend == "iommufd" else [there]
             yield self._node("vfio.iommufd", "/dev/iommu", own)
             yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), each=self.scope.grouped)
 
-    def _group(self, path: str, lines: list[Line]) -> NodeGive:
+    def _group(self, path: str, lines: list[ClauseLine]) -> NodeGive:
         node = self._node("vfio.group", path, lines)
         return replace(node, to=(self.to.text,), each=self.scope.grouped)
 
-    def _node(self, name: str, path: str, lines: list[Line]) -> NodeGive:
+    def _node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
         """A node that is given where the entry says so, and these lines hold."""
         own = self.when.clause.lines if self.when.clause else ()
         clause = Clause(_ADDRESS, (*own, *lines), self.origin) if own or lines else None
@@ -165,5 +165,5 @@ class _Nodes(MutableStruct):
         return NodeGive(name, text, (text,), self.permissions, optional=False, origin=self.origin, when=clause)
 
 
-def _line(word: str, kind: Kind, test: Test, written: str, origin: Origin) -> Line:
-    return Line(f"{_ADDRESS}: {word}", word, kind, test, written, origin)
+def _line(word: str, kind: ValueType, test: Test, written: str, origin: Origin) -> ClauseLine:
+    return ClauseLine(f"{_ADDRESS}: {word}", word, kind, test, written, origin)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from agent.config.merge.tree import Branch
+from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.core.entry.resource import EnvGive, MountGive, NodeGive
+from agent.core.entry.resource_spec import EnvGive, MountGive, NodeGive
 from agent.core.language.clause import Clause
-from agent.core.language.text import Text
+from agent.core.language.template import Template
 from agent.core.struct import replace
 
 BY_KUBELET = "kubelet"
@@ -52,7 +52,7 @@ def _marked(gives: Gives, scope: Scope) -> Gives:
     return Gives(tuple(nodes), tuple(mounts), tuple(env))
 
 
-def _of_device(texts: Sequence[Text], when: Clause | None, apart: Iterable[str], scope: Scope) -> bool:
+def _of_device(texts: Sequence[Template], when: Clause | None, apart: Iterable[str], scope: Scope) -> bool:
     """Whether it is known before a container gets the device. The health of a partner is another by then."""
     words = {slot.word for text in texts for slot in text.slots}
     words |= {line.word for line in when.every_line()} if when else set()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent.config.language.forms import Shape, form_of
-from agent.config.language.table import BRING_WORDS, LATER, PLACES
-from agent.config.merge.tree import Branch, Conflict, Gone
-from agent.config.toml.spot import Spot
+from agent.config.language.key_table import BRING_WORDS, LATER, PLACES
+from agent.config.language.section_shapes import Shape, form_of
+from agent.config.merge.config_tree import Branch, Conflict, RemovedValue
+from agent.config.toml.file_position import FilePosition
 
 
 class Part(NamedTuple):
     """A key that is not there yet: where it was written, its address, and whether it brings words."""
 
-    spot: Spot
+    spot: FilePosition
     address: str
     brings_words: bool
 
@@ -28,7 +28,7 @@ def _parts(branch: Branch, place: str, path: str = "") -> Iterator[Part]:
     for key, node in branch.members.items():
         address = f"{path}.{key}" if path else key
         form = form_of(place, key)
-        if isinstance(node, (Gone, Conflict)):
+        if isinstance(node, (RemovedValue, Conflict)):
             continue
         if PLACES[place][1].get(key) is LATER:
             yield Part(node.spot, address, key in BRING_WORDS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.merge.tree import Branch
-from agent.config.resource.machine import only_of_machine
+from agent.config.merge.config_tree import Branch
+from agent.config.resource.host_only import only_of_machine
 from agent.config.scope import Scope
-from agent.core.entry.cared import Hinge
+from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.language.clause import Clause
 
 
@@ -17,12 +17,12 @@ def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     return _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
 
 
-def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[Hinge, ...]]:
+def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[PartnerCondition, ...]]:
     """What a device waits for: what is known at a look, and what hangs on the health of partners."""
     scope.leaning = True
     clauses = _clauses("wait", tree, scope, "everything would wait for ever")
     scope.leaning = False
-    hinges = tuple(Hinge(clause, names) for clause in clauses if (names := leans_of((clause,), scope)))
+    hinges = tuple(PartnerCondition(clause, names) for clause in clauses if (names := leans_of((clause,), scope)))
     resting = [hinge.clause for hinge in hinges]
     return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.language.table import OPERATORS
-from agent.config.merge.tree import Branch, Leaf
+from agent.config.language.key_table import OPERATORS
+from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope
-from agent.config.toml.spot import Piece, Spot
-from agent.core.entry.group import By, Grouping
-from agent.core.inventory.members import ALL_OF
+from agent.config.toml.file_position import FilePosition, Piece
+from agent.core.entry.group import Grouping, GroupWord
+from agent.core.inventory.member_facts import ALL_OF
 from agent.core.language.clause import Clause
-from agent.core.language.text import digest
-from agent.scanners import catalog
+from agent.core.language.template import digest
+from agent.scanners import source_kinds
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = 16  # of the digest
@@ -36,7 +36,7 @@ def declare_parts(tree: Branch, scope: Scope) -> None:
 def _taken(scope: Scope) -> frozenset[str]:
     """The words that there are."""
     own = scope.own.names() if scope.own else ()
-    return frozenset({*ALL_OF, *OPERATORS, *own, *(catalog.words(scope.source.kind) if scope.source else ())})
+    return frozenset({*ALL_OF, *OPERATORS, *own, *(source_kinds.words(scope.source.kind) if scope.source else ())})
 
 
 def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
@@ -67,7 +67,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     return Grouping(by, claims is not None and claims.value == "all", clauses, _digest(tree))
 
 
-def _by(leaf: Leaf | None, scope: Scope) -> tuple[By, ...] | None:
+def _by(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
     """The words by which devices are together; none, with findings, if one cannot be that."""
     if leaf is None:
         return ()
@@ -79,7 +79,7 @@ def _by(leaf: Leaf | None, scope: Scope) -> tuple[By, ...] | None:
     return found if found and len(found) == len(made) else None
 
 
-def _word(spot: Spot, value: object, scope: Scope) -> By | None:
+def _word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
     if not isinstance(value, str):
         scope.error(spot.error("type", "by is a word of the device", 'write for example "iommu.group"'))
         return None
@@ -94,7 +94,7 @@ def _word(spot: Spot, value: object, scope: Scope) -> By | None:
         message = f"{value} is a list, and two devices are together if one value is equal"
         scope.error(spot.error("type", message, "make it a word of one value, by let", mark="text"))
         return None
-    return By(value, known.kind)
+    return GroupWord(value, known.kind)
 
 
 def _digest(tree: Branch) -> str:

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.give.parts import has_unread_key
+from agent.config.give.give_sections import has_unread_key
 from agent.config.give.vfio import CHECK
 from agent.config.language.durations import seconds
-from agent.config.language.kinds import looks
-from agent.config.leaves.texts import phrase
-from agent.config.merge.tree import Branch, Leaf
-from agent.config.resource.asks import ASKS, misplaced
-from agent.config.resource.logs import compile_log, events
+from agent.config.language.value_checks import looks
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.resource.log_checks import compile_log, events
+from agent.config.resource.query_checks import ASKS, misplaced
 from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import LEAST_EVERY
-from agent.core.entry.check import ONE, After, Check, Lasting, Looks, OnUnknown, Trip
-from agent.core.entry.inquiry import Asks
-from agent.core.entry.log import Log
-from agent.core.entry.rises import Rises
+from agent.config.values.templates import phrase
+from agent.core.entry.check import ONE, After, Check, LookCount, LookDuration, OnUnknown, Trip
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.query import QueryTemplate
 from agent.core.language.clause import Clause, Origin
-from agent.core.language.text import Text
-from agent.core.language.value import Kind
+from agent.core.language.template import Template
+from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
 _BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
@@ -67,7 +67,7 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     every = _every(branch.leaf("every"), scope)
     trip = _trip(branch.leaf("trip"), verb, scope)
     recover = _recover(branch, verb, scope)
-    holds: Clause | Asks | Rises | Log | None
+    holds: Clause | QueryTemplate | CounterCheck | Log | None
     said_in = scope
     scope.leaning = verb not in {"log", *ASKS}  # whom to ask what, and what to listen for, is said at a look
     if name == CHECK and _is_given(tree):
@@ -103,7 +103,7 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     )
 
 
-def _leans(asked: Iterable[object], reason: Text | None, scope: Scope) -> tuple[str, ...]:
+def _leans(asked: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health a check speaks."""
     words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.every_line()]
     words += [slot.word for slot in reason.slots] if reason else []
@@ -112,7 +112,7 @@ def _leans(asked: Iterable[object], reason: Text | None, scope: Scope) -> tuple[
 
 def _is_chance(after: Trip | None) -> bool:
     """Whether it is several looks."""
-    return isinstance(after, Looks) and after.number > 1
+    return isinstance(after, LookCount) and after.number > 1
 
 
 def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
@@ -124,7 +124,7 @@ def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
     return None if branch.verbs else _BROUGHT
 
 
-def _rises(leaf: Leaf | None, scope: Scope) -> Rises | None:
+def _rises(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
     """The counter that must not grow; none, with a finding, if it is none."""
     if leaf is None:
         return None
@@ -139,11 +139,11 @@ def _rises(leaf: Leaf | None, scope: Scope) -> Rises | None:
             )
         )
         return None
-    if known.kind is not Kind.INT:
+    if known.kind is not ValueType.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
         scope.error(leaf.spot.error("type", f"{word} is {known.kind.value}, and a counter is int", write, mark="text"))
         return None
-    return Rises(word)
+    return CounterCheck(word)
 
 
 def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
@@ -190,13 +190,13 @@ def _after(leaf: Leaf | None, scope: Scope) -> After:
         return ONE
     number = looks(leaf.value)
     if number is not None:
-        return Looks(number)
+        return LookCount(number)
     time = seconds(leaf.value) if isinstance(leaf.value, str) else None
     if time is None:
         message = "events in a window are of log and rises; what holds is looked at"
         scope.error(leaf.spot.error("type", message, 'write looks ("2 looks") or a time ("10s")'))
         return ONE
-    return Lasting(time)
+    return LookDuration(time)
 
 
 def _recover(branch: Branch, verb: str, scope: Scope) -> After | None:

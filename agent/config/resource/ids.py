@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from agent.config.leaves.texts import Phrase, phrase
-from agent.config.merge.tree import Branch, Leaf
-from agent.config.scope import Known, Scope
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import Scope, WordSignature
 from agent.config.sources import dealt_pattern
-from agent.config.toml.spot import Piece, Spot
-from agent.core.entry.resource import Source
-from agent.core.language.text import parse
-from agent.core.language.value import Kind
-from agent.scanners import catalog
+from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.values.templates import Phrase, phrase
+from agent.core.entry.resource_spec import Source
+from agent.core.language.template import parse
+from agent.core.language.value import ValueType
+from agent.scanners import source_kinds
 
 # Words whose value is dealt anew, and when.
 _DEALT_WORDS = {
@@ -32,7 +32,7 @@ _ONE = "make it a word of one value, by let"
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
 
-def compile_ids(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tuple[Phrase, ...]:
+def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[Phrase, ...]:
     """The alternatives for a device's id, best first: the entry's own, else the source's.
 
     `demanded`: that there is none at all is a mistake; it stands at `spot`.
@@ -66,11 +66,11 @@ def shortest(ids: tuple[Phrase, ...], source: Source) -> int:
     return max(1, min(_length(one, source) for one in ids))
 
 
-def _default(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tuple[Phrase, ...]:
+def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[Phrase, ...]:
     """The ids that a source has by itself."""
     if scope.source is None:
         return ()
-    texts = catalog.default_ids(scope.source.kind)
+    texts = source_kinds.default_ids(scope.source.kind)
     if not texts and demanded:
         message = f"a device of {scope.source} has no id of its own, so the entry says it"
         scope.error(spot.error("missing", message, 'write for example id = "{path_id}"'))
@@ -83,12 +83,12 @@ def _default(tree: Branch, scope: Scope, spot: Spot, *, demanded: bool) -> tuple
     return tuple(Phrase(parse(text), _words(text, scope.source), spot) for text in texts)
 
 
-def _words(text: str, source: Source) -> tuple[Known, ...]:
-    found = [catalog.word(source.kind, slot.word) for slot in parse(text).slots]
-    return tuple(Known(word.kind, word.many) for word in found)
+def _words(text: str, source: Source) -> tuple[WordSignature, ...]:
+    found = [source_kinds.word(source.kind, slot.word) for slot in parse(text).slots]
+    return tuple(WordSignature(word.kind, word.many) for word in found)
 
 
-def _source_spot(leaf: Leaf, pattern: str) -> Spot:
+def _source_spot(leaf: Leaf, pattern: str) -> FilePosition:
     """Where a pattern of a node source was written."""
     node = leaf.value["node"] if isinstance(leaf.value, dict) else None
     spot = leaf.spot.below("node")
@@ -125,11 +125,11 @@ def _warn(one: Phrase, scope: Scope, *, placed: bool) -> None:
 
 def _stable(source: Source) -> str:
     """An id of the source that stays; empty if it has none by itself."""
-    texts = () if dealt_pattern(source) else catalog.default_ids(source.kind)
+    texts = () if dealt_pattern(source) else source_kinds.default_ids(source.kind)
     return texts[0] if texts else ""
 
 
-_LEAST = {Kind.PCI: 12, Kind.CLASS: 6, Kind.PATH: 6, Kind.BOOL: 4}
+_LEAST = {ValueType.PCI: 12, ValueType.CLASS: 6, ValueType.PATH: 6, ValueType.BOOL: 4}
 
 
 def _length(one: Phrase, source: Source) -> int:
@@ -138,7 +138,7 @@ def _length(one: Phrase, source: Source) -> int:
     return literal + sum(_least(slot.word, word, source) for slot, word in words)
 
 
-def _least(word: str, known: Known, source: Source) -> int:
+def _least(word: str, known: WordSignature, source: Source) -> int:
     if word == "below_dev":
         return min(len(path) for path in source.arguments) - len("/dev/")
     return _LEAST.get(known.kind, 1)

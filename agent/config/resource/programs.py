@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.give.parts import has_unread_key
+from agent.config.give.give_sections import has_unread_key
 from agent.config.language.durations import seconds
-from agent.config.leaves.argv import argv_phrases
-from agent.config.leaves.texts import Phrase
-from agent.config.merge.tree import Branch, Leaf
-from agent.config.resource.machine import of_machine, only_of_machine
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.resource.host_only import of_machine, only_of_machine
 from agent.config.scope import Scope
-from agent.config.toml.spot import Piece
+from agent.config.toml.file_position import Piece
+from agent.config.values.program_args import argv_phrases
+from agent.config.values.templates import Phrase
 from agent.core.entry.program import START_SECONDS, Program
 from agent.core.language.clause import Clause
 

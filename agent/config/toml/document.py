@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from agent.config.toml.finding import Finding, Severity
-from agent.config.toml.positions import Extent, Place, scan
+from agent.config.toml.positions import Extent, TomlRange, scan
 from agent.core.struct import Struct, not_compared
 
 KeyPath: TypeAlias = Sequence[str | int]  # ("resource", 0, "give", "nodes", "tty", "path"); numbers count from 0
@@ -46,7 +46,7 @@ class Document(Struct):
     name: str
     text: str
     data: dict[str, Any]
-    _root: Place
+    _root: TomlRange
     _line_starts: tuple[int, ...]
 
     def key(self, path: KeyPath) -> Span:
@@ -72,7 +72,7 @@ class Document(Struct):
         """The text of a line, without its end; empty for one that is not there."""
         return _line(self.text, self._line_starts, number)
 
-    def _places(self, path: KeyPath) -> list[Place]:
+    def _places(self, path: KeyPath) -> list[TomlRange]:
         """The places from the root to the path, or as far as it goes."""
         places = [self._root]
         for step in path:
@@ -105,7 +105,7 @@ def parse(name: str, text: str) -> Document:
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number with too many digits has no other
-        from agent.config.toml.mistake import explain  # seldom wanted
+        from agent.config.toml.toml_errors import explain  # seldom wanted
 
         mistake = explain(plain, error)
         message = f"{mistake.message}; nothing else in this file could be read"

@@ -14,7 +14,7 @@ SIZE_LIMIT = 1024 * 1024  # bytes; the parser's work grows with the text
 DEPTH_LIMIT = 32  # what is read recursively here stays far from Python's own limit
 
 
-class Files:
+class ConfigFiles:
     """Reads files below one directory. What cannot be read is a finding, never an exception.
 
     `names` are those of all files read, in order; a name is relative to the directory where the file is below it.

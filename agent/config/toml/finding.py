@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from agent.core.language.printable import columns, counted, escape
+from agent.core.language.safe_text import columns, counted, escape
 from agent.core.struct import Struct
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark

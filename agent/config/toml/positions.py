@@ -33,7 +33,7 @@ _SCALAR = re.compile(
 )
 
 
-class Place(MutableStruct):
+class TomlRange(MutableStruct):
     """Where one path stands, and the paths below it. Filled while scanning, only read afterwards.
 
     `key` is the key as first written, or as its own header writes it; an array's element has none, a table
@@ -43,7 +43,7 @@ class Place(MutableStruct):
 
     key: Extent | None
     value: Extent
-    below: dict[str | int, Place] = field(default_factory=dict)
+    below: dict[str | int, TomlRange] = field(default_factory=dict)
 
 
 class TwiceError(ValueError):
@@ -56,9 +56,9 @@ class TwiceError(ValueError):
         self.second = second
 
 
-def scan(text: str) -> Place:
+def scan(text: str) -> TomlRange:
     """The root of all places in a valid text without carriage returns."""
-    root = table = Place(None, (0, 0))
+    root = table = TomlRange(None, (0, 0))
     at = _skip(text, 0)
     while at < len(text):
         if text[at] == "[":
@@ -69,7 +69,7 @@ def scan(text: str) -> Place:
     return root
 
 
-def _header(text: str, start: int, root: Place) -> tuple[Place, int]:
+def _header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int]:
     """Reads `[a.b]` or `[[a.b]]`; the table it opens, and the offset behind it."""
     many = text.startswith("[[", start)
     names, at = _key(text, start + 1 + many)
@@ -85,12 +85,12 @@ def _header(text: str, start: int, root: Place) -> tuple[Place, int]:
     if not found or not many:
         place.key, place.value = span, (start, end)
     if many:
-        element = place.below[len(place.below)] = Place(span, (start, end))
+        element = place.below[len(place.below)] = TomlRange(span, (start, end))
         return element, end
     return place, end
 
 
-def _pair(text: str, at: int, table: Place) -> int:
+def _pair(text: str, at: int, table: TomlRange) -> int:
     """Reads `a.b = value` into the table; the offset behind it."""
     names, at = _key(text, at)
     for name, span in names[:-1]:
@@ -103,13 +103,13 @@ def _pair(text: str, at: int, table: Place) -> int:
     return _value(text, _blank(text, at + 1), _step(table, name, span))
 
 
-def _value(text: str, start: int, place: Place) -> int:
+def _value(text: str, start: int, place: TomlRange) -> int:
     """Reads the value that begins here into its place; the offset behind it."""
     at = start
     if text[start] == "[":
         at = _skip(text, at + 1)
         while text[at] != "]":
-            item = place.below[len(place.below)] = Place(None, (at, at))
+            item = place.below[len(place.below)] = TomlRange(None, (at, at))
             at = _comma(text, _value(text, at, item))
         at += 1
     elif text[start] == "{":
@@ -146,15 +146,15 @@ def _name(segment: str) -> str:
     return name
 
 
-def _step(table: Place, name: str, span: Extent) -> Place:
+def _step(table: TomlRange, name: str, span: Extent) -> TomlRange:
     """The place of this name below a table, made if it is not there."""
     found = table.below.get(name)
     if found is None:
-        found = table.below[name] = Place(span, span)
+        found = table.below[name] = TomlRange(span, span)
     return found
 
 
-def _newest(place: Place) -> Place:
+def _newest(place: TomlRange) -> TomlRange:
     """Of an array of tables the last one, which headers go on from; any other place itself."""
     return place.below.get(len(place.below) - 1, place)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.core.language.text import digest
+from agent.core.language.template import digest
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field
 

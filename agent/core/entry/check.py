@@ -7,14 +7,14 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
-from agent.core.entry.inquiry import Asks, Heard, Reply
-from agent.core.entry.log import Log, Often
-from agent.core.entry.rises import Rises
-from agent.core.language.clause import Clause, Failing
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import EventRate, Log
+from agent.core.entry.query import QueryFacts, QueryStatus, QueryTemplate
+from agent.core.language.clause import Clause, FailedLine
+from agent.core.language.log_pattern import Key, keys_of
 from agent.core.language.logic import THREE_VALUED
-from agent.core.language.message import Key, keys_of
-from agent.core.language.printable import cut
-from agent.core.language.text import Fact, Slot, Text, filtered
+from agent.core.language.safe_text import cut
+from agent.core.language.template import Fact, Slot, Template, filtered
 from agent.core.language.value import Absent, Scalar, text_of
 from agent.core.struct import Struct, not_compared, replace
 
@@ -22,21 +22,21 @@ SHOWN = 200  # characters of a reason
 _UNKNOWN = "?"  # stands for a word that says nothing
 
 
-class Looks(NamedTuple):
+class LookCount(NamedTuple):
     """So many looks in a row."""
 
     number: int
 
 
-class Lasting(NamedTuple):
+class LookDuration(NamedTuple):
     """Every look for so many seconds."""
 
     seconds: float
 
 
-After: TypeAlias = Looks | Lasting
-Trip: TypeAlias = After | Often
-ONE = Looks(1)
+After: TypeAlias = LookCount | LookDuration
+Trip: TypeAlias = After | EventRate
+ONE = LookCount(1)
 
 
 class OnUnknown(Enum):
@@ -47,7 +47,7 @@ class OnUnknown(Enum):
     KEEP = "keep"
 
 
-class Says(Enum):
+class CheckVerdict(Enum):
     """What one look says. NOTHING: it counts for no look at all. BESIDE: the check does not apply.
 
     AWAITED: that is to come, and until something is known the device is not Healthy.
@@ -60,14 +60,14 @@ class Says(Enum):
     AWAITED = "awaited"
 
 
-class Ear(NamedTuple):
+class LogSubscription(NamedTuple):
     """Under which keys the kernel log speaks of a device; and what is then said, but for what the line says."""
 
     keys: frozenset[Key]
     phrase: tuple[str | Slot, ...] = ()
 
 
-class Doubt(Enum):
+class UnknownCause(Enum):
     """Why a look cannot tell: nobody knows, or nobody said so in time."""
 
     UNKNOWN = "unknown"
@@ -75,7 +75,7 @@ class Doubt(Enum):
 
 
 @not_compared("doubt")
-class Outcome(Struct):
+class CheckResult(Struct):
     """What one look says, and why, if that is bad.
 
     answer: the number of the answer that it rests on; None if it rests on none.
@@ -83,14 +83,14 @@ class Outcome(Struct):
     doubt: why it cannot tell, whatever that counts as.
     """
 
-    says: Says
+    says: CheckVerdict
     reason: str = ""
     answer: int | None = None
     count: int | None = None
-    ear: Ear | None = None
-    doubt: Doubt | None = None
+    ear: LogSubscription | None = None
+    doubt: UnknownCause | None = None
 
-    def because(self, reason: str) -> Outcome:
+    def because(self, reason: str) -> CheckResult:
         """The same for another reason."""
         return self if reason == self.reason else replace(self, reason=cut(reason, SHOWN))
 
@@ -109,24 +109,24 @@ class Check(Struct):
     """
 
     name: str
-    holds: Clause | Asks | Rises | Log
+    holds: Clause | QueryTemplate | CounterCheck | Log
     when: Clause | None = None
     every: float | None = None
     trip: Trip = ONE
     recover: After | None = ONE
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
-    reason: Text | None = None
+    reason: Template | None = None
     again: bool = False
     leans: tuple[str, ...] = ()
 
-    def ask(self, facts: Heard) -> Outcome:
+    def ask(self, facts: QueryFacts) -> CheckResult:
         """What it says of a host device of which `facts` tell."""
         if self.when is not None and self.when.verdict(facts, THREE_VALUED) is not True:
-            return Outcome(Says.BESIDE)
+            return CheckResult(CheckVerdict.BESIDE)
         match self.holds:
             case Clause():
                 return self._held(self.holds, facts)
-            case Rises():
+            case CounterCheck():
                 return self._counted(self.holds, facts)
             case Log():
                 return self._listening(self.holds, facts)
@@ -137,24 +137,24 @@ class Check(Struct):
         """What it listens for, if it does."""
         return self.holds if isinstance(self.holds, Log) else None
 
-    def _held(self, holds: Clause, facts: Heard) -> Outcome:
+    def _held(self, holds: Clause, facts: QueryFacts) -> CheckResult:
         failed = holds.failing(facts, THREE_VALUED)
         if failed is None:
-            return Outcome(Says.GOOD)
+            return CheckResult(CheckVerdict.GOOD)
         if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return self.unknown("")
-        doubt = None if failed.doubt is None else Doubt.UNKNOWN
-        return Outcome(Says.BAD, cut(self._said(holds, failed, facts), SHOWN), doubt=doubt)
+        doubt = None if failed.doubt is None else UnknownCause.UNKNOWN
+        return CheckResult(CheckVerdict.BAD, cut(self._said(holds, failed, facts), SHOWN), doubt=doubt)
 
-    def _counted(self, rises: Rises, facts: Heard) -> Outcome:
+    def _counted(self, rises: CounterCheck, facts: QueryFacts) -> CheckResult:
         count = facts(rises.word)
         if isinstance(count, Absent):
             return self.unknown(self._why(count.by(rises.word).reason, facts))
         if not isinstance(count, int):
             return self.unknown(self._why(f"{rises.word} is no number", facts))
-        return Outcome(Says.GOOD, self._why("", facts), count=count)
+        return CheckResult(CheckVerdict.GOOD, self._why("", facts), count=count)
 
-    def _listening(self, log: Log, facts: Heard) -> Outcome:
+    def _listening(self, log: Log, facts: QueryFacts) -> CheckResult:
         values: list[Scalar] = []
         for brace in log.pattern.compared:
             value = facts(brace.word)
@@ -166,41 +166,41 @@ class Check(Struct):
         kinds = tuple(brace.kind for brace in log.pattern.compared)
         taken = {brace.word for brace in log.pattern.taken}
         phrase = () if self.reason is None else tuple(_phrase(self.reason, facts, taken))
-        return Outcome(Says.GOOD, ear=Ear(keys_of(kinds, tuple(values)), phrase))
+        return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(keys_of(kinds, tuple(values)), phrase))
 
-    def _heard(self, asks: Asks, facts: Heard) -> Outcome:
+    def _heard(self, asks: QueryTemplate, facts: QueryFacts) -> CheckResult:
         inquiry = asks.inquiry(facts)
         if isinstance(inquiry, Absent):
             return self.unknown(self._why(inquiry.reason, facts))
         answer = facts.answer(inquiry)
         match answer.reply:
-            case Reply.WELL:
-                return Outcome(Says.GOOD, answer=answer.number)
-            case Reply.OFF:
-                return Outcome(Says.BESIDE, answer.reason)
-            case Reply.AWAITED:
+            case QueryStatus.WELL:
+                return CheckResult(CheckVerdict.GOOD, answer=answer.number)
+            case QueryStatus.OFF:
+                return CheckResult(CheckVerdict.BESIDE, answer.reason)
+            case QueryStatus.AWAITED:
                 waits = self.on_unknown is OnUnknown.UNHEALTHY
-                return Outcome(Says.AWAITED if waits else Says.NOTHING, answer.reason)
-            case Reply.UNKNOWN:
+                return CheckResult(CheckVerdict.AWAITED if waits else CheckVerdict.NOTHING, answer.reason)
+            case QueryStatus.UNKNOWN:
                 return self.unknown(self._why(answer.reason, facts), answer.number, late=answer.late)
-        return Outcome(Says.BAD, self._why(answer.reason, facts), answer.number)
+        return CheckResult(CheckVerdict.BAD, self._why(answer.reason, facts), answer.number)
 
-    def unknown(self, reason: str, answer: int | None = None, *, late: bool = False) -> Outcome:
+    def unknown(self, reason: str, answer: int | None = None, *, late: bool = False) -> CheckResult:
         """What a look counts as that cannot tell, for that reason. `late`: who was asked did not answer in time."""
-        doubt = Doubt.TIMEOUT if late else Doubt.UNKNOWN
+        doubt = UnknownCause.TIMEOUT if late else UnknownCause.UNKNOWN
         match self.on_unknown:
             case OnUnknown.HEALTHY:
-                return Outcome(Says.GOOD, answer=answer, doubt=doubt)
+                return CheckResult(CheckVerdict.GOOD, answer=answer, doubt=doubt)
             case OnUnknown.KEEP:
-                return Outcome(Says.NOTHING, doubt=doubt)
-        return Outcome(Says.BAD, reason, answer, doubt=doubt)
+                return CheckResult(CheckVerdict.NOTHING, doubt=doubt)
+        return CheckResult(CheckVerdict.BAD, reason, answer, doubt=doubt)
 
-    def _why(self, heard: str, facts: Heard) -> str:
+    def _why(self, heard: str, facts: QueryFacts) -> str:
         """The reason, if that is said, and what was heard."""
         said = "" if self.reason is None else told(self.reason, facts)
         return cut(f"{said} ({heard})" if said and heard else said or heard, SHOWN)
 
-    def _said(self, holds: Clause, failed: Failing, facts: Fact) -> str:
+    def _said(self, holds: Clause, failed: FailedLine, facts: Fact) -> str:
         if self.reason is None:
             statement = failed.statement
             address = statement.address.removeprefix(f"{holds.name}.")
@@ -209,7 +209,7 @@ class Check(Struct):
         return f"{said} ({failed.doubt.reason})" if failed.doubt is not None else said
 
 
-def told(text: Text, facts: Fact) -> str:
+def told(text: Template, facts: Fact) -> str:
     """A text for people: lists with commas, and a question mark for a word that says nothing."""
     return spoken(text.pieces, facts)
 
@@ -219,7 +219,7 @@ def spoken(pieces: Iterable[str | Slot], facts: Fact) -> str:
     return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in pieces)
 
 
-def _phrase(text: Text, facts: Fact, later: AbstractSet[str]) -> Iterator[str | Slot]:
+def _phrase(text: Template, facts: Fact, later: AbstractSet[str]) -> Iterator[str | Slot]:
     """The pieces of a text, with all words told but those that are known later."""
     for piece in text.pieces:
         yield piece if isinstance(piece, str) or piece.word in later else spoken((piece,), facts)

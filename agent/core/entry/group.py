@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from agent.core.language.clause import Clause
-from agent.core.language.value import Absent, Kind, Scalar, Value, comparable
+from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable
 from agent.core.struct import Struct, field, not_compared
 
 Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
@@ -18,11 +18,11 @@ Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `co
 _ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
 
 
-class By(Struct):
+class GroupWord(Struct):
     """A word by which devices are together."""
 
     word: str
-    kind: Kind
+    kind: ValueType
 
 
 @not_compared("digest")
@@ -34,13 +34,13 @@ class Grouping(Struct):
     digest: of all that says which host devices are put together, `match` and the source too.
     """
 
-    by: tuple[By, ...] = ()
+    by: tuple[GroupWord, ...] = ()
     claims: bool = False
     parts: Mapping[str, Clause] = field(default_factory=dict)
     digest: str = ""
 
 
-def ties(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:
+def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:
     """What the words say of a device; those that are absent tie it to nobody."""
     if not grouping.by:
         return (_ALL_TOGETHER,)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from agent.core.entry.own import Own
-from agent.core.entry.reads import Path
-from agent.core.language.value import Kind
+from agent.core.entry.file_words import Path
+from agent.core.entry.joins import DerivedWord
+from agent.core.language.value import ValueType
 from agent.core.struct import Struct, field
 
 PCIE = "pcie"
@@ -21,7 +21,7 @@ class Cost(Struct):
     """
 
     by: str | None = None
-    kind: Kind = Kind.TEXT
+    kind: ValueType = ValueType.TEXT
     exact: Mapping[str, int] = field(default_factory=dict)
     otherwise: int | None = None
 
@@ -34,10 +34,10 @@ class Links(Struct):
 
     name: str
     directory: Path
-    own: Mapping[str, Own]
+    own: Mapping[str, DerivedWord]
     theirs: str
     ours: str
-    kind: Kind
+    kind: ValueType
     cost: Cost
 
 
@@ -50,7 +50,7 @@ class Scores(Struct):
     name: str
     file: str
     ours: str
-    kind: Kind
+    kind: ValueType
     cost: Cost | None = None
 
 

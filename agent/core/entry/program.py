@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agent.core.language.clause import Clause, Origin
-from agent.core.language.text import Fact, Slot, Text, has_control
+from agent.core.language.template import Fact, Slot, Template, has_control
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, not_compared
 
@@ -29,7 +29,7 @@ class Program(Struct):
     """
 
     name: str
-    run: tuple[Text, ...]
+    run: tuple[Template, ...]
     timeout: float
     optional: bool
     origin: Origin
@@ -48,7 +48,7 @@ class Program(Struct):
             yield from (line.word for line in self.when.every_line())
 
 
-def arguments(texts: Sequence[Text], fact: Fact) -> tuple[str, ...] | Absent:
+def arguments(texts: Sequence[Template], fact: Fact) -> tuple[str, ...] | Absent:
     """A program and its arguments; a list word is so many of them.
 
     No word of a device can be taken for a switch of the program, or end an argument early.
@@ -60,14 +60,14 @@ def arguments(texts: Sequence[Text], fact: Fact) -> tuple[str, ...] | Absent:
             return written
         for argument in written:
             if has_control(argument):
-                return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unread=True)
+                return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unreadable=True)
             if argument.startswith("-") and _begins_with_a_word(text):
-                return Absent(f"{text.source}: {argument[:64]!r} would be an option", unread=True)
+                return Absent(f"{text.source}: {argument[:64]!r} would be an option", unreadable=True)
         argv += written
     return tuple(argv)
 
 
-def _begins_with_a_word(text: Text) -> bool:
+def _begins_with_a_word(text: Template) -> bool:
     """Whether what a device says comes first; an option is what a person wrote."""
     first = text.pieces[0]
     return isinstance(first, Slot) and not first.word.startswith("options.")

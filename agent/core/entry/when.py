@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
-from agent.core.entry.resource import is_of_giving
+from agent.core.entry.resource_spec import is_of_giving
 from agent.core.language.clause import Clause, shown
 from agent.core.language.logic import CAREFUL, Knowledge
 from agent.core.language.value import Absent, Value

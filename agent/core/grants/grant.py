@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.core.entry.devinfo import DevInfo
-from agent.core.entry.recorded import Recorded
-from agent.core.entry.resource import ResourceSpec
-from agent.core.inventory.device import Device, Fit, HostDevice, Node, split_share
-from agent.core.language.printable import cut, escape
+from agent.core.entry.fact_copy import FactCopy
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.device import Device, DeviceNode, HostDevice, MatchedPath, split_share
+from agent.core.language.safe_text import cut, escape
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct, field
 
@@ -21,7 +21,7 @@ _STEP_LIMIT = 120  # of these, for what to do next
 _AS_A_WORD = r"(?<![\w.:@-])%s(?![\w@-])"
 
 
-class Cause(Enum):
+class RefusalCause(Enum):
     """Why a grant is refused; the values are the closed set of metric labels."""
 
     UNKNOWN_ID = "unknown_id"
@@ -36,18 +36,20 @@ class Cause(Enum):
     HOOK_FAILED = "hook_failed"
 
 
-MISSING = frozenset({Cause.NODE_MISSING, Cause.MOUNT_MISSING, Cause.CDI_MISSING})  # the device is Unhealthy by that
+MISSING = frozenset(
+    {RefusalCause.NODE_MISSING, RefusalCause.MOUNT_MISSING, RefusalCause.CDI_MISSING}
+)  # the device is Unhealthy by that
 
 
-class Refused(Exception):  # noqa: N818  the field's word for it
+class GrantRefusedError(Exception):  # noqa: N818  the field's word for it
     """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200."""
 
-    def __init__(self, cause: Cause, text: str) -> None:
+    def __init__(self, cause: RefusalCause, text: str) -> None:
         self.cause = cause
         self.text = cut(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
 
-    def explained(self, resource: str, ids: Iterable[str]) -> Refused:
+    def explained(self, resource: str, ids: Iterable[str]) -> GrantRefusedError:
         """The same, with what to type on the node: of a device that it speaks of, if it does, else of the resource.
 
         A reason is whole before it says that as well; only one that is cut anyhow gives way to it. One that has a step
@@ -59,10 +61,10 @@ class Refused(Exception):  # noqa: N818  the field's word for it
         name = next((base for base in bases if re.search(_AS_A_WORD % re.escape(base), self.text)), resource)
         for step in (f"; on the node: device-agent explain {name}", f"; device-agent explain {name}"):
             if len(self.text) + len(step) <= REFUSAL_LIMIT:
-                return Refused(self.cause, self.text + step)
+                return GrantRefusedError(self.cause, self.text + step)
         if len(self.text) < REFUSAL_LIMIT or len(step) > _STEP_LIMIT:
             return self
-        return Refused(self.cause, cut(self.text, REFUSAL_LIMIT - len(step)) + step)
+        return GrantRefusedError(self.cause, cut(self.text, REFUSAL_LIMIT - len(step)) + step)
 
 
 class GrantedNode(Struct):
@@ -71,7 +73,7 @@ class GrantedNode(Struct):
     host: str
     container: str
     permissions: str
-    node: Node
+    node: DeviceNode
 
 
 class GrantedMount(Struct):
@@ -99,7 +101,7 @@ class Grant(Struct):
     devinfo: tuple[DevInfo, ...] = ()
 
 
-class Each(NamedTuple):
+class RereadMember(NamedTuple):
     """One of several host devices that are one device: the words of nodes and mounts by it; whether it matched.
 
     What only came along gives what it has, and need not have it.
@@ -107,10 +109,10 @@ class Each(NamedTuple):
 
     facts: Mapping[str, Value | Absent]
     matched: bool
-    things: Mapping[str, tuple[Recorded, ...] | Absent] = MappingProxyType({})
+    things: Mapping[str, tuple[FactCopy, ...] | Absent] = MappingProxyType({})
 
 
-class Chosen(Struct):
+class RereadDevice(Struct):
     """One device in a request, with what the host says of it now.
 
     shares: the numbers of the shares asked for, empty for a whole device.
@@ -129,12 +131,12 @@ class Chosen(Struct):
     device: Device
     shares: tuple[int, ...]
     facts: Mapping[str, Value | Absent]
-    nodes: Mapping[str, Node | Absent]
+    nodes: Mapping[str, DeviceNode | Absent]
     same: bool = True
-    mounts: Mapping[str, tuple[Fit, ...] | Absent] = field(default_factory=dict)
+    mounts: Mapping[str, tuple[MatchedPath, ...] | Absent] = field(default_factory=dict)
     cdi: Mapping[str, str | Absent] = field(default_factory=dict)
-    each: tuple[Each, ...] = ()
+    each: tuple[RereadMember, ...] = ()
     spec: ResourceSpec | None = None
-    things: Mapping[str, tuple[Recorded, ...] | Absent] = field(default_factory=dict)
+    things: Mapping[str, tuple[FactCopy, ...] | Absent] = field(default_factory=dict)
     unfit: str = ""
     host: HostDevice | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agent.core.entry.resource import Limit
+from agent.core.entry.resource_spec import Limit
 from agent.core.inventory.device import Device
 
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import add
 from typing import NamedTuple
 
-from agent.core.entry.resource import Limit
+from agent.core.entry.resource_spec import Limit
+from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.choose import Costs, choose, is_exact
-from agent.core.grants.stock import Stock
-from agent.core.grants.weights import Kind, Weights
-from agent.core.inventory.device import Form, Snapshot, split_share
+from agent.core.grants.preference_costs import EqualDevices, PreferenceCosts
+from agent.core.inventory.device import DeviceList, ShareBase, split_share
 from agent.core.language.value import natural
 
 NO_LIMIT = Limit()
-NOTHING = Stock(Snapshot(""))
+NOTHING = ChoicePool(DeviceList(""))
 
 
 def prefer(
@@ -23,7 +23,7 @@ def prefer(
     must_include: Iterable[str],
     size: int,
     limit: Limit = NO_LIMIT,
-    stock: Stock = NOTHING,
+    stock: ChoicePool = NOTHING,
 ) -> tuple[str, ...]:
     """`size` ids, in list order: all that must be included, then what the rules prefer beside those, within the
     limit. Where rules say nothing, the first in list order.
@@ -66,7 +66,7 @@ class _Shelf(NamedTuple):
     alike: int
 
 
-def _named(offered: set[str], stock: Stock) -> tuple[Sequence[str], Mapping[str, int]]:
+def _named(offered: set[str], stock: ChoicePool) -> tuple[Sequence[str], Mapping[str, int]]:
     """All names with their places: those of the list, and behind them those that it does not have by now."""
     if offered <= stock.places.keys():
         return stock.ids, stock.places
@@ -75,7 +75,7 @@ def _named(offered: set[str], stock: Stock) -> tuple[Sequence[str], Mapping[str,
     return names, {name: place for place, name in enumerate(names)}
 
 
-def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock: Stock) -> list[_Shelf]:
+def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock: ChoicePool) -> list[_Shelf]:
     """The devices that are offered, in list order; behind them those that the list does not have by now."""
     found: list[_Shelf] = []
     begin, single = 0, len(stock.ends) == len(stock.ids)
@@ -87,7 +87,7 @@ def _shelves(places: Sequence[int], taken: set[int], names: Sequence[str], stock
         behind = begin + 1 if single else bisect_left(places, stock.ends[number], begin)
         found.append(_shelf(number, places[begin:behind], taken, stock.alike[number]))
         begin = behind
-    unlisted: dict[Form, list[int]] = {}
+    unlisted: dict[ShareBase, list[int]] = {}
     for place in places[begin:]:
         unlisted.setdefault(split_share(names[place])[0], []).append(place)
     return found + [_shelf(None, own, taken, -1 - n) for n, own in enumerate(unlisted.values())]
@@ -100,7 +100,7 @@ def _shelf(number: int | None, places: Sequence[int], taken: set[int], alike: in
     return _Shelf(number, places, 0, alike)
 
 
-def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: int, stock: Stock) -> Sequence[int]:
+def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: int, stock: ChoicePool) -> Sequence[int]:
     """How many ids to take of each device, besides those that are forced."""
     groups = [[n] for n in range(len(shelves))] if is_exact(room, wanted) else _together(shelves)
     kinds = []
@@ -115,10 +115,10 @@ def _counts(shelves: Sequence[_Shelf], room: Sequence[int], wanted: int, size: i
             forced[kind] = there
         device = shelves[group[0]].number
         if device is None:
-            kinds.append(Kind((), free, offered + there, poor=True))
+            kinds.append(EqualDevices((), free, offered + there, poor=True))
         else:
-            kinds.append(Kind(stock.traits[device], free, offered + there, stock.poor[device]))
-    weights = Weights(stock.rules, kinds, size)
+            kinds.append(EqualDevices(stock.traits[device], free, offered + there, stock.poor[device]))
+    weights = PreferenceCosts(stock.rules, kinds, size)
     alone = list(map(add, weights.alone, weights.beside_all(forced))) if forced else weights.alone
     counts = [0] * len(shelves)
     for kind, number in enumerate(choose(Costs([kind.room for kind in kinds], alone, weights.beside), wanted)):

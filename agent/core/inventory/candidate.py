@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.core.entry.cdi import is_name
-from agent.core.entry.checked import Checked, Hung
+from agent.core.entry.check_results import DeviceCheckResult, PartnerDependent
 from agent.core.entry.group import Grouping
-from agent.core.entry.name import resource_name
-from agent.core.entry.own import Join
-from agent.core.entry.resource import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
+from agent.core.entry.joins import Join
+from agent.core.entry.resource_name import resource_name
+from agent.core.entry.resource_spec import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
 from agent.core.entry.when import expected
-from agent.core.inventory.checking import Joining, checked, hung
-from agent.core.inventory.device import Device, HostDevice, Member, Node, pci_key
-from agent.core.inventory.gather import Group
-from agent.core.inventory.standing import Standing
-from agent.core.inventory.trait import Trait
-from agent.core.inventory.waiting import not_yet
+from agent.core.inventory.affinity import Affinity
+from agent.core.inventory.check_run import PartnerFacts, collect_partner_conditions, run_checks
+from agent.core.inventory.device import Device, DeviceNode, HostDevice, Member, pci_key
+from agent.core.inventory.grouping import Group
+from agent.core.inventory.host_paths import HostPaths
+from agent.core.inventory.readiness import find_not_ready_reason
+from agent.core.language.glob import Glob, literal, parse
 from agent.core.language.logic import Knowledge
-from agent.core.language.pattern import Pattern, literal, parse
-from agent.core.language.text import Fact, Text, clean_id
+from agent.core.language.template import Fact, Template, clean_id
 from agent.core.language.value import Absent, text_of
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, field
@@ -27,11 +27,11 @@ from agent.core.struct import Struct, field
 UNKNOWN = 0  # a number of shares that cannot be said
 
 
-class Lead(Struct):
+class MemberIds(Struct):
     """What a device is known by if the words of one of its members stand for it; fields as of `Candidate`."""
 
     ids: tuple[str, ...]
-    possible: tuple[Pattern, ...] = ()
+    possible: tuple[Glob, ...] = ()
 
 
 class Candidate(Struct):
@@ -67,24 +67,24 @@ class Candidate(Struct):
     ids: tuple[str, ...]
     unnamed: str
     numa: tuple[int, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[DeviceNode, ...]
     fault: Reason
-    possible: tuple[Pattern, ...] = ()
+    possible: tuple[Glob, ...] = ()
     waits: str = ""
     entry: int = 0
     grouping: Grouping | None = None
     group: Group | None = None
     members: tuple[Member, ...] = ()
     partners: Mapping[tuple[str, Join], HostDevice] = field(default_factory=dict)
-    leads: Mapping[str, Lead] = field(default_factory=dict)
-    orphan: tuple[Pattern, ...] = ()
+    leads: Mapping[str, MemberIds] = field(default_factory=dict)
+    orphan: tuple[Glob, ...] = ()
     written: str = ""
     shares: int | None = None
     suffix: str = SHARE_MARK
-    checked: tuple[Checked, ...] = ()
-    traits: tuple[Trait, ...] = ()
+    checked: tuple[DeviceCheckResult, ...] = ()
+    traits: tuple[Affinity, ...] = ()
     shuts: tuple[str, ...] = ()
-    hung: tuple[Hung, ...] = ()
+    hung: tuple[PartnerDependent, ...] = ()
     ailing: Mapping[tuple[str, str], str] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     away: bool = False
@@ -137,7 +137,7 @@ class Candidate(Struct):
 
 
 def candidate(
-    spec: ResourceSpec, device: HostDevice, fact: Joining, standing: Standing, *, entry: int = 0, gate: str = ""
+    spec: ResourceSpec, device: HostDevice, fact: PartnerFacts, standing: HostPaths, *, entry: int = 0, gate: str = ""
 ) -> Candidate:
     """What the entry makes of a host device of whose facts `fact` tells.
 
@@ -145,7 +145,7 @@ def candidate(
     """
     ids: dict[str, None] = {}
     unnamed = ""
-    possible: list[Pattern] = []
+    possible: list[Glob] = []
     pending = False
     for text in spec.id:
         written = text.write(fact)
@@ -157,7 +157,7 @@ def candidate(
         possible.append(could_be(text, fact))
     name = spec.name if spec.name_text is None else resource_name(spec.name_text, fact)
     shares = _shares(spec, fact)
-    waits = gate or not_yet(spec.wait, fact)
+    waits = gate or find_not_ready_reason(spec.wait, fact)
     if isinstance(name, Absent):
         waits = waits or f"it has no name: {name.reason}"
     if isinstance(shares, Absent):
@@ -179,8 +179,8 @@ def candidate(
         written=spec.written,
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
         suffix=spec.suffix,
-        checked=tuple(checked(spec.name, spec.checks, spec.joins, device, fact)),
-        hung=tuple(hung(spec.hinges, spec.leans, spec.joins, device, fact)),
+        checked=tuple(run_checks(spec.name, spec.checks, spec.joins, device, fact)),
+        hung=tuple(collect_partner_conditions(spec.hinges, spec.leans, spec.joins, device, fact)),
         shuts=_shuts(spec, device, fact),
         carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
     )
@@ -215,20 +215,20 @@ def _topology(spec: ResourceSpec, fact: Fact) -> tuple[int, ...]:
     return (numa,) if isinstance(numa, int) and numa >= 0 else ()
 
 
-def could_be(text: Text, fact: Fact) -> Pattern:
+def could_be(text: Template, fact: Fact) -> Glob:
     """The ids that a text could be if its absent words said anything at all."""
     parts: list[str] = []
     for piece in text.pieces:
-        written = piece if isinstance(piece, str) else Text(text.source, (piece,)).write(fact)
+        written = piece if isinstance(piece, str) else Template(text.source, (piece,)).write(fact)
         part = literal(clean_id(written)) if isinstance(written, str) and written else "*"
         if part != "*" or parts[-1:] != ["*"]:
             parts.append(part)
     return parse("".join(parts))
 
 
-def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tuple[tuple[Node, ...], Reason]:
+def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: HostPaths) -> tuple[tuple[DeviceNode, ...], Reason]:
     """The nodes that are there, and why those are not that have to be."""
-    found: dict[str, Node] = {}
+    found: dict[str, DeviceNode] = {}
     fault = NO_REASON
     for give, doubt in expected(gives, fact):
         fault = fault or Reason.of(doubt)
@@ -238,14 +238,14 @@ def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: Standing) -> tu
             continue
         for path in paths:
             there = standing.node(path)
-            if isinstance(there, Node):
+            if isinstance(there, DeviceNode):
                 found[there.path] = there
             elif not give.optional:
                 fault = fault or Reason.of(f"{path}: {there.reason}", path=path)
     return tuple(found.values()), fault
 
 
-def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standing) -> Iterator[Reason]:
+def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
     """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
     for give, doubt in expected(gives, fact):
         yield Reason.of(doubt)
@@ -259,7 +259,7 @@ def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: Standin
                 yield Reason.of(f"{pattern}: {there.reason}", path=pattern)
 
 
-def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: Standing) -> Iterator[Reason]:
+def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
     """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
     for give, doubt in expected(gives, fact):
         yield Reason.of(doubt)

@@ -8,13 +8,13 @@ from enum import Enum
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
-from agent.core.entry.resource import SHARE_DIGITS, SHARE_MARK
-from agent.core.language.piece import Taken
+from agent.core.entry.resource_spec import SHARE_DIGITS, SHARE_MARK
+from agent.core.language.glob_parts import Taken
 from agent.core.language.value import natural
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, replace
 
-Form: TypeAlias = tuple[str, str]
+ShareBase: TypeAlias = tuple[str, str]
 
 SUFFIX = re.compile(rf"{SHARE_MARK}(?:[A-Za-z][A-Za-z_.-]*)?")  # what may stand before the number of a share
 
@@ -26,7 +26,7 @@ class Health(Enum):
     UNHEALTHY = "Unhealthy"
 
 
-class Node(Struct):
+class DeviceNode(Struct):
     """A device node as it stands on the host now: canonical path, `c` or `b`, and its number."""
 
     path: str
@@ -35,7 +35,7 @@ class Node(Struct):
     minor: int
 
 
-class Fit(NamedTuple):
+class MatchedPath(NamedTuple):
     """What is there for a mount: its path as the pattern has it, and its canonical one."""
 
     path: str
@@ -107,11 +107,11 @@ class Device(Struct):
     numa: tuple[int, ...] = ()
     shares: int | None = None
     first_share: int = 0
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[DeviceNode, ...] = ()
     gone_since: float | None = None
     stamp: str = ""
     members: tuple[Member, ...] = ()
-    lost: tuple[Member, ...] = ()
+    missing_members: tuple[Member, ...] = ()
     lead: str = ""
     grouping: str = ""
     suffix: str = SHARE_MARK
@@ -126,9 +126,9 @@ class Device(Struct):
     @property
     def places(self) -> tuple[str, ...]:
         """Where it was, first the place of the host device that gave the id."""
-        if not self.members and not self.lost:
+        if not self.members and not self.missing_members:
             return (self.place,)
-        others = (member.place for member in (*self.members, *self.lost))
+        others = (member.place for member in (*self.members, *self.missing_members))
         return tuple(dict.fromkeys((self.lead or self.place, self.place, *others)))
 
     @property
@@ -137,7 +137,7 @@ class Device(Struct):
         return tuple(member.key for member in self.members) or (self.key,)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> ShareBase:
         """What makes ids collide: the text, and whether it is whole (`X`) or in shares (`X::0`)."""
         return self.id, self.mark
 
@@ -154,7 +154,7 @@ class Device(Struct):
         return 1 if self.shares is None else self.shares - self.first_share
 
 
-class Snapshot(Struct, dict=True):
+class DeviceList(Struct, dict=True):
     """All that one resource offers at one moment, in list order (natural order of id)."""
 
     resource: str
@@ -207,7 +207,7 @@ def amount(devices: Sequence[Device]) -> int:
     return len(devices) + sum(len(device) - 1 for device in devices if device.shares is not None)
 
 
-def split_share(id: str) -> tuple[Form, int | None]:  # noqa: A002  the API's own word
+def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API's own word
     """An id of the kubelet's as the form of its device and the number of the share; None for an id that has none."""
     base, mark, rest = id.rpartition(SHARE_MARK)
     word = rest.rstrip("0123456789")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agent.core.entry.inquiry import Answer, Inquiry, Probe
-from agent.core.entry.own import Join, Own, Pool
-from agent.core.entry.resource import ResourceSpec
+from agent.core.entry.joins import DerivedWord, Join, PartnerPool
+from agent.core.entry.query import Inquiry, ProbeSpec, QueryResult
+from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.entry.when import KNOWN_LATER
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.partner import Joined
-from agent.core.inventory.standing import Standing
-from agent.core.language.pattern import Pattern
+from agent.core.inventory.host_paths import HostPaths
+from agent.core.inventory.partner_words import PartnerWord
+from agent.core.language.glob import Glob
 from agent.core.language.value import Absent, Scalar, Value
 
 _NOT_TAKEN = Absent("the pattern that it fits does not take it")
 
 
-class Reader(Standing, Protocol):
+class Reader(HostPaths, Protocol):
     """Facts of host devices, each read at most once in a look. No call raises for what the host lacks."""
 
     def fact(self, device: HostDevice, word: str) -> Value | Absent:
@@ -33,21 +33,19 @@ class Reader(Standing, Protocol):
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
 
-    def directories(
-        self, device: HostDevice, path: str, pattern: Pattern | None = None
-    ) -> Sequence[HostDevice] | Absent:
+    def directories(self, device: HostDevice, path: str, pattern: Glob | None = None) -> Sequence[HostDevice] | Absent:
         """The directories below /sys and /proc that fit a path, in natural order, as devices of a `dir` source.
 
         pattern: takes words of their last names.
         """
 
-    def answer(self, device: HostDevice, inquiry: Inquiry) -> Answer:
+    def answer(self, device: HostDevice, inquiry: Inquiry) -> QueryResult:
         """What is known of an inquiry about a device."""
 
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
 
-    def reported(self, device: HostDevice, probe: Probe, field: str) -> Scalar | Absent:
+    def reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of a device as a field."""
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
@@ -60,7 +58,7 @@ class Finder(Protocol):
     def find(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of the partner that a join means for the device of which `facts` tell."""
 
-    def ails(self, join: Join, facts: Facts) -> str | Absent:
+    def get_unhealthy_reason(self, join: Join, facts: Facts) -> str | Absent:
         """Why that partner is ill, empty if it is well; absent while that is not known."""
 
 
@@ -72,7 +70,7 @@ class _Nobody:
         del facts
         return Absent(f"no {join.name}: it was not looked for", pending=True)
 
-    def ails(self, join: Join, facts: Facts) -> Absent:
+    def get_unhealthy_reason(self, join: Join, facts: Facts) -> Absent:
         """See `Finder`."""
         del join, facts
         return KNOWN_LATER
@@ -90,15 +88,15 @@ class Facts:
     __slots__ = ("_finder", "_own", "_partners", "_said", "device", "ends", "pool", "reader")
 
     def __init__(
-        self, spec: ResourceSpec | Pool | None, device: HostDevice, reader: Reader, finder: Finder = NOBODY
+        self, spec: ResourceSpec | PartnerPool | None, device: HostDevice, reader: Reader, finder: Finder = NOBODY
     ) -> None:
         """`spec`: whose own words there are: an entry's, those of a pool of partners, or of nobody."""
         self.device = device
-        self.pool = spec if isinstance(spec, Pool) else None
+        self.pool = spec if isinstance(spec, PartnerPool) else None
         self._finder = finder
         self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
         self.reader = reader
-        self._own: Mapping[str, Own] = spec.own if spec else {}
+        self._own: Mapping[str, DerivedWord] = spec.own if spec else {}
         self._said: dict[str, Value | Absent] = {}
         self.ends: dict[str, HostDevice] = {}
 
@@ -121,7 +119,7 @@ class Facts:
 
     def ails(self, join: Join) -> str | Absent:
         """Why the partner is ill that a join means."""
-        return self._finder.ails(join, self)
+        return self._finder.get_unhealthy_reason(join, self)
 
     def rests_on(self) -> dict[str, HostDevice]:
         """The other devices that these facts rest on, by key: ends of relations, partners, and what those rest on."""
@@ -146,7 +144,7 @@ class Facts:
     def each(self, word: str) -> tuple[Facts, ...] | Absent:
         """What the words of its table say of each thing that a many leads to."""
         own = self._own.get(word)
-        if isinstance(own, Joined):
+        if isinstance(own, PartnerWord):
             partner = self.partner(own.join)
             return partner if isinstance(partner, Absent) else partner.each(own.word)
         found = self.things(word)
@@ -157,11 +155,11 @@ class Facts:
             facts.ends = self.ends
         return each
 
-    def answer(self, inquiry: Inquiry) -> Answer:
+    def answer(self, inquiry: Inquiry) -> QueryResult:
         """What is known of an inquiry about it."""
         return self.reader.answer(self.device, inquiry)
 
-    def reported(self, probe: Probe, field: str) -> Scalar | Absent:
+    def reported(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of it as a field."""
         return self.reader.reported(self.device, probe, field)
 
@@ -180,7 +178,7 @@ class Facts:
         self.ends.update((end.key, end) for end in found)
         return tuple(Facts(None, end, self.reader) for end in found)
 
-    def of(self, own: Mapping[str, Own]) -> Facts:
+    def of(self, own: Mapping[str, DerivedWord]) -> Facts:
         """The same thing, with words of its own."""
         facts = Facts(None, self.device, self.reader)
         facts._own = own

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.resource import Source
+from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
-from agent.core.inventory.identity import apart
+from agent.core.inventory.sequence_diff import trim_common_ends
 from agent.core.struct import Struct, field
 
 
@@ -17,11 +17,11 @@ class Listing(Struct):
     """
 
     found: Mapping[Source, tuple[HostDevice, ...]] = field(default_factory=dict)
-    oddities: Mapping[Source, tuple[Oddity, ...]] = field(default_factory=dict)
+    oddities: Mapping[Source, tuple[SkippedPath, ...]] = field(default_factory=dict)
     directories: Mapping[Source, frozenset[str]] = field(default_factory=dict)
 
 
-class Oddity(Struct):
+class SkippedPath(Struct):
     """Something a source came across and did not take for a host device: a path, and why.
 
     failed: that is the source itself, which cannot be looked at.
@@ -32,11 +32,11 @@ class Oddity(Struct):
     failed: bool = False
 
 
-def different(before: Listing, now: Listing) -> Iterator[HostDevice]:
+def find_changed_devices(before: Listing, now: Listing) -> Iterator[HostDevice]:
     """What is in one listing and not, as the same object, in the other."""
     for source in {**before.found, **now.found}:
         old, new = before.found.get(source, ()), now.found.get(source, ())
         if old is not new:
-            left, joined = apart(old, new)
+            left, joined = trim_common_ends(old, new)
             others = set(map(id, left)) ^ set(map(id, joined))
             yield from (device for device in (*left, *joined) if id(device) in others)

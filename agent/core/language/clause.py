@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from agent.core.language.logic import NOTHING, PLAIN, Knowledge, Logic, Verdict, both, either
-from agent.core.language.operators import AllOf, AnyOf, Not, Of, Test, Things
-from agent.core.language.value import Absent, Kind, Value, text_of
+from agent.core.language.operators import AllOf, AnyOf, Not, Quantifier, Test, Things
+from agent.core.language.value import Absent, Value, ValueType, text_of
 from agent.core.struct import Struct, not_compared
 
 _SHOWN = 3  # things or alternatives that an explanation tells of
@@ -26,7 +26,7 @@ class Origin(Struct):
 
 
 @not_compared("address", "written", "origin")
-class Line(Struct):
+class ClauseLine(Struct):
     """One line of a clause: the word (or path) as written, its kind, the test, and where it stands.
 
     `address` is its name in errors and explanations, `written` the test as the person wrote it. Lines are equal that
@@ -35,7 +35,7 @@ class Line(Struct):
 
     address: str
     word: str
-    kind: Kind
+    kind: ValueType
     test: Test
     written: str
     origin: Origin
@@ -75,7 +75,7 @@ class Line(Struct):
 
 
 @not_compared("address", "written", "origin")
-class Either(Struct):
+class EitherLine(Struct):
     """`either = { NAME = clause, … }`: at least one of these."""
 
     address: str
@@ -101,10 +101,10 @@ class Either(Struct):
         return _told([f"{name}: {_by(failed)}" for name, failed in failing if failed])
 
 
-Statement: TypeAlias = Line | Either
+Statement: TypeAlias = ClauseLine | EitherLine
 
 
-class Failing(NamedTuple):
+class FailedLine(NamedTuple):
     """The statement that a clause does not hold by, and what was read for it, in words.
 
     doubt: what leaves it undecided, if nothing else is wrong: absent, and it may be that it holds.
@@ -127,23 +127,23 @@ class Clause(Struct):
         """Whether it holds of a thing."""
         return both(line.verdict(facts, logic) for line in self.lines)
 
-    def failing(self, facts: Knowledge, logic: Logic = PLAIN) -> Failing | None:
+    def failing(self, facts: Knowledge, logic: Logic = PLAIN) -> FailedLine | None:
         """The first line that does not hold, else the first that is undecided; none if the clause holds."""
         undecided: Statement | None = None
         for line in self.lines:
             verdict = line.verdict(facts, logic)
             if verdict is False:
-                return Failing(line, line.here(facts, logic))
+                return FailedLine(line, line.here(facts, logic))
             if verdict is None:
                 undecided = undecided or line
         if undecided is None:
             return None
-        return Failing(undecided, undecided.here(facts, logic), _doubt(undecided, facts, logic))
+        return FailedLine(undecided, undecided.here(facts, logic), _doubt(undecided, facts, logic))
 
-    def every_line(self) -> Iterator[Line]:
+    def every_line(self) -> Iterator[ClauseLine]:
         """All its lines, those of alternatives among them."""
         for statement in self.lines:
-            if isinstance(statement, Line):
+            if isinstance(statement, ClauseLine):
                 yield statement
             else:
                 for alternative in statement.alternatives:
@@ -185,7 +185,7 @@ def things_in(test: Test) -> Iterator[Things]:
 def _each(many: Things, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic) -> Iterator[str]:
     """The things that decide what is said of a many: those of which the clause holds, else why it does not."""
     verdicts = [many.clause.verdict(thing, logic) for thing in things]
-    holding = any(verdicts) and (many.of is not Of.EVERY or all(verdicts))
+    holding = any(verdicts) and (many.of is not Quantifier.EVERY or all(verdicts))
     named = isinstance(names, tuple) and len(names) == len(things)
     for number, (thing, verdict) in enumerate(zip(things, verdicts, strict=True)):
         name = text_of(names[number]) if named and isinstance(names, tuple) else f"{number + 1}"
@@ -195,8 +195,8 @@ def _each(many: Things, things: tuple[Knowledge, ...], names: Value | Absent, lo
             yield f"{name}: {_by(failed)}"
 
 
-def _by(failed: Failing) -> str:
-    if isinstance(failed.statement, Either):
+def _by(failed: FailedLine) -> str:
+    if isinstance(failed.statement, EitherLine):
         return failed.here
     return f"{failed.statement.word} is {failed.here}"
 

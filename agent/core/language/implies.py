@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.language.clause import Clause, Either, Line, Statement
+from agent.core.language.clause import Clause, ClauseLine, EitherLine, Statement
 from agent.core.language.logic import NOTHING, PLAIN
 from agent.core.language.operators import (
     AllOf,
@@ -15,14 +15,16 @@ from agent.core.language.operators import (
     Like,
     Matching,
     Not,
-    Of,
+    Quantifier,
     Test,
     Within,
 )
-from agent.core.language.value import Kind, equal
+from agent.core.language.value import ValueType, equal
 
 _SOMETHING = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
-_WHOLE = frozenset({Kind.TEXT, Kind.PATH, Kind.INT, Kind.BOOL})  # kinds of which an operand is one value
+_WHOLE = frozenset(
+    {ValueType.TEXT, ValueType.PATH, ValueType.INT, ValueType.BOOL}
+)  # kinds of which an operand is one value
 
 
 def clause_implies(narrow: Clause, wide: Clause) -> bool:
@@ -30,7 +32,7 @@ def clause_implies(narrow: Clause, wide: Clause) -> bool:
     return all(any(_statement_implies(one, other) for one in narrow.lines) for other in wide.lines)
 
 
-def implies(kind: Kind, narrow: Test, wide: Test) -> bool:
+def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
     """Whether one test of a word of that kind holds of everything that another holds of."""
     if narrow == wide:
         return True
@@ -50,7 +52,7 @@ def implies(kind: Kind, narrow: Test, wide: Test) -> bool:
         case Equals(operand), _ if kind in _WHOLE:
             return wide.verdict(kind, operand, NOTHING, PLAIN) is True
         case (_, Exists(True)):
-            some = isinstance(narrow, Items) and narrow.of is not Of.NONE
+            some = isinstance(narrow, Items) and narrow.of is not Quantifier.NONE
             return some or isinstance(narrow, _SOMETHING)
     return False
 
@@ -58,14 +60,14 @@ def implies(kind: Kind, narrow: Test, wide: Test) -> bool:
 def _statement_implies(narrow: Statement, wide: Statement) -> bool:
     if narrow == wide:
         return True
-    if isinstance(narrow, Either):
+    if isinstance(narrow, EitherLine):
         whole = Clause("", (wide,), wide.origin)
         return all(clause_implies(alternative, whole) for alternative in narrow.alternatives)
-    if isinstance(wide, Either):
+    if isinstance(wide, EitherLine):
         whole = Clause("", (narrow,), narrow.origin)
         return any(clause_implies(whole, alternative) for alternative in wide.alternatives)
     return _line_implies(narrow, wide)
 
 
-def _line_implies(narrow: Line, wide: Line) -> bool:
+def _line_implies(narrow: ClauseLine, wide: ClauseLine) -> bool:
     return (narrow.word, narrow.kind) == (wide.word, wide.kind) and implies(narrow.kind, narrow.test, wide.test)

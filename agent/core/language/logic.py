@@ -52,7 +52,7 @@ class Logic(Struct):
 # match, wait: an absent word meets only `not`, `none`, `count` and `exists = false`.
 PLAIN = Logic(lambda absent: absent.pending, lambda absent: absent.pending)
 # exclude: what could not be read may be the very thing to be excluded.
-CAREFUL = Logic(lambda absent: absent.pending or absent.unread, lambda absent: absent.pending or absent.unread)
+CAREFUL = Logic(lambda absent: absent.pending or absent.unreadable, lambda absent: absent.pending or absent.unreadable)
 # health: nothing is said of what a missing word would decide (Kleene).
 THREE_VALUED = Logic(lambda _: True, lambda absent: absent.pending)
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
+from agent.core.language.glob import Glob
 from agent.core.language.logic import Knowledge, Logic, Verdict, both, either, opposite
-from agent.core.language.pattern import Pattern
-from agent.core.language.value import Absent, Kind, Scalar, Value, comparable, equal, text_of
+from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable, equal, text_of
 from agent.core.struct import Struct, not_compared
 
 
-class Condition(Protocol):
+class WholeTest(Protocol):
     """What is asked of a whole thing: a clause."""
 
     def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
@@ -22,7 +22,7 @@ class Condition(Protocol):
 class Test(Protocol):
     """What is asked of one fact. Equal tests are equal values."""
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether it holds of a value of that kind, which is one of these facts."""
 
 
@@ -35,7 +35,7 @@ class Equals(Struct):
 
     operand: Scalar
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
@@ -45,9 +45,9 @@ class Equals(Struct):
 class Like(Struct):
     """`{ like = … }`: fits one of these globs, whole."""
 
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[Glob, ...]
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
@@ -64,7 +64,7 @@ class Matching(Struct):
     expression: str
     fits: Callable[[str], bool]
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
@@ -76,7 +76,7 @@ class Contains(Struct):
 
     piece: str
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
@@ -88,7 +88,7 @@ class Within(Struct):
 
     ranges: tuple[tuple[int | None, int | None], ...]
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
@@ -105,7 +105,7 @@ class Exists(Struct):
 
     wanted: bool
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent) and logic.presence(value):
             return None
@@ -117,7 +117,7 @@ class Not(Struct):
 
     test: Test
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         return opposite(self.test.verdict(kind, value, facts, logic))
 
 
@@ -126,7 +126,7 @@ class AnyOf(Struct):
 
     tests: tuple[Test, ...]
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         return either(test.verdict(kind, value, facts, logic) for test in self.tests)
 
 
@@ -135,7 +135,7 @@ class AllOf(Struct):
 
     tests: tuple[Test, ...]
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         return both(test.verdict(kind, value, facts, logic) for test in self.tests)
 
 
@@ -144,14 +144,14 @@ class Has(Struct):
 
     operand: Scalar
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
         return isinstance(value, tuple) and any(equal(kind, item, self.operand) for item in value)
 
 
-class Of(Enum):
+class Quantifier(Enum):
     """Of how many of a list something is asked; the values are the operators."""
 
     ANY = "any"
@@ -160,13 +160,13 @@ class Of(Enum):
 
     def verdict(self, verdicts: Sequence[Verdict]) -> Verdict:
         """Whether it holds of so many, by what holds of each. Of an empty list only `none` does."""
-        if self is Of.NONE:
+        if self is Quantifier.NONE:
             return opposite(either(verdicts))
-        return bool(verdicts) and (both(verdicts) if self is Of.EVERY else either(verdicts))
+        return bool(verdicts) and (both(verdicts) if self is Quantifier.EVERY else either(verdicts))
 
     def of_absent(self, value: Absent, logic: Logic) -> Verdict:
         """The same of a list that is not there."""
-        if self is Of.NONE:
+        if self is Quantifier.NONE:
             return None if logic.presence(value) else True
         return _absent(value, logic)
 
@@ -174,10 +174,10 @@ class Of(Enum):
 class Items(Struct):
     """`any`, `every`, `none` of a list: the test holds of so many of its items."""
 
-    of: Of
+    of: Quantifier
     test: Test
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         if isinstance(value, Absent):
             return self.of.of_absent(value, logic)
         if not isinstance(value, tuple):
@@ -188,11 +188,11 @@ class Items(Struct):
 class Things(Struct):
     """`any`, `every`, `none` of a many: the clause holds of so many of the things that the word leads to."""
 
-    of: Of
+    of: Quantifier
     word: str
-    clause: Condition
+    clause: WholeTest
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, value
         things = facts.each(self.word)
         if isinstance(things, Absent):
@@ -205,8 +205,8 @@ class Count(Struct):
 
     test: Test
 
-    def verdict(self, kind: Kind, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind
         if isinstance(value, Absent):
-            return None if logic.presence(value) else self.test.verdict(Kind.INT, 0, facts, logic)
-        return isinstance(value, tuple) and self.test.verdict(Kind.INT, len(value), facts, logic)
+            return None if logic.presence(value) else self.test.verdict(ValueType.INT, 0, facts, logic)
+        return isinstance(value, tuple) and self.test.verdict(ValueType.INT, len(value), facts, logic)

@@ -18,7 +18,7 @@ Scalar: TypeAlias = str | int | bool
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
-class Kind(Enum):
+class ValueType(Enum):
     """What a word's value means; docs/words.md has the words of each."""
 
     TEXT = "text"
@@ -34,7 +34,7 @@ class Absent(Struct):
     """A fact that is not there. `unread`: it may be there, but could not be read. `pending`: it is still to come."""
 
     reason: str
-    unread: bool = False
+    unreadable: bool = False
     pending: bool = False
 
     def by(self, name: str) -> Absent:
@@ -59,7 +59,7 @@ _DIGITS = re.compile(r"0*([0-9]+)")
 _BOOLS = dict.fromkeys(("1", "y", "yes", "on", "true"), True) | dict.fromkeys(("0", "n", "no", "off", "false"), False)
 
 
-def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
+def from_kernel(kind: ValueType, text: str) -> Scalar | Absent:
     """The value that a file's trimmed text says, or `Absent` with the reason; no kind turns into another.
 
     Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full.
@@ -68,7 +68,7 @@ def from_kernel(kind: Kind, text: str) -> Scalar | Absent:
     return Absent(f"reads {text[:64]!r}, which is no {kind.value}") if value is None else value
 
 
-def saying(kind: Kind) -> Callable[[str], Scalar | None]:
+def saying(kind: ValueType) -> Callable[[str], Scalar | None]:
     """What `from_kernel` does for one kind: the value, None for text that is none. Who reads many asks once."""
     return _SAYING[kind]
 
@@ -96,71 +96,73 @@ def _address(text: str) -> str | None:
     return _pci(found) if found and found[1] and found[4] else None
 
 
-_SAYING: Mapping[Kind, Callable[[str], Scalar | None]] = {
-    Kind.TEXT: str,
-    Kind.INT: _int,
-    Kind.BOOL: _bool,
-    Kind.HEX: _hex,
-    Kind.CLASS: _class,
-    Kind.PCI: _address,
-    Kind.PATH: str,
+_SAYING: Mapping[ValueType, Callable[[str], Scalar | None]] = {
+    ValueType.TEXT: str,
+    ValueType.INT: _int,
+    ValueType.BOOL: _bool,
+    ValueType.HEX: _hex,
+    ValueType.CLASS: _class,
+    ValueType.PCI: _address,
+    ValueType.PATH: str,
 }
 
 
-def from_person(kind: Kind, written: object) -> Scalar:
+def from_person(kind: ValueType, written: object) -> Scalar:
     """The value that a TOML operand says, for comparison with words of this kind.
 
     Raises:
         OperandError: another TOML type, or text that is no value of this kind.
     """
     match kind:
-        case Kind.INT:
+        case ValueType.INT:
             if isinstance(written, int) and not isinstance(written, bool):
                 return written
             raise OperandError("this word is a number", _suggest_int(written))
-        case Kind.BOOL:
+        case ValueType.BOOL:
             if isinstance(written, bool):
                 return written
             raise OperandError("this word is true or false", "write true or false, without quotes")
-        case Kind.HEX | Kind.CLASS | Kind.PCI if isinstance(written, int) and not isinstance(written, bool):
+        case ValueType.HEX | ValueType.CLASS | ValueType.PCI if isinstance(written, int) and not isinstance(
+            written, bool
+        ):
             raise OperandError("ids are hexadecimal text; TOML reads this as a decimal number", f'write "{written}"')
     if not isinstance(written, str):
         raise OperandError(f"this word is {kind.value}, so text in quotes is wanted")
     return _from_text(kind, written)
 
 
-def _from_text(kind: Kind, written: str) -> Scalar:
-    if kind is Kind.HEX:
+def _from_text(kind: ValueType, written: str) -> Scalar:
+    if kind is ValueType.HEX:
         if found := _HEX.fullmatch(written):
             return found[1].lower()
         raise OperandError(f"{written!r} is not hexadecimal", 'write for example "10de"')
-    if kind is Kind.CLASS:
+    if kind is ValueType.CLASS:
         if (found := _HEX.fullmatch(written)) and len(found[1]) in {2, 4, 6}:
             return found[1].lower()
         raise OperandError("a PCI class has 2, 4 or 6 hexadecimal digits", 'write for example "0302"')
-    if kind is Kind.PCI:
+    if kind is ValueType.PCI:
         if found := _PCI.fullmatch(written):
             return _pci(found)
         raise OperandError(f"{written!r} is no PCI address", 'write for example "0000:3b:00.0" or "3b:00.0"')
     return written
 
 
-def equal(kind: Kind, value: Scalar, operand: Scalar) -> bool:
+def equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
     """Whether a fact equals an operand of the same kind, by the kind's rule."""
     match kind:
-        case Kind.HEX:
+        case ValueType.HEX:
             return str(value).lstrip("0") == str(operand).lstrip("0")  # both are lower case, without prefix
-        case Kind.CLASS:
+        case ValueType.CLASS:
             return str(value).startswith(str(operand))
-        case Kind.PCI:
+        case ValueType.PCI:
             slot = "." not in str(operand)
             return (str(value).partition(".")[0] if slot else value) == operand
     return type(value) is type(operand) and value == operand
 
 
-def comparable(kind: Kind, value: Scalar) -> Scalar:
+def comparable(kind: ValueType, value: Scalar) -> Scalar:
     """The form of a fact in which equal ones are equal, and a hexadecimal one is a number."""
-    return int(value, 16) if kind is Kind.HEX and isinstance(value, str) else value
+    return int(value, 16) if kind is ValueType.HEX and isinstance(value, str) else value
 
 
 def together(said: Sequence[Value | Absent]) -> Value | Absent:
@@ -171,7 +173,7 @@ def together(said: Sequence[Value | Absent]) -> Value | Absent:
             found.extend(value)
         elif not isinstance(value, Absent):
             found.append(value)
-        elif value.unread or value.pending or len(said) == 1:
+        elif value.unreadable or value.pending or len(said) == 1:
             return value
     return tuple(found)
 

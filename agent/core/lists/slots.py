@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from agent.core.entry.resource import Slots
+from agent.core.entry.resource_spec import Slots
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, HostDevice
-from agent.core.language.text import clean_id
+from agent.core.language.template import clean_id
 from agent.core.language.value import Absent, Value
-from agent.core.lists.draft import ABSENT, RETIRED, SLOT_KEY, Draft, absent, still
-from agent.core.lists.present import Present
+from agent.core.lists.list_builder import ABSENT, RETIRED, SLOT_KEY, ListBuilder, keep_absent, update_device
+from agent.core.lists.list_inputs import ListInputs
 from agent.core.reason import NO_REASON, Reason
 
 
@@ -19,22 +19,22 @@ def slotted(
     slots: Slots,
     devices: Iterable[Device],
     candidates: Mapping[str, Candidate],
-    present: Present,
-) -> Draft:
+    present: ListInputs,
+) -> ListBuilder:
     """The draft of a resource whose shares are of the whole, without those that are new.
 
     A slot is listed once there is a device to give, Healthy while one of them is, and absent when none is there.
     """
-    made = Draft(resource, unsettled=True)  # its devices are no candidates: without slots none of them may stay
+    made = ListBuilder(resource, unsettled=True)  # its devices are no candidates: without slots none of them may stay
     wanted = dict(_wanted(resource, slots, candidates))
     for device in devices:
         slot = wanted.pop(device.id, None)
         if slot is None or device.shares is not None:
             made.leave(device, RETIRED, present.held)
         elif candidates:
-            made.settled.append(still(made, device, slot, present))
+            made.settled.append(update_device(made, device, slot, present))
         else:
-            absent(made, device, ABSENT, present)
+            keep_absent(made, device, ABSENT, present)
     if any(not candidate.waits for candidate in candidates.values()):
         made.newcomers = {slot.device.key: slot for slot in wanted.values()}
     return made

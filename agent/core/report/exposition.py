@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agent.core.report.tally import Distribution
+from agent.core.report.counter_values import Distribution
 from agent.core.struct import Struct
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,7 +32,7 @@ class Family(Struct):
             yield _line(self.name, labels, value)
 
 
-class Histogram(Struct):
+class HistogramFamily(Struct):
     """One metric of measurements, a series for each set of labels."""
 
     name: str
@@ -51,7 +51,7 @@ class Histogram(Struct):
             yield _line(f"{self.name}_count", labels, count)
 
 
-def text(families: Iterable[Family | Histogram]) -> str:
+def text(families: Iterable[Family | HistogramFamily]) -> str:
     """All of it, as a scraper reads it."""
     return "".join(f"{line}\n" for family in families for line in family.lines())
 

@@ -8,22 +8,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from agent.core.entry.check import Doubt
-from agent.core.grants.grant import Cause
-from agent.core.health.conditions import Spot
-from agent.core.health.round import FAILING, OK
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.phase import Phase
-from agent.core.report.exposition import Family, Histogram, Labels, Sample, text
-from agent.core.report.moment import Moment
-from agent.core.report.tally import Tally
+from agent.core.entry.check import UnknownCause
+from agent.core.grants.grant import RefusalCause
+from agent.core.health.check_states import DeviceRef
+from agent.core.health.evaluation_step import FAILING, OK
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.registration_phase import Phase
+from agent.core.report.agent_snapshot import AgentSnapshot
+from agent.core.report.counter_values import CounterValues
+from agent.core.report.exposition import Family, HistogramFamily, Labels, Sample, text
 
 STATES = (*(phase.value for phase in Phase), "retired")
 REGISTRATIONS = ("ok", "refused", "failed")
 KERNEL_LOG = "kernel log"
 TELLERS = ("uevents", "links", "inotify", KERNEL_LOG)
-ANSWERS = (OK, FAILING, *(doubt.value for doubt in Doubt))
-ALLOCATIONS = ("ok", *(cause.value for cause in Cause), "cancelled", "defect")
+ANSWERS = (OK, FAILING, *(doubt.value for doubt in UnknownCause))
+ALLOCATIONS = ("ok", *(cause.value for cause in RefusalCause), "cancelled", "defect")
 
 
 class Shown(NamedTuple):
@@ -33,12 +33,12 @@ class Shown(NamedTuple):
     pods: bool = False
 
 
-def metrics(moment: Moment, tally: Tally, python: str, shown: Shown) -> str:
+def metrics(moment: AgentSnapshot, tally: CounterValues, python: str, shown: Shown) -> str:
     """All metrics as text."""
     return text((*_agent(moment, python), *_resources(moment), *_devices(moment, shown), *_counted(moment, tally)))
 
 
-def _agent(moment: Moment, python: str) -> Iterator[Family]:
+def _agent(moment: AgentSnapshot, python: str) -> Iterator[Family]:
     said = moment.configuration
     loaded = moment.time - (moment.now - said.loaded)
     versions = {"version": moment.version, "python": python}
@@ -52,7 +52,7 @@ def _agent(moment: Moment, python: str) -> Iterator[Family]:
     yield _counter("kubelet_restarts_total", "How often the kubelet came back.", [({}, moment.kubelet.restarts)])
 
 
-def _resources(moment: Moment) -> Iterator[Family]:
+def _resources(moment: AgentSnapshot) -> Iterator[Family]:
     lists = moment.assembly.snapshots
     states = {name: _state(moment, name) for name in lists}
     yield _gauge(
@@ -83,7 +83,7 @@ def _resources(moment: Moment) -> Iterator[Family]:
     )
 
 
-def _devices(moment: Moment, what: Shown) -> Iterator[Family]:
+def _devices(moment: AgentSnapshot, what: Shown) -> Iterator[Family]:
     lists = moment.assembly.snapshots.values()
     shown = [(list_.resource, device) for list_ in lists for device in list_.devices[: what.devices]]
     yield _gauge(
@@ -105,21 +105,21 @@ def _devices(moment: Moment, what: Shown) -> Iterator[Family]:
     yield _gauge("devices_omitted", "Devices that have no series of their own.", omitted)
 
 
-def _pods(moment: Moment, name: str, device: Device) -> Iterator[Sample]:
+def _pods(moment: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
     for id in device.ids():  # noqa: A001  the API's own word
         for one in moment.holders.get((name, id), ()):
             yield {**_series(name, device), "namespace": one.namespace, "pod": one.pod, "container": one.container}, 1
 
 
-def _checks(moment: Moment, name: str, device: Device) -> Iterator[Sample]:
+def _checks(moment: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
     found = moment.candidate(name, device)
     for one in found.checked if found else ():
-        ward = moment.conditions.there.get(Spot(one.entry, one.key))
+        ward = moment.conditions.there.get(DeviceRef(one.entry, one.key))
         condition = ward.conditions.get(one.check.name) if ward else None
         yield {**_series(name, device), "check": one.check.name}, condition is not None and condition.failing
 
 
-def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
+def _counted(moment: AgentSnapshot, tally: CounterValues) -> Iterator[Family | HistogramFamily]:
     lists = moment.assembly.snapshots
     healths = [health.value for health in Health]
     yield _tallied("health_transitions_total", "Devices that changed.", lists, ("to", healths), tally.transitions)
@@ -135,16 +135,16 @@ def _counted(moment: Moment, tally: Tally) -> Iterator[Family | Histogram]:
     yield _counter("checks_total", "What checks said at looks.", said)
     yield from _sources(moment, tally)
     if tally.changes is not None:
-        yield Histogram(
+        yield HistogramFamily(
             "change_to_list_seconds", "From an event to the list on the last stream.", [({}, tally.changes)]
         )
     if tally.looks is not None:
-        yield Histogram("scan_duration_seconds", "How long looks at the host take.", [({}, tally.looks)])
+        yield HistogramFamily("scan_duration_seconds", "How long looks at the host take.", [({}, tally.looks)])
     by_method = [({"method": method}, measured) for method, measured in tally.calls.items()]
-    yield Histogram("rpc_duration_seconds", "How long the kubelet waits for an answer.", by_method)
+    yield HistogramFamily("rpc_duration_seconds", "How long the kubelet waits for an answer.", by_method)
 
 
-def _sources(moment: Moment, tally: Tally) -> Iterator[Family]:
+def _sources(moment: AgentSnapshot, tally: CounterValues) -> Iterator[Family]:
     listing = moment.look.listing
     found = [({"source": str(source)}, len(devices)) for source, devices in listing.found.items()]
     yield _gauge("host_devices", "Host devices that a source shows.", found)
@@ -169,7 +169,7 @@ def _sources(moment: Moment, tally: Tally) -> Iterator[Family]:
 def _tallied(
     name: str,
     about: str,
-    lists: Mapping[str, Snapshot],
+    lists: Mapping[str, DeviceList],
     values: tuple[str, Iterable[str]],
     counted: Mapping[tuple[str, str], int],
 ) -> Family:
@@ -179,12 +179,12 @@ def _tallied(
     )
 
 
-def _state(moment: Moment, name: str) -> str:
+def _state(moment: AgentSnapshot, name: str) -> str:
     state = moment.states.get(name)
     return "retired" if moment.entry(name) is None else state.phase.value if state else Phase.WAITING.value
 
 
-def _streams(moment: Moment, name: str) -> int:
+def _streams(moment: AgentSnapshot, name: str) -> int:
     return moment.streams[name].open if name in moment.streams else 0
 
 

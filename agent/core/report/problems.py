@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from agent.core.grants.holding import Holder
-from agent.core.inventory.device import Device, Health, Snapshot
-from agent.core.language.printable import counted
-from agent.core.phase import Phase
+from agent.core.grants.held_ids import Holder
+from agent.core.inventory.device import Device, DeviceList, Health
+from agent.core.language.safe_text import counted
 from agent.core.reason import Reason, ReasonCause
-from agent.core.report.devices import address, holders, leaving, since
-from agent.core.report.moment import Moment
+from agent.core.registration_phase import Phase
+from agent.core.report.agent_snapshot import AgentSnapshot
+from agent.core.report.device_report import address, holders, leaving, since
 from agent.core.struct import Struct
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
@@ -42,14 +42,14 @@ class Problem(Struct):
     means: str = ""
 
 
-def problems(moment: Moment) -> tuple[Problem, ...]:
+def problems(moment: AgentSnapshot) -> tuple[Problem, ...]:
     """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
     a person wanted it so.
     """
     return (*_kubelet(moment), *_configuration(moment), *_process(moment), *_resources(moment))
 
 
-def _kubelet(moment: Moment) -> Iterator[Problem]:
+def _kubelet(moment: AgentSnapshot) -> Iterator[Problem]:
     kubelet = moment.kubelet
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
@@ -57,7 +57,7 @@ def _kubelet(moment: Moment) -> Iterator[Problem]:
         yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, means=_NO_KUBELET)
 
 
-def _configuration(moment: Moment) -> Iterator[Problem]:
+def _configuration(moment: AgentSnapshot) -> Iterator[Problem]:
     said = moment.configuration
     if said.refused:
         yield Problem("configuration", "refused", said.refused, (_CHECK,), means=_REFUSED)
@@ -66,7 +66,7 @@ def _configuration(moment: Moment) -> Iterator[Problem]:
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
 
 
-def _process(moment: Moment) -> Iterator[Problem]:
+def _process(moment: AgentSnapshot) -> Iterator[Problem]:
     if moment.crowded:
         limit = ("systemctl show device-agent -p LimitNOFILE",)
         yield Problem("open files", "short", moment.crowded, limit, means=_SHUT)
@@ -75,7 +75,7 @@ def _process(moment: Moment) -> Iterator[Problem]:
         yield Problem("state", "not written", moment.unwritten, (f"df -h {shlex.quote(directory)}",), means=_FORGOTTEN)
 
 
-def _resources(moment: Moment) -> Iterator[Problem]:
+def _resources(moment: AgentSnapshot) -> Iterator[Problem]:
     for name, snapshot in moment.assembly.snapshots.items():
         explain = f"device-agent explain {name}"
         state = moment.states.get(name)
@@ -88,7 +88,7 @@ def _resources(moment: Moment) -> Iterator[Problem]:
         yield Problem(name, "short", f"{missing} there", (f"device-agent explain {name}",))
 
 
-def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
+def _devices(moment: AgentSnapshot, snapshot: DeviceList) -> Iterator[Problem]:
     name = snapshot.resource
     alike: dict[Reason, list[Device]] = {}
     for device in snapshot.devices:
@@ -110,7 +110,7 @@ def _devices(moment: Moment, snapshot: Snapshot) -> Iterator[Problem]:
             )
 
 
-def _unlisted(moment: Moment, resource: str) -> Iterator[Problem]:
+def _unlisted(moment: AgentSnapshot, resource: str) -> Iterator[Problem]:
     """What has no place in the list. What only waits, as its entry says it should, is nobody's problem."""
     alike: dict[str, list[str]] = {}
     for one in moment.assembly.unlisted:
@@ -120,6 +120,6 @@ def _unlisted(moment: Moment, resource: str) -> Iterator[Problem]:
         yield Problem(resource, "not listed", reason, (f"device-agent explain {resource}",), None, tuple(places))
 
 
-def _waits(moment: Moment, resource: str, key: str) -> bool:
+def _waits(moment: AgentSnapshot, resource: str, key: str) -> bool:
     candidate = moment.offers.get((resource, moment.assembly.written.get(resource, "")), {}).get(key)
     return candidate is not None and bool(candidate.waits)

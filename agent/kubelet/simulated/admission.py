@@ -6,16 +6,16 @@ from typing import cast
 
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated import hints as numa
-from agent.kubelet.simulated.checkpoint import NO_NODE, Held
-from agent.kubelet.simulated.choice import Choice, shuffled
+from agent.kubelet.simulated.checkpoint import NO_NODE, CheckpointEntry
 from agent.kubelet.simulated.clients import Client
 from agent.kubelet.simulated.container_options import ContainerOptions, merged
-from agent.kubelet.simulated.device_table import DeviceTable, Endpoint
+from agent.kubelet.simulated.device_choice import Choice, shuffled
+from agent.kubelet.simulated.device_table import DeviceTable, PluginEndpoint
+from agent.kubelet.simulated.devices_of_pods import Holdings
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, RpcError
-from agent.kubelet.simulated.events import Events
-from agent.kubelet.simulated.holdings import Holdings
+from agent.kubelet.simulated.events import KubeletEvents
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.peer import asked
+from agent.kubelet.simulated.plugin_client import asked
 from agent.kubelet.simulated.pod import Container, Pod
 from agent.kubelet.simulated.release import Release
 
@@ -28,7 +28,7 @@ class Admission:
         table: DeviceTable,
         holdings: Holdings,
         *,
-        events: Events,
+        events: KubeletEvents,
         release: Release,
         limits: Limits,
         chance: random.Random,
@@ -149,7 +149,7 @@ class Admission:
             # The real one leaves the devices booked here, until some pod is garbage-collected.
             raise AllocationError(f"no containers return in allocation response {answer}")
         by_node = self._by_node(resource, order)
-        self.holdings.put(Held(pod.key, container.name, resource, by_node, answer.container_responses[0]))
+        self.holdings.put(CheckpointEntry(pod.key, container.name, resource, by_node, answer.container_responses[0]))
         self._save()
         self._events.add("allocated", resource, pod=pod.key, container=container.name, ids=order)
 
@@ -225,7 +225,7 @@ class Admission:
         return merged((by_resource[resource].answer for resource in order), without)
 
 
-def _client(endpoint: Endpoint) -> Client:
+def _client(endpoint: PluginEndpoint) -> Client:
     if endpoint.stopped_at is not None or endpoint.connection is None:
         raise AllocationError("endpoint of the device plugin has been stopped")
     return cast("Client", endpoint.connection)

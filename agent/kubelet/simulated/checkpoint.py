@@ -17,7 +17,7 @@ NAME = "kubelet_internal_checkpoint"
 NO_NODE = -1
 
 
-class Held(Struct):
+class CheckpointEntry(Struct):
     """What one container holds of one resource: ids by NUMA node, and the plugin's answer for them."""
 
     pod: str
@@ -32,7 +32,7 @@ class Held(Struct):
 
 
 class Checkpoint(Struct):
-    held: list[Held] = field(default_factory=list)
+    held: list[CheckpointEntry] = field(default_factory=list)
     registered: dict[str, list[str]] = field(default_factory=dict)  # resource: healthy ids
 
     @classmethod
@@ -49,7 +49,7 @@ class Checkpoint(Struct):
             return cls()
 
     @staticmethod
-    def write(directory: str, held: Iterable[Held], registered: Mapping[str, Iterable[str]]) -> None:
+    def write(directory: str, held: Iterable[CheckpointEntry], registered: Mapping[str, Iterable[str]]) -> None:
         """A file of another name, renamed. The real one also syncs it, for every list that comes."""
         data = {
             "PodDeviceEntries": [_entry(one) for one in held],
@@ -65,7 +65,7 @@ def _checksum(data: object) -> int:
     return zlib.crc32(json.dumps(data, sort_keys=True).encode())
 
 
-def _entry(held: Held) -> dict[str, Any]:
+def _entry(held: CheckpointEntry) -> dict[str, Any]:
     return {
         "PodUID": held.pod,
         "ContainerName": held.container,
@@ -75,8 +75,8 @@ def _entry(held: Held) -> dict[str, Any]:
     }
 
 
-def _held(entry: Mapping[str, Any]) -> Held:
-    return Held(
+def _held(entry: Mapping[str, Any]) -> CheckpointEntry:
+    return CheckpointEntry(
         entry["PodUID"],
         entry["ContainerName"],
         entry["ResourceName"],

@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from agent.kubelet.messages import v1beta1
-from agent.kubelet.simulated.device_table import DeviceList, DeviceTable, ListedDevice
+from agent.kubelet.simulated.device_table import DeviceTable, ListedDevice, ReceivedList
 from agent.kubelet.simulated.errors import RpcError
-from agent.kubelet.simulated.events import Events
+from agent.kubelet.simulated.events import KubeletEvents
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.peer import Peer, asked
+from agent.kubelet.simulated.plugin_client import Peer, asked
 from agent.kubelet.simulated.release import Release
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Client:
         self.peer: Peer | None = None
         self.reading = asyncio.Event()
         self.reading.set()
-        self.last: DeviceList | None = None
+        self.last: ReceivedList | None = None
         self.streaming = False
         self._reader: asyncio.Task[None] | None = None
 
@@ -80,10 +80,10 @@ class Client:
             self.peer.drop()
 
 
-class Lists(list[DeviceList]):
+class ReceivedLists(list[ReceivedList]):
     """Every list that came, over all lives of the kubelet."""
 
-    def of(self, resource: str) -> list[DeviceList]:
+    def of(self, resource: str) -> list[ReceivedList]:
         return [seen for seen in self if seen.resource == resource]
 
     def repeated(self, resource: str | None = None) -> int:
@@ -98,9 +98,9 @@ class Clients:
         self,
         table: DeviceTable,
         *,
-        lists: Lists,
-        receive: Callable[[DeviceList], None],
-        events: Events,
+        lists: ReceivedLists,
+        receive: Callable[[ReceivedList], None],
+        events: KubeletEvents,
         release: Release,
         limits: Limits,
         tasks: asyncio.TaskGroup,
@@ -193,7 +193,7 @@ class Clients:
         devices = tuple(ListedDevice.of(device) for device in message.devices)
         repeated = client.last is not None and set(client.last.devices) == set(devices)
         number = len(self._lists)
-        seen = DeviceList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
+        seen = ReceivedList(number, time.monotonic(), client.resource, client.socket, devices, size, repeated)
         client.last = seen
         self._lists.append(seen)
         self._receive(seen)

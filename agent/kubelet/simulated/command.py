@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.core.struct import asdict
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused
-from agent.kubelet.simulated.events import Event
+from agent.kubelet.simulated.events import KubeletEvent
 from agent.kubelet.simulated.kubelet import Kubelet
 from agent.kubelet.simulated.release import Release
 
@@ -56,7 +56,7 @@ def say(**line: Any) -> None:  # noqa: ANN401
     print(json.dumps(line, default=list), flush=True)
 
 
-def say_event(event: Event) -> None:
+def say_event(event: KubeletEvent) -> None:
     resource = {"resource": event.resource} if event.resource else {}
     say(event=event.kind, number=event.number, at=round(event.at, 6), **resource, **event.detail)
 

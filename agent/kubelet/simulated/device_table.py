@@ -22,7 +22,7 @@ class ListedDevice(Struct):
         return cls(message.id, message.health, nodes)
 
 
-class DeviceList(Struct):
+class ReceivedList(Struct):
     """One message of a ListAndWatch stream."""
 
     number: int  # over all streams of this kubelet
@@ -52,17 +52,17 @@ class DeviceList(Struct):
         return frozenset(d.id for d in self.devices if d.id in seen or seen.add(d.id))  # type: ignore[func-returns-value]
 
 
-class Connection(Protocol):
+class PluginConnection(Protocol):
     """What the table knows of a client: where it leads."""
 
     @property
     def socket(self) -> str: ...
 
 
-class Endpoint(MutableStruct, eq=False):
+class PluginEndpoint(MutableStruct, eq=False):
     """Who answers for a resource. Without a connection: remembered from a checkpoint."""
 
-    connection: Connection | None
+    connection: PluginConnection | None
     options: v1beta1.DevicePluginOptions | None
     stopped_at: float | None = None
 
@@ -85,26 +85,26 @@ class DeviceTable:
         self.healthy: dict[str, set[str]] = {}
         self.unhealthy: dict[str, set[str]] = {}
         # The newest last; more than one only where registrations are keyed by path.
-        self.endpoints: dict[str, list[Endpoint]] = {}
+        self.endpoints: dict[str, list[PluginEndpoint]] = {}
 
     def remember(self, resources: Iterable[str]) -> None:
         """Resources of a checkpoint: known, without devices, their grace running (readCheckpoint)."""
         for resource in resources:
             self.healthy[resource] = set()
             self.unhealthy[resource] = set()
-            self.endpoints[resource] = [Endpoint(None, None, self._clock())]
+            self.endpoints[resource] = [PluginEndpoint(None, None, self._clock())]
 
-    def endpoint(self, resource: str) -> Endpoint | None:
+    def endpoint(self, resource: str) -> PluginEndpoint | None:
         served = self.endpoints.get(resource)
         return served[-1] if served else None
 
-    def connected(self, resource: str, connection: Connection, options: v1beta1.DevicePluginOptions) -> None:
-        self.endpoints[resource] = [Endpoint(connection, options)]
+    def connected(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
+        self.endpoints[resource] = [PluginEndpoint(connection, options)]
 
-    def joined(self, resource: str, connection: Connection, options: v1beta1.DevicePluginOptions) -> None:
+    def joined(self, resource: str, connection: PluginConnection, options: v1beta1.DevicePluginOptions) -> None:
         """As `connected`, the others that live are kept (1.37)."""
         alive = [e for e in self.endpoints.get(resource, ()) if e.stopped_at is None]
-        self.endpoints[resource] = [*alive, Endpoint(connection, options)]
+        self.endpoints[resource] = [*alive, PluginEndpoint(connection, options)]
 
     def live_sockets(self, resource: str) -> set[str]:
         served = self.endpoints.get(resource, ())
@@ -135,7 +135,7 @@ class DeviceTable:
         self.unhealthy[resource] = self.unhealthy.get(resource, set()) | healthy
         endpoint.stopped_at = self._clock()
 
-    def left(self, resource: str, connection: Connection) -> None:
+    def left(self, resource: str, connection: PluginConnection) -> None:
         """As `disconnected`, of this connection alone; another that lives takes over (1.37)."""
         others = [e for e in self.endpoints.get(resource, ()) if e.connection is not connection]
         if others:

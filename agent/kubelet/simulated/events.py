@@ -13,7 +13,7 @@ T = TypeVar("T")
 _LOOK_AGAIN = 0.1
 
 
-class Event(Struct):
+class KubeletEvent(Struct):
     """One thing that happened; `at` is time.monotonic()."""
 
     number: int
@@ -27,35 +27,35 @@ class Event(Struct):
         return " ".join((f"#{self.number}", self.kind, self.resource, *words)).replace("  ", " ")
 
 
-class Events(Sequence[Event]):
+class KubeletEvents(Sequence[KubeletEvent]):
     """The log of all lives of one kubelet; only grows."""
 
-    def __init__(self, listener: Callable[[Event], None] | None = None) -> None:
-        self._all: list[Event] = []
+    def __init__(self, listener: Callable[[KubeletEvent], None] | None = None) -> None:
+        self._all: list[KubeletEvent] = []
         self._changed = asyncio.Event()
         self._listener = listener
 
     @overload
-    def __getitem__(self, index: int) -> Event: ...
+    def __getitem__(self, index: int) -> KubeletEvent: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Event]: ...
-    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+    def __getitem__(self, index: slice) -> list[KubeletEvent]: ...
+    def __getitem__(self, index: int | slice) -> KubeletEvent | list[KubeletEvent]:
         return self._all[index]
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def of(self, kind: str, resource: str | None = None) -> list[Event]:
+    def of(self, kind: str, resource: str | None = None) -> list[KubeletEvent]:
         return list(self._matching(kind, resource))
 
     def count(self, kind: str, resource: str | None = None) -> int:
         return sum(1 for _ in self._matching(kind, resource))
 
-    def _matching(self, kind: str, resource: str | None) -> Iterator[Event]:
+    def _matching(self, kind: str, resource: str | None) -> Iterator[KubeletEvent]:
         return (e for e in self._all if e.kind == kind and resource in (None, e.resource))
 
-    def add(self, kind: str, resource: str = "", **detail: object) -> Event:
-        event = Event(len(self._all), time.monotonic(), kind, resource, detail)
+    def add(self, kind: str, resource: str = "", **detail: object) -> KubeletEvent:
+        event = KubeletEvent(len(self._all), time.monotonic(), kind, resource, detail)
         self._all.append(event)
         if self._listener is not None:
             self._listener(event)

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from agent.kubelet.simulated import hints as numa
 from agent.kubelet.simulated.container_options import ContainerOptions
 from agent.kubelet.simulated.errors import AllocationError, KubeletCrashed, KubeletStopped, PodRefused, RpcError
-from agent.kubelet.simulated.life import Life
-from agent.kubelet.simulated.lives import Lives
+from agent.kubelet.simulated.kubelet_process import KubeletProcess
+from agent.kubelet.simulated.kubelet_restarts import KubeletRestarts
 from agent.kubelet.simulated.pod import Container, Kind, Pod
 
 
-class Kubelet(Lives):
+class Kubelet(KubeletRestarts):
     """Lives, and pods that outlast them: what the sync loop of the real one does with devices."""
 
     async def allocate(
@@ -66,7 +66,7 @@ class Kubelet(Lives):
             self._refuse(pod, final)
             raise final from error
 
-    def _affinity(self, life: Life, pod: Pod, container: Container) -> frozenset[int] | None:
+    def _affinity(self, life: KubeletProcess, pod: Pod, container: Container) -> frozenset[int] | None:
         policy, nodes = self._node.topology_policy, self._node.numa_nodes
         if policy == "none":
             return None

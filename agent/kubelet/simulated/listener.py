@@ -29,7 +29,7 @@ def _lost(protocol: H2Protocol) -> bool:
     return hasattr(protocol, "connection") and protocol.connection.is_closing()
 
 
-class Listener:
+class GrpcListener:
     """Bound first, listening later: in between its file is there and connecting is refused."""
 
     def __init__(self, path: str) -> None:

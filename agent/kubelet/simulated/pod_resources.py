@@ -8,7 +8,7 @@ from grpclib.const import Status
 
 from agent.kubelet.messages import v1
 from agent.kubelet.simulated.admission import Admission
-from agent.kubelet.simulated.checkpoint import NO_NODE, Held
+from agent.kubelet.simulated.checkpoint import NO_NODE, CheckpointEntry
 from agent.kubelet.simulated.device_table import DeviceTable
 from agent.kubelet.simulated.limits import Limits
 from agent.kubelet.simulated.pod import Pod
@@ -33,7 +33,7 @@ class Bucket:
         self._tokens -= 1
 
 
-def _entries(holdings: Iterable[Held]) -> Iterator[v1.ContainerDevices]:
+def _entries(holdings: Iterable[CheckpointEntry]) -> Iterator[v1.ContainerDevices]:
     """One per device and NUMA node: a device on two nodes comes twice."""
     for held in holdings:
         for node, ids in held.by_node.items():

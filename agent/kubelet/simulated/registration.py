@@ -9,8 +9,8 @@ from grpclib.const import Cardinality, Handler, Status
 
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.clients import Clients, RegistrationError, begin
-from agent.kubelet.simulated.events import Events
-from agent.kubelet.simulated.faults import Fault, Faults
+from agent.kubelet.simulated.events import KubeletEvents
+from agent.kubelet.simulated.fault_injection import Fault, Faults
 from agent.kubelet.simulated.release import Release
 from agent.kubelet.simulated.resource_name import accepted
 
@@ -45,7 +45,7 @@ class Registration:
         clients: Clients,
         faults: Faults,
         *,
-        events: Events,
+        events: KubeletEvents,
         release: Release,
         tasks: asyncio.TaskGroup,
     ) -> None:

@@ -9,10 +9,10 @@ from urllib.parse import quote
 from agent.kubelet.messages import pluginregistration
 from agent.kubelet.simulated.clients import Clients, RegistrationError
 from agent.kubelet.simulated.errors import RpcError
-from agent.kubelet.simulated.events import Events
-from agent.kubelet.simulated.faults import Faults
+from agent.kubelet.simulated.events import KubeletEvents
+from agent.kubelet.simulated.fault_injection import Faults
 from agent.kubelet.simulated.limits import Limits
-from agent.kubelet.simulated.peer import Peer, asked
+from agent.kubelet.simulated.plugin_client import Peer, asked
 from agent.kubelet.simulated.registration import VERSION
 from agent.kubelet.simulated.release import Release
 from agent.kubelet.simulated.resource_name import accepted
@@ -32,7 +32,14 @@ class Watcher:
     """Looks at the directory every 100 ms, where the kubelet has inotify and a pass each second."""
 
     def __init__(
-        self, directory: str, clients: Clients, faults: Faults, *, events: Events, release: Release, limits: Limits
+        self,
+        directory: str,
+        clients: Clients,
+        faults: Faults,
+        *,
+        events: KubeletEvents,
+        release: Release,
+        limits: Limits,
     ) -> None:
         self.directory = directory
         self._clients = clients

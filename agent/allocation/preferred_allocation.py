@@ -1,0 +1,44 @@
+"""The edge of a GetPreferredAllocation: what there is to choose from, kept for as long as it is the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.choice_pool import ChoicePool, stock_of
+from agent.core.grants.prefer import NO_LIMIT, prefer
+from agent.registry import Registry
+from agent.reread import CurrentInventory
+
+
+class TrackerView(CurrentInventory, Protocol):
+    """What the tracker knows."""
+
+    def entry_of(self, resource: str) -> ResourceSpec | None:
+        """The entry that a resource is of."""
+
+
+class PreferredAllocation:
+    """Answers which devices a container had better get, from what the last look found: it reads nothing."""
+
+    def __init__(self, registry: Registry, truth: TrackerView) -> None:
+        self._registry = registry
+        self._truth = truth
+        self._stocks: dict[str, tuple[tuple[object, ...], ChoicePool]] = {}
+
+    def prefer(self, resource: str, available: Sequence[str], must_include: Sequence[str], size: int) -> Sequence[str]:
+        """Which of the available ids a container had better get; empty where nothing can be preferred."""
+        spec = self._truth.entry_of(resource)
+        limit = spec.limit if spec else NO_LIMIT
+        return prefer(available, must_include, size, limit, self._stock(resource, spec))
+
+    def _stock(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
+        """What there is to choose from, worked out once for each list and what the look made of its devices."""
+        written = spec.written if spec else ""
+        found = self._truth.look.candidates().get((resource, written), {})
+        seen = self._registry.current(resource), found, self._truth.specs
+        known = self._stocks.get(resource)
+        if known is None or any(one is not other for one, other in zip(known[0], seen, strict=True)):
+            known = self._stocks[resource] = seen, stock_of(seen[0], spec, found, self._truth.specs)
+        return known[1]

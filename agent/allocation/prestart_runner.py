@@ -1,0 +1,52 @@
+"""Before a container starts: what its entry wants to have been run of each of its devices.
+
+Of one device one program after the other, of several devices together; all of them within what the kubelet waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from agent.core.entry.program import START_SECONDS
+from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
+from agent.core.grants.grant_words import GrantWords
+from agent.core.grants.prestart import PrestartRun, environment, failure, starts
+from agent.host.program import Failed, run
+
+TOGETHER = 16  # devices whose programs run at the same time
+
+
+async def run_before_start(resource: str, chosen: Sequence[RereadDevice], *, asked: int, offered: int) -> None:
+    """Run all of it; cancelled, it kills what is running.
+
+    Raises:
+        Refused: something failed; the first of that, in list order.
+    """
+    works: list[tuple[RereadDevice, list[PrestartRun]]] = []
+    for n, device in enumerate(chosen):
+        words = GrantWords(resource, device, n, {}, asked=asked, offered=offered)
+        works.append((device, list(starts(resource, device, words))))
+    room = asyncio.Semaphore(TOGETHER)
+    try:
+        async with asyncio.timeout(START_SECONDS), asyncio.TaskGroup() as tasks:
+            ends = [tasks.create_task(_run(resource, device, programs, room)) for device, programs in works]
+    except TimeoutError:
+        message = f"{resource}: what is run before a container starts did not end within {START_SECONDS:g} s"
+        raise GrantRefusedError(RefusalCause.DEADLINE, message) from None
+    if failed := next((end.result() for end in ends if end.result() is not None), None):
+        raise failed
+
+
+async def _run(
+    resource: str, device: RereadDevice, programs: Sequence[PrestartRun], room: asyncio.Semaphore
+) -> GrantRefusedError | None:
+    """Run the programs of one device up to the first that fails, and why it did."""
+    told = environment(resource, device)
+    async with room:
+        for program in programs:
+            try:
+                await run(program.command, told)
+            except Failed as failed:
+                return failure(resource, device, program.name, str(failed))
+    return None

@@ -1,0 +1,113 @@
+"""The lines of a probe: what each says. The protocol is in docs/probes.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from agent.core.entry.query import QueryStatus
+from agent.core.language.template import has_control
+from agent.core.language.value import Scalar, ValueType, from_kernel
+from agent.core.struct import Struct
+
+LINE_LIMIT = 65536  # bytes of a line; a longer one is none
+_TEXT_LIMIT = 4096  # characters of a place, a name, a value, a reason
+
+
+class ReportedHealth(Struct):
+    """How a place is, and why."""
+
+    place: str
+    reply: QueryStatus
+    reason: str = ""
+
+
+class ReportedField(Struct):
+    """What is so at a place; None: that is known no more."""
+
+    place: str
+    name: str
+    value: Scalar | None
+
+
+class ReportRemoval(Struct):
+    """Nothing is said of a place any more."""
+
+    place: str
+
+
+class Off(Struct):
+    """There is nothing to report on this host, and why."""
+
+    reason: str
+
+
+class Complete(Struct):
+    """All that there is to say now was said."""
+
+
+class Alive(Struct):
+    """Nothing, but that somebody is there to say it."""
+
+
+Line: TypeAlias = ReportedHealth | ReportedField | ReportRemoval | Off | Complete | Alive
+_HEALTH = {True: QueryStatus.WELL, False: QueryStatus.ILL, None: QueryStatus.UNKNOWN}
+
+
+def read(line: bytes) -> Line | None:
+    """What a line says; None if that is nothing of the protocol."""
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or not all(map(_fits, said.values())):
+        return None
+    return _read(said)
+
+
+def _read(said: dict[str, object]) -> Line | None:
+    match said:
+        case {"place": str(place), "healthy": bool() | None as healthy, **rest} if not rest.keys() - {"reason"}:
+            reason = rest.get("reason") or ""
+            return ReportedHealth(_place(place), _HEALTH[healthy], reason) if isinstance(reason, str) else None
+        case {"place": str(place), "field": str(name), "value": str() | int() | None as value, **rest} if not rest:
+            return ReportedField(_place(place), name, value)
+        case {"place": str(place), "gone": True, **rest} if not rest:
+            return ReportRemoval(_place(place))
+        case {"off": str(reason), **rest} if not rest:
+            return Off(reason)
+        case {"complete": True, **rest} if not rest:
+            return Complete()
+    return None if said else Alive()
+
+
+def _fits(value: object) -> bool:
+    """Whether a value is none that breaks what it is put into: a name, a variable, a log."""
+    if isinstance(value, str):
+        return len(value) <= _TEXT_LIMIT and not has_control(value)
+    return not isinstance(value, int) or -(2**63) <= value < 2**64
+
+
+def _place(text: str) -> str:
+    """A place in the form that ours have: a PCI address in any of its forms is one."""
+    address = from_kernel(ValueType.PCI, text)
+    return address if isinstance(address, str) else text
+
+
+class ProbeLineParser:
+    """Bytes as lines; what is longer than a line may be is dropped up to its end."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        self._dropping = False
+
+    def of(self, data: bytes) -> Iterable[bytes]:
+        """The lines that end in these bytes."""
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if not self._dropping and line.strip():
+                yield line
+            self._dropping = False
+        if len(self._begun) > LINE_LIMIT:
+            self._begun, self._dropping = b"", True

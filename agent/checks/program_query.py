@@ -1,0 +1,32 @@
+"""`health.NAME.run`: a program that has to end with 0."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+
+from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus
+from agent.host.process import run
+
+
+async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
+    """What a program says; the end comes when it is gone.
+
+    It says well by exit code 0 and ill by any other end. What cannot be started, or does not end, says nothing.
+    """
+    try:
+        async with run(command.argv, command.timeout) as ran:
+            yield _answer(command, ran.code, ran.how, ran.output)
+    except OSError as error:
+        yield QueryResult(QueryStatus.UNKNOWN, f"{command.argv[0]}: {os.strerror(error.errno or 0)}")
+
+
+def _answer(command: ProgramQuery, code: int | None, how: str, output: str) -> QueryResult:
+    if code == 0:
+        return QueryResult(QueryStatus.WELL)
+    if code is None:
+        how = f"no end within {command.timeout:g} s"
+    said = " ".join(output.split())
+    program = command.argv[0].rpartition("/")[2]
+    reason = f"{program}: {how}{f': {said}' if said else ''}"
+    return QueryResult(QueryStatus.UNKNOWN if code is None else QueryStatus.ILL, reason, late=code is None)

@@ -1,0 +1,120 @@
+"""Asking: inquiries are answered over and over, each in its time, few at once; looks find the answers.
+
+One wheel for all. What becomes due together is spread over the time until it is due again. An inquiry that nothing
+rests on any more is dropped when it is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Protocol, TypeAlias
+
+from agent.core.entry.query import QueryResult, QueryStatus, Question
+from agent.core.struct import replace
+
+WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
+_GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
+_AWAITED = QueryResult(QueryStatus.AWAITED, "no answer yet")
+
+
+class Looks(Protocol):
+    """Who looks, and so wants answers."""
+
+    def rests_on(self, mark: str) -> bool:
+        """Whether anything rests on the inquiry of that mark."""
+
+    def told(self, mark: str, *, changed: bool) -> None:
+        """There is an answer to it. `changed`: it is another than before."""
+
+
+Asker: TypeAlias = Callable[[Question], AsyncGenerator[QueryResult, None]]
+
+
+class QueryScheduler:
+    """Knows the answers.
+
+    Args:
+        ask: asks; it tells the answer, and later ones if it learns of them by itself. What asking leaves behind is gone
+            when it ends, and then it is asked again in its time.
+    """
+
+    def __init__(self, ask: Asker) -> None:
+        self._ask = ask
+        self._answers: dict[Question, QueryResult] = {}
+        self._new: deque[Question] = deque()
+        self._idle: list[Question] = []
+        self._due: list[tuple[float, int, Question]] = []
+        self._numbers = count(1)
+        self._workers = asyncio.Semaphore(WORKERS)
+        self._more = asyncio.Event()
+
+    def answer(self, inquiry: Question) -> QueryResult:
+        """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
+        known = self._answers.get(inquiry)
+        if known is None:
+            self._new.append(inquiry)
+        return known or _AWAITED
+
+    def looked(self, looks: Looks) -> None:
+        """A look is over: have what it asked for the first time asked at once, and drop what nothing rests on."""
+        for inquiry in self._idle:
+            if looks.rests_on(inquiry.mark):
+                self._new.append(inquiry)
+            del self._answers[inquiry]
+        self._idle.clear()
+        if self._new:
+            self._more.set()
+
+    async def run(self, looks: Looks) -> None:
+        """Ask, until cancelled."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._more.clear()
+                while self._new:
+                    inquiry = self._new.popleft()
+                    if inquiry not in self._answers:
+                        self._answers[inquiry] = _AWAITED
+                        tasks.create_task(self._answered(inquiry, looks, first=True))
+                while self._due and self._due[0][0] <= loop.time():
+                    _, _, inquiry = heappop(self._due)
+                    if looks.rests_on(inquiry.mark):
+                        tasks.create_task(self._answered(inquiry, looks))
+                    else:
+                        self._idle.append(inquiry)  # it may be of a look that is not over yet
+                await self._until(self._due[0][0] if self._due else inf)
+
+    async def _until(self, when: float) -> None:
+        try:
+            async with asyncio.timeout_at(None if when == inf else when):
+                await self._more.wait()
+        except TimeoutError:
+            return
+
+    async def _answered(self, inquiry: Question, looks: Looks, *, first: bool = False) -> None:
+        """Ask once, and have it asked again in its time."""
+        loop = asyncio.get_running_loop()
+        async with aclosing(self._ask(inquiry)) as answers:
+            async with self._workers:
+                began = loop.time()
+                answer = await anext(answers)
+            number = self._hear(inquiry, answer, looks)
+            async for answer in answers:
+                self._hear(inquiry, answer, looks)
+        part = number * _GOLDEN % 1.0 if first else 1.0
+        heappush(self._due, (max(began + inquiry.every * part, loop.time()), number, inquiry))
+        self._more.set()
+
+    def _hear(self, inquiry: Question, answer: QueryResult, looks: Looks) -> int:
+        """Remember an answer and say so; its number."""
+        number = next(self._numbers)
+        changed = self._answers[inquiry].reply is not answer.reply
+        self._answers[inquiry] = replace(answer, number=number)
+        looks.told(inquiry.mark, changed=changed)
+        return number

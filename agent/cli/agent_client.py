@@ -1,0 +1,62 @@
+"""Asking the agent that runs on this host, for the commands that do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agent.cli.output import NO_PERMISSION, fail
+from agent.config.agent_toml import settings_in
+from agent.config.toml.files import ConfigFiles
+from agent.control.control_socket import MOST, Answer, ask
+
+BUSY = 1
+NOT_RUNNING = 3
+
+
+class AgentUnreachable(NamedTuple):
+    """Why no agent answers, the gist before a colon, and the exit code that says so."""
+
+    reason: str
+    code: int
+
+
+def ask_agent(
+    arguments: argparse.Namespace, request: Mapping[str, Any], *, waiting: float = 0.0, refused: int = 1
+) -> Answer | int:
+    """What the agent answers; or, when that is said on standard error, the exit code.
+
+    waiting: so many seconds the agent may let pass before it has something to answer. refused: the exit code where it
+    says why there is no answer.
+    """
+    answer = send_request(control_of(arguments), request, waiting + arguments.timeout)
+    if isinstance(answer, AgentUnreachable):
+        return fail(arguments, answer.reason, answer.code)
+    if "error" in answer:
+        return fail(arguments, str(answer["error"]), refused)
+    return answer
+
+
+def control_of(arguments: argparse.Namespace) -> str:
+    """Where the agent of this configuration listens; of that only agent.toml is read."""
+    return settings_in(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
+
+
+def send_request(path: str, request: Mapping[str, Any], timeout: float) -> Answer | AgentUnreachable:
+    """What the agent behind a control socket answers, or why none does."""
+    try:
+        return ask(path, request, timeout)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
+        return AgentUnreachable(
+            f"no agent is running: nobody listens at {path}; systemctl status device-agent", NOT_RUNNING
+        )
+    except PermissionError:
+        return AgentUnreachable(f"only root asks the agent: {path}: permission denied", NO_PERMISSION)
+    except TimeoutError:
+        return AgentUnreachable(f"the agent did not answer within {timeout:g} s: is it stopping?", NOT_RUNNING)
+    except (BrokenPipeError, ConnectionResetError):
+        return AgentUnreachable(f"the agent is busy: {MOST} others ask it already; ask again", BUSY)
+    except (OSError, ValueError) as error:
+        return AgentUnreachable(f"no agent answers: {path}: {error}", NOT_RUNNING)

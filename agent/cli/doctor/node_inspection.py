@@ -1,0 +1,249 @@
+"""Examining a node: what is looked at, and nothing decided. Nothing is opened but files that are read."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import socket
+import stat
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agent.cli.agent_client import AgentUnreachable, send_request
+from agent.cli.doctor.node_state import Examined, GivenNode, Runtime, Socket
+from agent.cli.host_report.host_report import HostReport
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import NO_PERMISSION
+from agent.config.load import load
+from agent.config.settings import Settings
+from agent.config.toml.finding import Severity
+from agent.core.language.value import Absent
+from agent.core.reason import Reason
+from agent.host.root import Root
+from agent.kubelet.socket_file import PREFIX
+
+ANSWER_SECONDS = 5.0
+_CHECKPOINT = "kubelet_internal_checkpoint"
+_LIMIT = 16 * 1024 * 1024  # bytes of a file that is read whole
+_OWNERSHIP = "device_ownership_from_security_context"
+_CDI = "enable_cdi"  # of containerd, off by default before 2.0; CRI-O has no such switch
+_INOTIFY = ("max_user_instances", "max_user_watches")
+# Where containerd and CRI-O keep their configuration, k3s and RKE2 among them; with the service that reads it.
+_RUNTIMES = (
+    ("/etc/containerd/config.toml", "containerd"),
+    ("/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "k3s"),
+    ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "rke2-agent"),
+    ("/etc/crio/crio.conf", "crio"),
+)
+_CRIO_PARTS = "/etc/crio/crio.conf.d"
+
+
+def examine(config: str, root: Root) -> Examined:
+    """Look at a node."""
+    configuration = load(config)
+    settings = configuration.settings
+    live = not root.prefix
+    kubelet = settings.kubelet
+    inventory = take(root, configuration.resources, cdi=settings.paths.cdi, unasked=False)
+    answer = send_request(settings.paths.control, {"do": "status"}, ANSWER_SECONDS) if live else None
+    watched = kubelet.registration == "watcher" or any(
+        spec.registration == "watcher" for spec in configuration.resources
+    )
+    return Examined(
+        live=live,
+        root=os.geteuid() == 0,
+        config=config,
+        errors=sum(finding.severity is Severity.ERROR for finding in configuration.findings),
+        agent=_agent(answer),
+        kubelet_dir=kubelet.dir,
+        kubelet_dir_there=os.path.isdir(kubelet.dir),
+        kubelet=asked(f"{kubelet.dir}/kubelet.sock"),
+        pod_resources=kubelet.pod_resources,
+        pod_resources_there=os.path.exists(kubelet.pod_resources),
+        state_dir=settings.paths.state,
+        state=_state(settings),
+        listed=_listed(answer),
+        deaf=_deaf(answer),
+        registered=_registered(kubelet.dir) if live else {},
+        foreign=tuple(_foreign(kubelet.dir)) if live else (),
+        watcher=(kubelet.watcher_dir, os.path.isdir(kubelet.watcher_dir)) if watched else None,
+        udev=root.exists("/run/udev/control"),
+        udev_data=root.exists("/run/udev/data"),
+        nodes=tuple(_nodes(inventory)) if live else (),
+        runtimes=tuple(_runtimes(root)),
+        faults=_faults(inventory),
+        majors=_majors(root),
+        inotify=_inotify(root),
+        by_cdi=tuple(dict.fromkeys(spec.name for spec in configuration.resources if spec.cdi or spec.via)),
+        cdi={path: root.is_directory(path) for path in settings.paths.cdi},
+    )
+
+
+def asked(path: str) -> Socket:
+    """Whether somebody listens at a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        try:
+            probe.connect(path)
+        except FileNotFoundError:
+            return Socket.MISSING
+        except ConnectionRefusedError:
+            return Socket.REFUSES
+        except PermissionError:
+            return Socket.UNKNOWN
+        except OSError:
+            return Socket.ANSWERS  # it has more to do than it can
+    return Socket.ANSWERS
+
+
+def _agent(answer: Mapping[str, Any] | AgentUnreachable | None) -> Socket:
+    if answer is None:
+        return Socket.UNKNOWN
+    if isinstance(answer, AgentUnreachable):
+        return Socket.UNKNOWN if answer.code == NO_PERMISSION else Socket.MISSING
+    return Socket.ANSWERS
+
+
+def _listed(answer: Mapping[str, Any] | AgentUnreachable | None) -> Mapping[str, frozenset[str]]:
+    if answer is None or isinstance(answer, AgentUnreachable) or "resources" not in answer:
+        return {}
+    return {one["name"]: frozenset(device["id"] for device in one["devices"]) for one in answer["resources"]}
+
+
+def _deaf(answer: Mapping[str, Any] | AgentUnreachable | None) -> str:
+    """What a check of the agent says that would listen to the kernel log."""
+    if answer is None or isinstance(answer, AgentUnreachable):
+        return ""
+    devices = (device for one in answer.get("resources", ()) for device in one["devices"])
+    reasons = (check["reason"] or "" for device in devices for check in device["checks"])
+    return next((reason for reason in reasons if "the kernel log: " in reason), "")
+
+
+def _state(settings: Settings) -> str:
+    """Why the state directory cannot be used by root."""
+    directory = settings.paths.state
+    try:
+        found = os.statvfs(directory)
+    except FileNotFoundError:
+        return ""  # it is made
+    except OSError as error:
+        return error.strerror or str(error)
+    if found.f_flag & os.ST_RDONLY:
+        return "its file system is read-only"
+    return "its file system is full" if found.f_bavail == 0 else ""
+
+
+def _registered(directory: str) -> Mapping[str, frozenset[str]]:
+    """The healthy ids of each resource, as the kubelet wrote them down last."""
+    try:
+        with open(f"{directory}/{_CHECKPOINT}", "rb") as file:
+            said = json.loads(file.read(_LIMIT))["Data"]["RegisteredDevices"] or {}
+        return {str(name): frozenset(map(str, ids or ())) for name, ids in said.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _foreign(directory: str) -> Iterator[str]:
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError:
+        return
+    for name in names:
+        path = f"{directory}/{name}"
+        if name == "kubelet.sock" or name.lstrip(".").startswith(PREFIX):
+            continue
+        try:
+            is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
+        except OSError:
+            continue
+        if is_socket and asked(path) is Socket.ANSWERS:
+            yield name
+
+
+def _nodes(inventory: HostReport) -> Iterator[GivenNode]:
+    """The nodes of what is listed, with their owners."""
+    seen = set()
+    for resource, devices in inventory.lists.items():
+        for path in (node.path for device in devices for node in device.nodes):
+            if (resource, path) in seen:
+                continue
+            seen.add((resource, path))
+            try:
+                found = os.stat(path)
+            except OSError:
+                continue
+            number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISCHR(found.st_mode) else ""
+            unlinked = number if number and not os.path.lexists(f"/dev/char/{number}") else ""
+            yield GivenNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid), unlinked)
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
+def _runtimes(root: Root) -> Iterator[Runtime]:
+    """What each runtime's configuration says; the last file of CRI-O's that says something counts."""
+    for path, service in _RUNTIMES:
+        paths = [path]
+        if service == "crio":
+            parts = root.names(_CRIO_PARTS)
+            paths += [] if isinstance(parts, Absent) else [f"{_CRIO_PARTS}/{name}" for name in parts]
+        said = [one for one in (_runtime(root, each, service) for each in paths) if one is not None]
+        if said:
+            yield next((one for one in reversed(said) if one.fault or one.ownership is not None), said[0])
+
+
+def _runtime(root: Root, path: str, service: str) -> Runtime | None:
+    if not root.exists(path):
+        return None
+    content = root.whole(path, _LIMIT)
+    if isinstance(content, Absent):
+        return Runtime(path, service, fault=content.reason)
+    try:
+        said = tomllib.loads(content.decode())
+        return Runtime(path, service, _find(said, _OWNERSHIP), cdi=_find(said, _CDI))
+    except ValueError as error:
+        return Runtime(path, service, fault=f"cannot be read: {error}")
+
+
+def _find(table: object, key: str) -> bool | None:
+    """A switch, wherever it stands: its section has another name in each version."""
+    if not isinstance(table, dict):
+        return None
+    if isinstance(table.get(key), bool):
+        return bool(table[key])
+    return next((found for value in table.values() if (found := _find(value, key)) is not None), None)
+
+
+def _inotify(root: Root) -> Mapping[str, int]:
+    """The limits of inotify, as far as they can be read."""
+    read = ((name, root.read(f"/proc/sys/fs/inotify/{name}")) for name in _INOTIFY)
+    return {name: int(said) for name, said in read if isinstance(said, str) and said.isdecimal()}
+
+
+def _faults(inventory: HostReport) -> Mapping[tuple[str, Reason], int]:
+    reasons = ((name, device.reason) for name, devices in inventory.lists.items() for device in devices)
+    return Counter((name, reason) for name, reason in reasons if reason)
+
+
+def _majors(root: Root) -> Mapping[str, int]:
+    """The drivers of character devices that are there."""
+    content = root.whole("/proc/devices", _LIMIT)
+    if isinstance(content, Absent):
+        return {}
+    lines = content.decode("utf-8", "replace").partition("Block devices")[0].splitlines()
+    pairs = [line.split() for line in lines]
+    return {pair[1]: int(pair[0]) for pair in pairs if len(pair) == 2 and pair[0].isdigit()}

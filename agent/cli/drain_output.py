@@ -1,0 +1,62 @@
+"""What `drain` and `undrain` have in common: how a device is asked about, and how it is said what it is like now."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from agent.cli.agent_client import ask_agent
+from agent.cli.output import fail, is_json, say_json
+from agent.cli.status import held_by
+from agent.control.control_socket import Answer
+from agent.core.language.safe_text import escape
+from agent.core.language.value import Absent
+from agent.host.root import Root
+
+NO_SUCH_DEVICE = 4
+WAIT_SECONDS = 2.0  # between two questions whether pods hold something
+_SHOWN = 10  # devices with a line each
+
+
+def request_device(do: str, arguments: argparse.Namespace, **more: str) -> Answer | int:
+    """What the agent answers of the device that is named; or, when that is said, the exit code."""
+    name = arguments.device
+    real = Root(arguments.root).real(name) if name.startswith("/") else name
+    request = {"do": do, "name": name if isinstance(real, Absent) else real, **more}
+    answer = ask_agent(arguments, request)
+    if isinstance(answer, int) or answer.get("found", True):
+        return answer
+    said = f"{name}: no resource lists such a device, and no such resource; device-agent status RESOURCE"
+    return fail(arguments, said, NO_SUCH_DEVICE)
+
+
+def print_answer(answer: Answer, arguments: argparse.Namespace) -> int:
+    """Print it."""
+    if is_json(arguments):
+        say_json(answer, arguments)
+    else:
+        print("\n".join(_lines(answer)))
+    if not answer["remembered"]:
+        print("the state file cannot be written: a restart of the agent forgets this", file=sys.stderr)
+    return 0
+
+
+def _lines(answer: Answer) -> Iterator[str]:
+    devices = answer["devices"]
+    for device in devices[:_SHOWN]:
+        yield escape(f"{device['resource']} {device['id']} at {device['place']}: {_said(device)}")
+        if device["drained"] and device["held_by"]:
+            yield f"held by {held_by(device['held_by'])}, which keeps it until it ends (drain --wait returns then)"
+    if len(devices) > _SHOWN:
+        yield f"and {len(devices) - _SHOWN} more"
+    if not devices:
+        yield "nothing is there now"
+
+
+def _said(device: Answer) -> str:
+    drained = device["drained"]
+    if drained is None:
+        return f"not drained; {device['health']}{': ' + device['reason'] if device['reason'] else ''}"
+    reason = f" ({drained['reason']})" if drained["reason"] else ""
+    return f"drained{reason}; no new pod gets it. Over restarts and reboots, until undrain."

@@ -1,0 +1,137 @@
+"""The grant that a container would get now: looked for, chosen and checked exactly as the agent does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agent.core.entry.generated_cdi import device_name, document, file_name
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.build_grant import build_grant, edits_of
+from agent.core.grants.choice_pool import stock_of
+from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause, RereadDevice
+from agent.core.grants.limit import exceeded
+from agent.core.grants.parse_request import parse_ids
+from agent.core.grants.prefer import prefer
+from agent.core.health.evaluation import evaluate_one_look
+from agent.core.inventory.device import DeviceList, Health
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import DeviceLists, build_lists
+from agent.core.lists.resource_names import Offers
+from agent.core.struct import Struct, replace
+from agent.host.cdi_specs import SpecDirectories
+from agent.host.root import Root
+from agent.reread import find_device_requests, reread_devices
+from agent.tracker.look_thread import run_look
+
+
+class OwnSpec(NamedTuple):
+    """What the CDI spec of the agent's own says of some devices, and its file."""
+
+    file: str
+    document: Mapping[str, Any]
+
+
+class DryRun(Struct):
+    """One look at the host, as the agent has it when the kubelet asks."""
+
+    root: Root
+    cdi: SpecDirectories
+    specs: tuple[ResourceSpec, ...]
+    look: Inventory
+    offers: Offers
+    assembly: DeviceLists
+
+    @property
+    def resources(self) -> Mapping[str, DeviceList]:
+        """The lists by the names of resources."""
+        return self.assembly.snapshots
+
+    def healthy(self, resource: str) -> list[str]:
+        """The ids that a container could get."""
+        devices = self.resources[resource].devices
+        return [id for device in devices if device.health is Health.HEALTHY for id in device.ids()]  # noqa: A001
+
+    def preferred(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
+        """So many of these ids, as preferred. state: what they all are.
+
+        Raises:
+            Refused: there are not so many, or the limit is below that.
+        """
+        spec = self.entry_of(resource)
+        snapshot = self.resources[resource]
+        if len(set(among)) < count:
+            devices = "device is" if len(set(among)) == 1 else "devices are"
+            said = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{said}; why: device-agent explain {resource}")
+        candidates = self.look.candidates().get((resource, spec.written), {})
+        chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
+        return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
+
+    def grant(self, resource: str, ids: Sequence[str], *, by_spec: bool = True) -> Grant:
+        """What a container that is given these ids gets. Without `by_spec` that is said itself, also where the agent
+        would put it into a CDI spec of its own and name that.
+
+        Raises:
+            Refused: with the reason, as the kubelet would be told.
+        """
+        spec, snapshot = self.entry_of(resource), self.resources[resource]
+        if too_much := exceeded(spec.limit, parse_ids(snapshot, ids), len(ids)):
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much}")
+        chosen = self._chosen(resource, ids)
+        if not by_spec:
+            chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]
+        return build_grant(spec, ids, chosen, snapshot.offered, resource=resource)
+
+    def whose(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+        """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
+        found: dict[str, list[str]] = {}
+        for id in ids:  # noqa: A001  the API's own word
+            grant = self.grant(resource, [id], by_spec=False)
+            for path in {*(node.host for node in grant.nodes), *(mount.host for mount in grant.mounts)}:
+                found.setdefault(path, []).append(id)
+        return {path: tuple(of) for path, of in found.items()}
+
+    def own_spec(self, resource: str, ids: Sequence[str]) -> OwnSpec | None:
+        """The CDI spec by which the agent gives these devices; none if it does not."""
+        edits = {
+            device_name(resource, one.device.id): edits_of(one.spec, one, resource)
+            for one in self._chosen(resource, ids)
+            if one.spec is not None and one.spec.via
+        }
+        directories = self.cdi.directories
+        if not edits or not directories:
+            return None
+        return OwnSpec(f"{directories[-1]}/{file_name(resource)}", document(resource, edits))
+
+    def _chosen(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
+        devices = parse_ids(self.resources[resource], ids)
+        return reread_devices(
+            self.root, find_device_requests(resource, self.entry_of(resource), devices, self), self.cdi
+        )
+
+    def entry_of(self, resource: str) -> ResourceSpec:
+        """The entry that a resource is of."""
+        written = self.assembly.written[resource] or resource
+        return next(spec for spec in self.specs if spec.name == written)
+
+
+def _without_spec(spec: ResourceSpec) -> ResourceSpec:
+    """The same entry, of which no CDI spec of our own says anything."""
+    return replace(
+        spec,
+        via="",
+        nodes=tuple(replace(node, in_spec=False) for node in spec.nodes),
+        mounts=tuple(replace(mount, in_spec=False) for mount in spec.mounts),
+        env=tuple(replace(variable, in_spec=False) for variable in spec.env),
+    )
+
+
+def sight(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
+    """Look at the host."""
+    directories = SpecDirectories(cdi)
+    look, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)
+    offers = evaluate_one_look(look.candidates())
+    assembly = build_lists(look, specs, frozenset(), {}, 0.0, candidates=offers)
+    return DryRun(root, directories, tuple(specs), look, offers, assembly)

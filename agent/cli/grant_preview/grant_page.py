@@ -1,0 +1,128 @@
+"""A grant for people, and for programs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from agent.cli.grant_preview.dry_run import OwnSpec
+from agent.cli.host_report.device_summary import numbered
+from agent.cli.terminal import pad
+from agent.core.grants.grant import Grant
+from agent.core.language.safe_text import columns, printable
+
+
+class Besides(NamedTuple):
+    """What a person is told besides the grant.
+
+    whole: the grant with what a CDI spec of the agent's own says. whose: of which ids each host path is. spec: that
+    spec. devinfo: the directory of device-information files.
+    """
+
+    whole: Grant
+    whose: Mapping[str, tuple[str, ...]]
+    spec: OwnSpec | None
+    devinfo: str
+
+
+class _Line(NamedTuple):
+    what: str
+    numbers: str
+    how: str
+    whose: str
+
+
+def page(grant: Grant, besides: Besides) -> list[str]:
+    """A line for each thing that the container gets."""
+    text = [f"  {line}" for line in _lines(grant, besides)]
+    text += [f"  cdi    {printable(name, None)}" for name in grant.cdi]
+    text += [f"  env    {name}={printable(value, None)}" for name, value in grant.env.items()]
+    text += [f"  note   {name}={printable(value, None)}" for name, value in grant.annotations.items()]
+    if grant.devinfo:
+        more = f"and {len(grant.devinfo) - 1} more; " if len(grant.devinfo) > 1 else ""
+        file = printable(f"{besides.devinfo}/{grant.devinfo[0].name}", None)
+        text.append(f"  file   {file}   ({more}not written now)")
+    if besides.spec:
+        text.append(f"  file   {printable(besides.spec.file, None)}   (the CDI spec; not written now), which says")
+        text += [f"    {line}" for line in _lines(_rest(besides.whole, grant), besides)]
+        told = (name for name in besides.whole.env if name not in grant.env)
+        text += [f"    env    {name}={printable(besides.whole.env[name], None)}" for name in told]
+    return text or ["  nothing at all: the entry says nothing under give"]
+
+
+def record(grant: Grant, spec: OwnSpec | None) -> dict[str, object]:
+    """The same for programs. `spec`: the CDI spec of the agent's own, if there is one."""
+    return {
+        "resource": grant.resource,
+        "ids": [*grant.ids],
+        "nodes": [
+            {
+                "host": node.host,
+                "container": node.container,
+                "permissions": node.permissions,
+                "type": node.node.type,
+                "major": node.node.major,
+                "minor": node.node.minor,
+            }
+            for node in grant.nodes
+        ],
+        "mounts": [
+            {"host": mount.host, "container": mount.container, "read_only": mount.read_only} for mount in grant.mounts
+        ],
+        "env": dict(grant.env),
+        "annotations": dict(grant.annotations),
+        "cdi": [*grant.cdi],
+        "devinfo": {info.name: info.text for info in grant.devinfo},
+        "cdi_spec": None if spec is None else {"file": spec.file, "spec": spec.document},
+    }
+
+
+def _lines(grant: Grant, besides: Besides) -> Iterable[str]:
+    """The nodes and mounts, in columns."""
+    lines = [
+        *(
+            _Line(
+                f"node   {printable(node.host, None)}",
+                numbered(node.node),
+                f"{node.permissions}{_inside(node.host, node.container)}",
+                _whose(node.host, grant, besides),
+            )
+            for node in grant.nodes
+        ),
+        *(
+            _Line(
+                f"mount  {printable(mount.host, None)}",
+                "",
+                f"{'ro' if mount.read_only else 'rw'}{_inside(mount.host, mount.container)}",
+                _whose(mount.host, grant, besides),
+            )
+            for mount in grant.mounts
+        ),
+    ]
+    widths = [max((columns(line[index]) for line in lines), default=0) for index in range(3)]
+    for line in lines:
+        cells = [pad(cell, width) for cell, width in zip(line, widths, strict=False)]
+        yield "   ".join([*cells, line.whose]).rstrip()
+
+
+def _inside(host: str, container: str) -> str:
+    return "" if container == host else f"   in the container {printable(container, None)}"
+
+
+def _whose(path: str, grant: Grant, besides: Besides) -> str:
+    """Of which ids something is, where there are several."""
+    ids = besides.whose.get(path, ())
+    if len(grant.ids) < 2 or not ids:
+        return ""
+    return "once" if len(ids) == len(grant.ids) else " ".join(printable(id, None) for id in ids)  # noqa: A001
+
+
+def _rest(whole: Grant, told: Grant) -> Grant:
+    """What of a grant the kubelet is not told."""
+    nodes, mounts = set(told.nodes), set(told.mounts)
+    return Grant(
+        whole.resource,
+        whole.ids,
+        nodes=tuple(node for node in whole.nodes if node not in nodes),
+        mounts=tuple(mount for mount in whole.mounts if mount not in mounts),
+    )

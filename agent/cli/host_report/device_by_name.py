@@ -1,0 +1,55 @@
+"""One host device by any name, for the commands that tell of one; where there is none, what is said instead."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from agent.cli.host_report.device_search import NotFound, find, unlisted_source
+from agent.cli.host_report.host_report import HostReport, HostReportItem
+from agent.cli.host_report.scan_host import take
+from agent.cli.output import fail, is_json, say_json
+from agent.config.load import Configuration
+from agent.config.toml.finding import nearest
+from agent.core.language.safe_text import escape, printable
+
+NO_SUCH_DEVICE = 4
+
+
+def one(
+    arguments: argparse.Namespace,
+    name: str,
+    inventory: HostReport,
+    configuration: Configuration,
+    *,
+    resources: Sequence[str] | None = None,
+) -> tuple[HostReport, HostReportItem] | int:
+    """The device, and the inventory that it is in; or, when it was said that there is none, the exit code.
+
+    One that no source of the inventory shows is looked for afresh, by its own. resources: none of these is it, if the
+    command takes such a name as well.
+    """
+    found = find(inventory, name)
+    if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
+        inventory = take(inventory.root, configuration.resources, also=(source,), cdi=configuration.settings.paths.cdi)
+        found = find(inventory, name)
+    if not isinstance(found, NotFound):
+        return inventory, found
+    if (there := found.there) is not None:
+        if is_json(arguments):
+            say_json({"path": name, "device": None, "reason": there.said, "next": there.next or None}, arguments)
+        else:
+            print(f"{escape(name)}: no device: {there.said}")
+            print(f"  next         {there.next}\n" if there.next else "", end="")
+        return 0
+    near = nearest(name, resources or ())
+    suggestions = (near,) if near else found.suggestions
+    nor = "" if resources is None else ", and no such resource"
+    shown = [printable(suggestion, None) for suggestion in suggestions]
+    several = len(shown) > 1 and not is_json(arguments)
+    hint = f"; nearest: {', '.join(shown)}" if shown and not several else ""
+    fail(arguments, f"{name}: {found.reason}{nor}{hint}", NO_SUCH_DEVICE)
+    for line in shown if several else ():
+        print(f"  {line}", file=sys.stderr)
+    return NO_SUCH_DEVICE

@@ -1,0 +1,45 @@
+"""Host devices for programs: one object each, all keys always there, nothing in it that differs between two runs."""
+
+from __future__ import annotations
+
+from agent.cli.host_report.device_words import facts
+from agent.cli.host_report.host_report import HostReport, HostReportItem
+from agent.core.language.value import Absent
+
+
+def record(inventory: HostReport, item: HostReportItem) -> dict[str, object]:
+    """The object of one item. `health` and `reason` are as the resource that takes it would list it now."""
+    nodes = inventory.fact(item, "nodes")
+    device = item.device
+    return {
+        "source": item.source.kind if item.source.kind != "subsystem" else str(item.source),
+        "name": item.host.name,
+        "place": item.host.place,
+        "key": item.host.key,
+        "node": item.host.node or None,
+        "attributes": {word: None if isinstance(value, Absent) else value for word, value in facts(inventory, item)},
+        "nodes": [] if isinstance(nodes, Absent) else list(nodes) if isinstance(nodes, tuple) else [nodes],
+        "taken_by": item.resource if item.taken_by else None,
+        "device_id": device.id if device else None,
+        "shares": device.shares if device else None,
+        "health": device.health.value if device else None,
+        "reason": str(device.reason if device else item.waits) or None,
+        "together": list(item.others),
+        "checks": [
+            {"name": one.check.name, "says": one.outcome.says.value, "reason": one.outcome.reason or None}
+            for one in item.checks
+        ],
+        "fits": list(item.fits),
+        "refused": [
+            {
+                "resource": turned.refusal.resource,
+                "clause": turned.refusal.address,
+                "written": turned.refusal.written,
+                "here": turned.refusal.here,
+                "file": turned.refusal.origin.file,
+                "line": turned.refusal.origin.line,
+                "only": turned.nearly,
+            }
+            for turned in item.turned_down
+        ],
+    }

@@ -1,0 +1,164 @@
+"""The overview: a line for each host device that matters, alike ones folded on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent.cli.host_report.device_summary import shown, what
+from agent.cli.host_report.host_report import HostReport, HostReportItem
+from agent.cli.host_report.pci_names import PciNames
+from agent.cli.table import Column, Row, left_out, render
+from agent.cli.terminal import Terminal
+from agent.core.language.safe_text import counted, printable
+from agent.core.language.value import Absent, text_of
+from agent.core.struct import MutableStruct, field
+
+COLUMNS = (
+    Column("HOST DEVICE"),
+    Column("WHAT", narrowest=12, leaves=1),
+    Column("NUMA", right=True, leaves=2),
+    Column("DRIVER", leaves=3),
+    Column("TAKEN BY"),
+)
+_WIDE = (
+    Column("HANGS ON", leaves=5),
+    Column("IOMMU", right=True, leaves=6),
+    Column("NODES", leaves=7),
+    Column("SERIAL", leaves=8),
+    Column("ID", leaves=4),
+)
+_BRIDGE = "06"  # base class of bridges: of no use to a pod
+
+
+class _Line(MutableStruct):
+    """What becomes one row: the first of some alike items, and how many more there are."""
+
+    name: str
+    one: str
+    alike: str
+    driver: str
+    taken: str
+    style: str
+    numa: list[str] = field(default_factory=list)
+    count: int = 0
+    more: tuple[str, ...] = ()
+
+
+def overview(inventory: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
+    """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function.
+
+    wide: more is said of each, which has a line of its own then; and what there was no room for.
+    """
+    items = shown_of(inventory, everything=everything)
+    lines = _lines(inventory, items)
+    if wide:
+        for line, item in zip(lines, items, strict=True):
+            line.more = _more(inventory, item, whole=terminal.width is None)
+    elif terminal.width is not None:
+        lines = _folded(lines)
+    columns = (*COLUMNS[:-1], *(_WIDE if wide else ()), COLUMNS[-1])
+    rows = [
+        Row(
+            (
+                f"{line.name} +{line.count - 1}" if line.count > 1 else line.name,
+                line.alike if line.count > 1 else line.one,
+                " ".join(sorted({numa for numa in line.numa if numa})) or "–",
+                line.driver or "–",
+                *(said or "–" for said in line.more),
+                line.taken,
+            ),
+            line.style,
+        )
+        for line in lines
+    ]
+    table = render(columns, rows, terminal)
+    lost = left_out(columns, rows, terminal) if wide else ()
+    return [*table, f"No room for {', '.join(lost)}: through a pipe the table has all."] if lost else table
+
+
+def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[str, ...]:
+    """What else is said of a device, as `_WIDE` has it. `whole`: all its nodes."""
+
+    def said(word: str) -> str:
+        return shown(inventory.fact(item, word))
+
+    usb, pci = said("usb.port"), said("pci.address")
+    if item.label == "pci":
+        on = said("pf.address") or said("parent.name")
+    elif item.label == "usb":
+        on = said("usb.hub") or pci
+    else:
+        on = usb or pci
+    found = inventory.fact(item, "nodes")
+    nodes = found if isinstance(found, tuple) else () if isinstance(found, Absent) else (found,)
+    names = [printable(text_of(node), None) for node in nodes if node != item.host.name]
+    if not whole and len(names) > 1:
+        names = [f"{names[0]} +{len(names) - 1}"]
+    id_ = printable(item.device.id, None) if item.device else ""
+    return on, said("pci.iommu.group"), ", ".join(names), said("usb.serial"), id_
+
+
+def shown_of(inventory: HostReport, *, everything: bool) -> list[HostReportItem]:
+    """What the table is of."""
+    return [item for item in inventory.items if everything or _matters(inventory, item)]
+
+
+def summary(inventory: HostReport, milliseconds: float, *, everything: bool) -> str:
+    """The last line: what was read, how long that took, and how to see more."""
+    nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
+    counts = {label: inventory.count(label) for label in dict.fromkeys(item.label for item in inventory.items)}
+    read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
+    read += [counted(sum(counts.values()), "other")] if counts else []
+    more = "" if everything else " Everything: scan --all."
+    return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
+
+
+def taken_by(item: HostReportItem) -> str:
+    """The resource with its shares, or a dash and what is nearest to taking it."""
+    if item.taken_by is not None:
+        shares = f" ×{item.device.shares}" if item.device is not None and item.device.shares is not None else ""
+        state = " waits" if item.waits else " Unhealthy" if item.device is not None and item.device.reason else ""
+        return f"{item.resource}{shares}{state}"
+    near = next((turned.refusal.resource for turned in item.turned_down if turned.nearly), "")
+    if near:
+        return f"–  nearest: {near}"
+    return f"–  class {item.fits[0]} fits" if item.fits else "–"
+
+
+def _matters(inventory: HostReport, item: HostReportItem) -> bool:
+    if item.taken_by or item.fits or any(turned.nearly for turned in item.turned_down):
+        return True
+    return item.label == "pci" and not str(inventory.fact(item, "class")).startswith(_BRIDGE)
+
+
+def _lines(inventory: HostReport, items: Iterable[HostReportItem]) -> list[_Line]:
+    names = PciNames(inventory.root)
+    lines: list[_Line] = []
+    for item in items:
+        said = what(inventory, item, names)
+        unhealthy = item.device is not None and bool(item.device.reason)
+        lines.append(
+            _Line(
+                name=f"{item.label} {printable(item.host.name, None)}",
+                one=said.one,
+                alike=said.alike,
+                driver=shown(inventory.fact(item, "driver")),
+                taken=taken_by(item),
+                style="red" if unhealthy else "" if item.taken_by else "dim",
+                numa=[shown(inventory.fact(item, "numa"))],
+                count=1,
+            )
+        )
+    return lines
+
+
+def _folded(lines: Sequence[_Line]) -> list[_Line]:
+    """Alike ones as the first of them, in its place."""
+    seen: dict[tuple[str, ...], _Line] = {}
+    for line in lines:
+        key = (line.name.partition(" ")[0], line.alike, line.driver, line.taken)
+        first = seen.setdefault(key, line)
+        if first is not line:
+            first.count += 1
+            first.numa += line.numa
+    return list(seen.values())

@@ -1,0 +1,64 @@
+"""What a host device is, in a few words: for the column WHAT and the first line about one."""
+
+from __future__ import annotations
+
+from agent.cli.host_report.host_report import HostReport, HostReportItem
+from agent.cli.host_report.pci_names import PciNames
+from agent.core.inventory.device import DeviceNode
+from agent.core.language.safe_text import printable
+from agent.core.language.value import Absent, Value, text_of
+from agent.core.struct import Struct
+
+
+class What(Struct):
+    """`one` says it of this device, `alike` of all that differ from it in number only."""
+
+    one: str
+    alike: str
+
+
+def what(inventory: HostReport, item: HostReportItem, names: PciNames) -> What:
+    """What an item is."""
+
+    def said(word: str) -> str:
+        return shown(inventory.fact(item, word))
+
+    if item.label == "dev":
+        node = inventory.root.node(item.host.node)
+        if isinstance(node, Absent):
+            return What("", "")
+        return What(f"{numbered(node)}", f"{kind_of(node)} {node.major}:*")
+    if item.label == "pci":
+        name = names.of(said("vendor"), said("device"), said("class"))
+        ids = f"{name} [{said('vendor')}:{said('device')}]"
+        index = said("vf_index")
+        own = " ".join(part for part in (ids, f"vf {index}" if index else "", said("netdev.name")) if part)
+        return What(own, f"{ids} vf" if index else ids)
+    if item.label == "usb":
+        name = " ".join(part for part in (said("usb.maker"), said("usb.model")) if part) or "USB device"
+        ids = f"{name} [{said('usb.vendor')}:{said('usb.product')}]"
+        return What(f"{ids} {said('usb.serial')}".rstrip(), ids)
+    if item.label == "net":
+        behind = said("pci.address") or said("usb.port") or "virtual"
+        return What(f"{behind} {said('./operstate')}".rstrip(), f"{behind} {said('./operstate')}".rstrip())
+    node_path = said("node") or said("path_id")
+    return What(node_path, node_path)
+
+
+def shown(value: Value | Absent) -> str:
+    """A value for people; empty if it is absent."""
+    if isinstance(value, Absent):
+        return ""
+    if isinstance(value, tuple):
+        return ", ".join(printable(text_of(each)) for each in value)
+    return printable(text_of(value))
+
+
+def kind_of(node: DeviceNode) -> str:
+    """`char` or `block`."""
+    return "char" if node.type == "c" else "block"
+
+
+def numbered(node: DeviceNode) -> str:
+    """`char 10:229`."""
+    return f"{kind_of(node)} {node.major}:{node.minor}"

@@ -1,0 +1,154 @@
+"""The inventory: every host device that a fresh look has seen, who takes it and who does not, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.resource_spec import ResourceSpec, Source
+from agent.core.inventory.device import Device, HostDevice
+from agent.core.inventory.facts import Facts
+from agent.core.inventory.listing import SkippedPath
+from agent.core.inventory.matching import Mismatch
+from agent.core.language.value import Absent, Value
+from agent.core.lists.id_assignment import Unlisted
+from agent.core.lists.numa_topology import WithheldTopology
+from agent.core.struct import Struct
+from agent.host.root import Root
+from agent.scanners.host_reader import HostReader
+
+_CARRIERS = {"usb": "usb.name", "pci": "pci.address"}  # by which word the devices on each say which it is
+_NOTHING = ("", "")
+
+
+class EntryMismatch:
+    """An entry that does not take a device: its first clause against it."""
+
+    def __init__(self, refusal: Mismatch, nearly: Callable[[Mismatch], bool]) -> None:
+        self.refusal = refusal
+        self._nearly = nearly
+
+    @cached_property
+    def nearly(self) -> bool:
+        """Whether that clause is the only one; asked of a few, out of all entries times all devices."""
+        return self._nearly(self.refusal)
+
+
+class HostReportItem(Struct):
+    """One host device. `device` is what the entry `taken_by` offers of it, if it does.
+
+    resource: the name under which it is offered, or would be. checks: what each check of the entry says of it.
+    fits: device classes that would take it, by name; only of what no entry takes.
+    others: the host devices that are one device with it, by name. waits: why that device is not listed.
+    """
+
+    source: Source
+    host: HostDevice
+    taken_by: ResourceSpec | None = None
+    device: Device | None = None
+    turned_down: tuple[EntryMismatch, ...] = ()
+    fits: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    waits: str = ""
+    resource: str = ""
+    checks: tuple[DeviceCheckResult, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The source as it stands before the name: `pci`, `dev`, or the subsystem."""
+        return {"node": "dev", "subsystem": self.source.arguments[0] if self.source.arguments else ""}.get(
+            self.source.kind, self.source.kind
+        )
+
+
+class HostReport:
+    """Everything seen, in order: as the entries name their sources, then PCI, USB, net, the nodes below /dev.
+
+    oddities: what a configured source came across and did not take for a device.
+    totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
+    specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
+    missing: which entries have fewer devices than they expect, and how many there are.
+    lists: what each resource has listed, by its name. silences: of which no NUMA node is told, though some have one.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        items: tuple[HostReportItem, ...],
+        *,
+        oddities: Mapping[Source, Sequence[SkippedPath]],
+        totals: Mapping[Source, int],
+        unlisted: Sequence[Unlisted],
+        specs: Sequence[ResourceSpec],
+        facts: Callable[[ResourceSpec, HostDevice], Facts],
+        missing: Mapping[str, str],
+        lists: Mapping[str, Sequence[Device]],
+        silences: Mapping[str, WithheldTopology],
+    ) -> None:
+        self.items = items
+        self.oddities = oddities
+        self.totals = totals
+        self.unlisted = unlisted
+        self.missing = missing
+        self.lists = lists
+        self.silences = silences
+        self.root = root
+        self.specs = tuple(specs)
+        self.facts = facts
+        self._reader = HostReader(root)
+
+    @cached_property
+    def fallen(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:
+        """What each resource's entries turned down, by its name and by the address of the clause."""
+        found: dict[str, dict[str, list[tuple[HostReportItem, EntryMismatch]]]] = {}
+        for item in self.items:
+            for turned in item.turned_down:
+                by = found.setdefault(turned.refusal.resource, {})
+                by.setdefault(turned.refusal.address, []).append((item, turned))
+        return found
+
+    def same_thing(self, item: HostReportItem) -> Sequence[HostReportItem]:
+        """What is taken and is the same thing, seen from another source: a PCI function or a USB device, and what it
+        carries itself (a network interface, an RDMA device, a terminal).
+        """
+        faces = self._faces.get(self._carrier(item), ())
+        return [other for other in faces if (other.label in _CARRIERS) != (item.label in _CARRIERS)]
+
+    @cached_property
+    def _faces(self) -> Mapping[tuple[str, str], Sequence[HostReportItem]]:
+        """What is taken, by the PCI function or the USB device that it is of."""
+        found: dict[tuple[str, str], list[HostReportItem]] = {}
+        for item in self.items:
+            if item.taken_by is not None and (carrier := self._carrier(item)) != _NOTHING:
+                found.setdefault(carrier, []).append(item)
+        return found
+
+    def _carrier(self, item: HostReportItem) -> tuple[str, str]:
+        """The USB device or, of what is of none, the PCI function that an item is or is of."""
+        for kind, word in _CARRIERS.items():
+            if item.label == kind:
+                return kind, item.host.name
+            if not isinstance(name := self.fact(item, word), Absent):
+                return kind, str(name)
+        return _NOTHING
+
+    def fact(self, item: HostReportItem, word: str) -> Value | Absent:
+        """What a word says of an item."""
+        return self._reader.fact(item.host, word)
+
+    def listed(self, spec: ResourceSpec) -> tuple[Device, ...]:
+        """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""
+        taken = [item for item in self.items if item.taken_by is spec]
+        if spec.slots is None:
+            return tuple(dict.fromkeys(item.device for item in taken if item.device))
+        names = dict.fromkeys((spec.name, *(item.resource for item in taken)))
+        return tuple(device for name in names for device in self.lists.get(name, ()))
+
+    def resources(self, spec: ResourceSpec) -> tuple[str, ...]:
+        """The names under which an entry's devices are listed."""
+        return tuple(dict.fromkeys(item.resource for item in self.items if item.taken_by is spec and item.resource))
+
+    def count(self, label: str) -> int:
+        """How many items a source has, by label; interfaces of USB devices are parts of these."""
+        return sum(item.label == label and not (label == "usb" and ":" in item.host.name) for item in self.items)

@@ -1,0 +1,53 @@
+"""Names of PCI hardware from the host's pci.ids, if it has one; else the kind of function. Nothing depends on them."""
+
+from __future__ import annotations
+
+from agent.core.language.safe_text import printable
+from agent.core.language.value import Absent
+from agent.host.root import Root
+
+PLACES = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids")
+
+# PCI Code and ID Assignment Specification, base classes; the first two digits of `class`.
+_KINDS = {
+    "01": "storage", "02": "network", "03": "display", "04": "multimedia", "05": "memory", "06": "bridge",
+    "07": "communication", "08": "system", "09": "input", "0b": "processor", "0c": "serial bus", "0d": "wireless",
+    "0f": "satellite", "10": "encryption", "11": "signal processing", "12": "accelerator",
+}  # fmt: skip
+
+
+class PciNames:
+    """Reads the file when the first name is asked for."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._names: dict[tuple[str, str], str] | None = None
+
+    def of(self, vendor: str, device: str, class_: str) -> str:
+        """The name of a model, printable; else what kind of function it is."""
+        if self._names is None:
+            self._names = self._read()
+        name = self._names.get((vendor, device))
+        return printable(name) if name else _KINDS.get(class_[:2], "PCI function")
+
+    def _read(self) -> dict[tuple[str, str], str]:
+        for path in PLACES:
+            data = self._root.head(path, 8 << 20)
+            if not isinstance(data, Absent):
+                return parse(data.decode("utf-8", "replace"))
+        return {}
+
+
+def parse(text: str) -> dict[tuple[str, str], str]:
+    """(vendor, device): name, from the text of a pci.ids file."""
+    found: dict[tuple[str, str], str] = {}
+    vendor = ""
+    for line in text.splitlines():
+        if line.startswith("C "):
+            break  # classes follow
+        if line.startswith("\t") and not line.startswith("\t\t"):
+            device, _, name = line[1:].partition("  ")
+            found[vendor, device] = name
+        elif line and not line.startswith(("#", "\t")):
+            vendor = line.partition("  ")[0]
+    return found

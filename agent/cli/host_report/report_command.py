@@ -1,0 +1,47 @@
+"""Answering from a look at this host: once, or again at each change."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+from agent.cli.host_report.watch_mode import follow
+from agent.cli.terminal import Terminal
+from agent.config.load import Configuration, load
+from agent.config.toml.finding import Severity
+from agent.core.language.safe_text import counted
+from agent.host.root import Root
+
+Answer: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Terminal], int]
+
+
+def answered(arguments: argparse.Namespace, answer: Answer) -> int:
+    """Have it print its answer; with `--watch` whenever that is another, until Ctrl-C. The exit code."""
+    root = Root(arguments.root)
+    terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
+    configuration = load(arguments.config)
+    warn(configuration, arguments.config)
+    if not arguments.watch:
+        return answer(arguments, root, configuration, terminal)
+
+    def again() -> None:
+        answer(arguments, root, load(arguments.config), terminal)
+
+    by_line = arguments.output in {"jsonl", "name"}
+    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+
+
+def warn(configuration: Configuration, directory: str) -> None:
+    """Say on standard error what of the configuration was left out."""
+    errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
+    if errors:
+        files = len({finding.file for finding in errors})
+        print(
+            f"{counted(len(errors), 'error')} in {counted(files, 'file')}, left out here: "
+            f"device-agent check --config {directory}",
+            file=sys.stderr,
+        )
+    elif not configuration.files:
+        print(f"nothing is configured in {directory}: classes that would fit are shown", file=sys.stderr)

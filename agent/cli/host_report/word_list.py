@@ -1,0 +1,156 @@
+"""What may be said of the devices of a source: its words, with their types, today's values, and where each is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.cli.host_report.device_summary import shown
+from agent.cli.table import Column, Row, render
+from agent.cli.terminal import Terminal, cut
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.dirty_set import ALL_DIRTY
+from agent.core.language.glob import parse
+from agent.core.language.glob_parts import Capture
+from agent.core.language.safe_text import LIMIT, counted, escape
+from agent.core.language.value import Absent, natural
+from agent.core.struct import Struct
+from agent.host.root import Root
+from agent.scanners import source_kinds
+from agent.scanners.common_words import EVERY
+from agent.scanners.host_reader import HostReader
+
+# Sources that are more than a kind, and what to ask instead.
+TOLD_WHERE = {
+    "node": "write where its nodes are: --words '/dev/video*'",
+    "dir": "write where its directories are: --words '/sys/class/npu/npu*'",
+    "subsystem": "write which class or bus of the kernel: --words tty",
+    "fixed": "nothing of it is on the host: its word is name",
+}
+_VALUES = 3  # different values of a word that are shown
+_COLUMNS = (Column("WORD"), Column("TYPE"), Column("HERE", narrowest=12), Column("IN THE KERNEL", leaves=1))
+
+
+class ListedWord(Struct):
+    """A word or a relation. here: what it says of the devices there are, different values only."""
+
+    name: str
+    type: str
+    kernel: str
+    here: tuple[str, ...]
+
+
+class Vocabulary(Struct):
+    """Everything that may be said of a source's devices.
+
+    files: names in their directories that are no words, and can be written: paths, `./state`.
+    """
+
+    source: Source
+    devices: tuple[HostDevice, ...]
+    entries: tuple[ListedWord, ...]
+    files: tuple[str, ...]
+
+
+def source_of(root: Root, name: str) -> Source | None:
+    """The source that a person means: a kind, a pattern of nodes or directories, or a class or bus of the kernel.
+
+    None if there is none such here.
+
+    Raises:
+        PatternError: a pattern that is none.
+    """
+    if name.startswith(("/dev/", "/sys/", "/proc/")):
+        parse(name, taking=True)
+        return Source("node" if name.startswith("/dev/") else "dir", (name,))
+    if name in source_kinds.KINDS and name not in TOLD_WHERE:
+        return Source(name)
+    known = any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
+    return Source("subsystem", (name,)) if known and name not in {"", ".", ".."} else None
+
+
+def vocabulary(root: Root, source: Source) -> Vocabulary:
+    """Look at the devices of a source, and put down what may be said of them."""
+    devices = source_kinds.listing(root, (source,), None, ALL_DIRTY).found[source]
+    reader = HostReader(root)
+    table = source_kinds.KINDS[source.kind].TABLE
+
+    def here(word: str) -> tuple[str, ...]:
+        values = (reader.fact(device, word) for device in devices)
+        return tuple(dict.fromkeys(shown(value) for value in values if not isinstance(value, Absent) and value != ()))
+
+    entries = [
+        ListedWord(
+            word.name, f"list of {word.kind.value}" if word.many else word.kind.value, word.kernel, here(word.name)
+        )
+        for word in {**EVERY.words, **table.words}.values()
+    ]
+    if source.kind in {"node", "dir"}:
+        entries += [_captured(piece, devices) for piece in parse(source.arguments[0], taking=True).captures]
+    entries += [
+        ListedWord(relation.name, "several" if relation.many else "→", relation.kernel, here(relation.name))
+        for relation in {**EVERY.relations, **table.relations}.values()
+    ]
+    return Vocabulary(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
+
+
+def _captured(piece: Capture, devices: Sequence[HostDevice]) -> ListedWord:
+    """A word that the pattern itself takes."""
+    said = (shown(value) for device in devices for word, value in device.captures if word == piece.word)
+    return ListedWord(piece.word, piece.kind.value, "the pattern", tuple(dict.fromkeys(said)))
+
+
+def page(known: Vocabulary, terminal: Terminal) -> list[str]:
+    """As people read it."""
+    rows = [
+        Row(
+            (entry.name, entry.type, _values(entry.here), "–" if entry.kernel == "-" else entry.kernel),
+            "" if entry.here else "dim",
+        )
+        for entry in known.entries
+    ]
+    count = len(known.devices)
+    first = f"source {known.source}: {counted(count, 'device')} here"
+    lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
+    lines.append(
+        "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
+    )
+    if known.files:
+        lines.append(f"paths, not read here: {' '.join(known.files)}")
+    return [terminal.text(line) for line in lines]
+
+
+def as_json(known: Vocabulary) -> dict[str, object]:
+    """As programs read it."""
+    return {
+        "source": str(known.source),
+        "devices": [device.name for device in known.devices],
+        "words": [
+            {"word": entry.name, "type": entry.type, "kernel": entry.kernel, "here": list(entry.here)}
+            for entry in known.entries
+        ],
+        "paths": list(known.files),
+    }
+
+
+def _values(here: Sequence[str]) -> str:
+    said = ", ".join(cut(value, LIMIT) for value in here[:_VALUES])  # `shown` made them printable
+    return f"{said}, … ({len(here)})" if len(here) > _VALUES else said
+
+
+def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
+    """What else is in their directories, as paths."""
+    found = (path for device in devices for path in paths(root, device.directory, read))
+    return tuple(sorted(dict.fromkeys(found), key=natural))
+
+
+def paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
+    """What is in a device's directory beside the files of that name, as paths in quotes."""
+    names = root.names(directory) if directory else Absent("")
+    return () if isinstance(names, Absent) else tuple(_paths(names, read))
+
+
+def _paths(names: Sequence[str], read: set[str]) -> Iterator[str]:
+    for name in names:
+        if name not in read and name not in {"uevent", "power", "subsystem"} and escape(name) == name:
+            yield f'"./{name}"'

@@ -1,0 +1,37 @@
+"""The directory of a configuration: what the `agent.toml` in it says, with its defaults beside it."""
+
+from __future__ import annotations
+
+import os
+
+from agent.config import settings
+from agent.config.settings import DIRECTORY, PathSettings, Settings
+from agent.config.toml.files import ConfigFiles, unreadable
+from agent.config.toml.finding import Finding, Severity
+from agent.core.struct import replace
+
+
+def settings_in(files: ConfigFiles, findings: list[Finding]) -> Settings:
+    """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
+    path = os.path.join(files.directory, "agent.toml")
+    known = Settings()
+    if not os.path.isdir(files.directory):
+        why = "is no directory" if os.path.lexists(files.directory) else "is not there"
+        message = f"the configuration directory {why}; nothing is configured"
+        findings.append(unreadable(files.directory, message, Severity.WARNING))
+    elif os.path.lexists(path) and (document := files.document(path)) is not None:
+        known, wrong = settings.read(document)
+        findings += wrong
+    default = PathSettings()
+    paths = known.paths
+    if paths.resources == default.resources:
+        paths = replace(paths, resources=_beside(files.directory, paths.resources))
+    if paths.classes == default.classes:
+        paths = replace(paths, classes=tuple(_beside(files.directory, item) for item in paths.classes))
+    return replace(known, paths=paths)
+
+
+def _beside(directory: str, path: str) -> str:
+    """A path below the default directory, moved to this one."""
+    below = path.removeprefix(f"{DIRECTORY}/")
+    return path if below == path else os.path.join(directory, below)

@@ -1,0 +1,57 @@
+"""The words that the clauses of each entry of a file may begin with: those of its source, and its own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from agent.config.load import class_folders
+from agent.config.merge.class_library import ClassLibrary, MergedEntry
+from agent.config.sources import named_kind
+from agent.config.toml.file_position import FilePosition
+from agent.config.toml.files import ConfigFiles
+from agent.config.toml.finding import Finding
+from agent.scanners import source_kinds
+
+_CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*):[a-z]+\}")
+_EVERYWHERE = ("host", "matched", "members", "options")
+
+
+def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
+    """The first parts of words, for each entry in a file of resources; None for one whose source is not known.
+
+    `directory` is that of the configuration, for its classes.
+    """
+    files = ConfigFiles(directory)
+    findings: list[Finding] = []
+    shelf = ClassLibrary(class_folders(files, findings), files, findings)
+    document = files.document(os.path.abspath(file))
+    entries = document.data.get("resource", []) if document else []
+    if document is None or not isinstance(entries, list):
+        return []
+    spot = FilePosition(document, ("resource",))
+    return [
+        _words(shelf.say(spot.below(index), entry, "entry")) if isinstance(entry, dict) else None
+        for index, entry in enumerate(entries)
+    ]
+
+
+def _words(sentence: MergedEntry) -> frozenset[str] | None:
+    leaf = sentence.tree.leaf("source")
+    source = leaf.value if leaf else None
+    kind = named_kind(source)
+    if kind not in source_kinds.KINDS or not sentence.words_known:
+        return None
+    return frozenset((*source_kinds.words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
+
+
+def _own(sentence: MergedEntry) -> Iterator[str]:
+    """The names of its let, its joins and its parts."""
+    group = sentence.tree.branch("group")
+    for branch in (
+        sentence.tree.branch("let"),
+        sentence.tree.branch("join"),
+        group.branch("parts") if group else None,
+    ):
+        yield from branch.members if branch else ()

@@ -1,0 +1,77 @@
+"""Operators at words that they are not for: what is wrong, and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agent.config.scope import ANYTHING, WordSignature
+from agent.core.language.value import OperandError, ValueType, from_person
+
+# What an operator of one value is for.
+_FOR = {
+    "like": ("text", frozenset({ValueType.TEXT, ValueType.PATH})),
+    "matching": ("text", frozenset({ValueType.TEXT})),
+    "contains": ("text", frozenset({ValueType.TEXT})),
+    "in": ("numbers", frozenset({ValueType.INT, ValueType.HEX})),
+    **dict.fromkeys(("at_least", "at_most", "above", "below"), ("numbers", frozenset({ValueType.INT}))),
+}
+# What to write instead of an operator for lists where there is one value; {} is what was written behind it.
+FOR_LISTS = {
+    "has": "= {}",
+    "has_all": "= …",
+    "has_any": "= {}",
+    "any": "= {}",
+    "every": "= {}",
+    "none": "= {{ not = {} }}",
+    "count": "= {{ exists = true }}",
+}
+
+
+def misfit(
+    name: str, known: WordSignature, value: object, written: str, some_word: Callable[[], str]
+) -> tuple[str, str] | None:
+    """Why an operator is not for a word, and what to write instead; none if it is.
+
+    value, written: what stands behind it. some_word: a word of the things that a many leads to.
+    """
+    if known is ANYTHING:
+        return None
+    if name in FOR_LISTS:
+        if not known.many:
+            return f"{name} is for lists, and this is one value", f"write {FOR_LISTS[name].format(written)}"
+        if known.table and name.startswith("has"):
+            message = f"{name} is for a list of values, and these are things with words of their own"
+            return message, f"write {{ any = {{ {some_word()} = {written} }} }}"
+    elif name in _FOR:
+        said, kinds = _FOR[name]
+        if known.table:
+            message = f"{name} is for {said}, and these are several things"
+            return message, f"write {{ any = {{ {some_word()} = {{ {name} = {written} }} }} }}"
+        if known.many:
+            return f"{name} is for {said}, and this is a list", f"write {{ any = {{ {name} = {written} }} }}"
+        if known.kind not in kinds:
+            return f"{name} is for {said}, and this is {known.kind.value}", _instead(name, known.kind, value)
+    return None
+
+
+def _instead(name: str, kind: ValueType, value: object) -> str:
+    """What to write instead of an operator for another kind of value."""
+    match kind:
+        case ValueType.BOOL:
+            return "write = true, or = false"
+        case ValueType.HEX if name in {"at_least", "above"}:
+            return f'write {{ in = "{value}-" }}'
+        case ValueType.HEX if name in {"at_most", "below"}:
+            return f'write {{ in = "0-{value}" }}'
+        case ValueType.INT:
+            return 'write for example { in = "0-3,5" }'
+        case ValueType.PATH if name == "contains":
+            return f'write {{ like = "*{value}*" }}'
+        case ValueType.PATH | ValueType.TEXT:
+            return 'write for example { like = "a*" }'
+    text = value.strip("*") if isinstance(value, str) else ""
+    try:
+        from_person(kind, text)
+    except OperandError as error:
+        return error.write
+    return f'write = "{text}"'

@@ -1,0 +1,68 @@
+"""How long an id lasts: what each of its alternatives follows, as one wants to know before relying on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from agent.config.describe.description_clause import text_of, value
+from agent.config.merge.config_tree import Branch
+from agent.config.sources import named_kind
+from agent.core.language.template import Slot, TextError, parse
+from agent.scanners import source_kinds
+
+# By the last part of a word, the most telling first: what an id that has it follows.
+_FOLLOWS = (
+    (frozenset({"serial", "uuid", "wwid"}), "the device itself, wherever it is plugged in"),
+    (frozenset({"address", "slot"}), "the PCI slot: another card in it has the same id"),
+    (frozenset({"path_id"}), "the place where it is plugged in"),
+    (frozenset({"port", "hub"}), "the USB port, where the machine has one USB controller"),
+    (frozenset({"name", "below_dev", "node"}), "the kernel's name for it"),
+)
+
+
+def lasting(tree: Branch) -> Iterator[str]:
+    """A line for each alternative of the id that a class or an entry has; none where it has no id of its own."""
+    accepted = (tree.branch("accept") or Branch({}, tree.spot)).leaf("unstable-id")
+    if accepted is not None:
+        yield f"may be dealt anew: {value(accepted.value)}"
+    if "slots" in tree.members:
+        yield "slots are counted: an id stays, whichever device is behind it"
+        return
+    source, said = tree.leaf("source"), tree.leaf("id")
+    if said is None and source is not None and _is_one_node(source.value):
+        yield "follows its path, which stays the same"
+        return
+    ids = said.value if said else _default(named_kind(source.value) if source else "")
+    alternatives = ids if isinstance(ids, list | tuple) else (ids,)
+    for text in alternatives:
+        follows = _follows(str(text), tree)
+        if follows:
+            yield f"{f'{value(text)} ' if len(alternatives) > 1 else ''}follows {follows}"
+
+
+def _is_one_node(source: object) -> bool:
+    path = source.get("node") if isinstance(source, dict) else None
+    return isinstance(path, str) and not any(mark in path for mark in "*?[{")
+
+
+def _default(kind: str) -> tuple[str, ...]:
+    return source_kinds.default_ids(kind) if kind in source_kinds.KINDS else ()
+
+
+def _follows(text: str, tree: Branch) -> str:
+    """What the most telling of its words follows; nothing of a text without one, or that is none."""
+    try:
+        words = [piece.word for piece in parse(text).pieces if isinstance(piece, Slot)]
+    except TextError:
+        return ""
+    last = {_meant(word, tree) for word in words}
+    return next((follows for telling, follows in _FOLLOWS if telling & last), "")
+
+
+def _meant(word: str, tree: Branch) -> str:
+    """The last part of a word; of the class's own only what its type or its name says for certain."""
+    let = tree.branch("let")
+    own = let.branch(word) if let else None
+    if own is None:
+        return word.rpartition(".")[2]
+    return "address" if text_of(own, "type") == "pci" else word if word in _FOLLOWS[0][0] else ""

@@ -1,0 +1,117 @@
+"""The parts of `give`: what is always given, and each `give.also`; and `when`, by which a thing in one is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+from agent.config.clauses.clause import compile_clause, refuse_empty
+from agent.config.language.key_table import PLACES
+from agent.config.merge.config_tree import Branch
+from agent.config.scope import Scope
+from agent.config.toml.file_position import FilePosition
+from agent.core.language.clause import Clause
+from agent.core.language.logic import PLAIN
+from agent.core.language.value import Absent, Value
+from agent.core.struct import MutableStruct, replace
+
+_OPEN = Absent("is of the host", pending=True)
+
+
+class When(NamedTuple):
+    """By what something is given: a clause, or None if always. never: by what the entry chose it never is.
+
+    each: the clause can hold of one and not of another of the host devices that are one device.
+    """
+
+    clause: Clause | None = None
+    never: bool = False
+    each: bool = False
+
+
+class GiveSection(MutableStruct, eq=False, dict=True):
+    """One of them; address: how it is called, `give` or `give.also.NAME`."""
+
+    branch: Branch
+    address: str
+    scope: Scope
+    condition: Branch | None = None
+
+    def members(self, place: str) -> Iterator[tuple[str, Branch]]:
+        """What people named in one of its sections."""
+        section = self.branch.branch(place)
+        yield from section.branches() if section else ()
+
+    def when(self, member: Branch) -> When:
+        """By what one of its things is given: what is said of all, and of it."""
+        own = _clause(member.branch("when"), f"{member.spot.address_within}.when", self.scope)
+        clauses = [clause for clause in (self._of_all, own) if clause is not None]
+        if not clauses:
+            return When()
+        lines = tuple(line for clause in clauses for line in clause.lines)
+        whole = Clause(clauses[-1].name, lines, clauses[-1].origin)
+        verdict = whole.verdict(_Chosen(self.scope), PLAIN)
+        if verdict is not None:
+            return When(never=not verdict)
+        return When(whole, each=_by_each(whole, self.scope, member.spot))
+
+    @cached_property
+    def _of_all(self) -> Clause | None:
+        return _clause(self.condition, f"{self.address}.when", self.scope)
+
+
+def parts_of(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
+    """What is always given first."""
+    if give is None:
+        return ()
+    also = give.branch("also")
+    found = [GiveSection(give, "give", scope)]
+    for name, branch in also.branches() if also else ():
+        address = f"give.also.{name}"
+        if branch.branch("when") is None and scope.keys_known:
+            write = "write when = { … }, or put what it gives below give itself"
+            scope.error(branch.spot.error("missing", f"{address} does not say when", write, mark="key"))
+        if branch.members.keys() <= {"when"} and scope.keys_known:
+            write = "write what it gives, for example nodes.NAME = …"
+            scope.error(branch.spot.error("missing", f"{address} gives nothing", write, mark="key"))
+        found.append(GiveSection(branch, address, scope, branch.branch("when")))
+    return tuple(found)
+
+
+def has_unread_key(member: Branch, place: str) -> bool:
+    """Whether a table has a key with a finding of its own, which may be the one that is missing."""
+    data = member.spot.data
+    return isinstance(data, dict) and any(not PLACES[place][1].get(key) for key in data)
+
+
+class _Chosen:
+    """What is known before any host is looked at: what the entry chose."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def __call__(self, word: str) -> Value | Absent:
+        return self._scope.chosen.get(word, _OPEN)
+
+    def each(self, word: str) -> Absent:
+        del word
+        return _OPEN
+
+
+def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
+    if branch is None:
+        return None
+    refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
+    scope.granting = scope.leaning = True
+    clause = compile_clause(name, branch, scope)
+    scope.granting = scope.leaning = False
+    return clause if clause.lines else None
+
+
+def _by_each(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
+    quiet = replace(scope, findings=[], granting=True)  # what is wrong with a word was said
+    scope.leaning = True
+    known = [quiet.word(spot, line.word, "key") for line in clause.every_line()] if scope.grouped else []
+    scope.leaning = False
+    return any(word is not None and word.each for word in known)

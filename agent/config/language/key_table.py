@@ -1,0 +1,180 @@
+"""What the language has, and what of it this version has: the one table of keys, operators and source kinds.
+
+A key that is here with `LATER` is refused by name; one that is not here is a mistake, and the nearest is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from agent.config.toml.file_position import FilePosition, Mark
+from agent.config.toml.finding import Finding, nearest
+
+NOW = True
+LATER = False
+
+
+def _keys(now: str, later: str = "") -> Mapping[str, bool]:
+    return MappingProxyType(dict.fromkeys(now.split(), NOW) | dict.fromkeys(later.split(), LATER))
+
+
+_COMMON = _keys(
+    "about name uses source match exclude id replicas give registration accept part let join options group"
+    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod probe",
+)
+_GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
+_VARIABLE = _keys("value name join json key when")
+_PROGRAM = _keys("run timeout when optional")
+
+# What is said of a place in an error, and the keys it may have. What is `NAME`d in a place is a place of its own.
+PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
+    {
+        "file": ("a file of resources", _keys("resource")),
+        "entry": ("[[resource]]", MappingProxyType({**_COMMON, "class": NOW})),
+        "class": ("a device class", _COMMON),
+        "source": ("source", _keys("kind subsystem node dir fixed every")),
+        "let": (
+            "a word of one's own",
+            _keys(
+                "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url"
+                " place_in probe of map type else if_absent",
+            ),
+        ),
+        "join": ("a join", _keys("source dir class resource on match let optional")),
+        "group": ("group", _keys("by claims parts")),
+        "replicas": ("replicas", _keys("count by map else suffix")),
+        "slots": ("slots", _keys("count id")),
+        "limit": ("limit", _keys("per_container distinct")),
+        "options": ("an option", _keys("about one_of some_of type default value")),
+        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": NOW, "also": NOW, "via": NOW})),
+        "give.nodes": ("a node", _keys("path to permissions optional when")),
+        "give.mounts": ("a mount", _keys("path to read_only optional when")),
+        "give.env": ("a variable", _VARIABLE),
+        "give.annotations": ("an annotation", _VARIABLE),
+        "give.cdi": ("a CDI device", _keys("name via unchecked when")),
+        "give.vfio": ("give.vfio", _keys("backend to noiommu permissions when")),
+        "give.rdma": ("give.rdma", _keys("required optional permissions when")),
+        "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": NOW})),
+        "health": (
+            "a check",
+            _keys(
+                "holds log rises run socket of speaks probe"
+                " only ignore when every timeout trip recover latch on_unknown reason",
+            ),
+        ),
+        "links": ("links", _keys("dir file let on cost")),
+        "links.cost": ("a cost", _keys("by map else")),
+        "prepare": ("a program", _PROGRAM),
+        "prestart": ("a program", _PROGRAM),
+        "probe": ("a probe", _keys("run timeout")),
+    }
+)
+
+# Of a place whose keys are one of these, never two: what the thing does. The first that is there is its verb.
+VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "let": (
+            *("probe", "read", "first_of", "read_all", "names_of", "name_of", "field", "take", "by", "text", "holds"),
+            *("kfd_address", "bits", "base64url", "place_in"),
+        ),
+        "join": ("source", "dir", "class", "resource"),
+        "replicas": ("count", "by"),
+        "give.env": ("value", "json"),
+        "give.annotations": ("value", "json"),
+        "links": ("dir", "file"),
+        "health": ("holds", "log", "rises", "run", "socket", "probe"),
+    }
+)
+_BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
+
+# Keys that bring words with them: while one is not there yet, nobody knows which words are none.
+BRING_WORDS = frozenset({"join", "group", "also", "vfio"})
+
+SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
+
+# Operators of a test; `either` joins clauses and is no word either.
+OPERATORS = _keys(
+    "not like exists has matching contains in at_least at_most above below has_all has_any any every none count",
+)
+EITHER = "either"
+
+# Clauses that keep something out while they hold: an alternative more keeps out more.
+KEEPS_OUT = frozenset({"exclude", "wait", "ignore"})
+
+# Codes that `accept` may name, and what each says.
+WARNINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "collides": "another resource gives something else under the same path, variable or annotation",
+        "list-size": "a second device would make the list longer than the kubelet takes",
+        "log-anywhere": "a line of the kernel log is one of these wherever it says so",
+        "looks-by-chance": "a check counts looks, and nothing says how far these lie apart",
+        "never-matches": "there is no device of it on this host",
+        "no-topology": "a device without a NUMA node keeps that of the others from the kubelet",
+        "nothing-left": "an earlier entry takes all that it could",
+        "overlap": "an earlier entry has devices of this host that it would take, or gives the same nodes",
+        "same-id": "another source's entry has the same id for what both find",
+        "unsettled-name": "the resource's name says something else until a word of it is there",
+        "unstable-id": "an id rests on what a reboot or a replug deals anew",
+    }
+)
+
+
+def unknown_key(spot: FilePosition, place: str) -> Finding | None:
+    """That the language has no such key where the last of a spot stands; none if it has."""
+    key = str(spot.path[-1])
+    said, keys = PLACES[place]
+    if key in keys:
+        return None
+    if (place, key) == ("class", "class"):
+        write = "a class takes others in by uses"
+    else:
+        write = _RENAMED.get(key) or _nearest_key(key, keys)
+    return spot.error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
+
+
+def key_finding(spot: FilePosition, place: str) -> Finding | None:
+    """What is wrong with the last key of a spot where it stands; none if this version has it."""
+    later = PLACES[place][1].get(str(spot.path[-1])) is LATER
+    return not_yet(spot, spot.address_within, mark="key") if later else unknown_key(spot, place)
+
+
+def verbs_of(place: str, keys: Iterable[str]) -> tuple[str, ...]:
+    """The verbs among the keys of a place, without those that stand beside another as what it needs."""
+    there = set(keys)
+    found = [verb for verb in VERBS.get(place, ()) if verb in there]
+    beside = _BESIDE.get((place, found[0]), ()) if found else ()
+    return tuple(verb for verb in found if verb not in beside)
+
+
+def not_yet(spot: FilePosition, what: str, *, mark: Mark = "value") -> Finding:
+    """That something of the language is not in this version."""
+    return spot.error(
+        "not-supported-yet", f"{what} is in the language, but not in this version yet", "leave it out", mark=mark
+    )
+
+
+def hint(word: str, choices: Iterable[str]) -> str:
+    """`nearest: …`, or nothing if none is near."""
+    near = nearest(word, choices)
+    return f"nearest: {near}" if near else ""
+
+
+def _nearest_key(key: str, keys: Iterable[str]) -> str:
+    """A near key of the same place, else a near one of another place with the place in front."""
+    if here := hint(key, keys):
+        return here
+    elsewhere: dict[str, str] = {}
+    for place in sorted(PLACES.keys() - {"file", "entry", "class"}, key=lambda place: place not in _USUAL):
+        for name in PLACES[place][1]:
+            elsewhere.setdefault(name, place)
+    near = nearest(key, elsewhere)
+    if near is None:
+        return ""
+    place = elsewhere[near]
+    return f"nearest: {near}, of {place if place in _ALONE else f'{place}.NAME'}"
+
+
+_USUAL = ("give.nodes", "give.env")  # meant when several places have a key
+_ALONE = frozenset(("source", "group", "replicas", "slots", "limit", "give", "give.vfio", "give.rdma", "links.cost"))
+_RENAMED = {"helper": "write probe", "pci_of": "write kfd_address"}  # as earlier drafts of the language had it

@@ -1,0 +1,51 @@
+"""The rule for paths in a configuration: absolute and in their shortest form."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+
+from agent.core.language.template import has_control
+from agent.core.struct import Struct
+
+
+class PathFault(Struct):
+    """Why a text cannot be a path, and what to write instead."""
+
+    message: str
+    write: str = ""
+
+
+def path_fault(
+    path: str, *, directory_mark: bool = False, below: Sequence[str] = (), example: str = ""
+) -> PathFault | None:
+    """What is wrong with a path.
+
+    directory_mark: it may end in a slash. below: it has to lie below one of these, so that nothing else is proposed.
+    example: what to write where the path itself does not tell.
+    """
+    if has_control(path):
+        return PathFault("a path has no control characters")
+    climbs = ".." in path.split("/")
+    if not path.startswith("/"):
+        meant = "" if climbs or not path else "/" + posixpath.normpath(path)
+        return PathFault('a path is absolute: it begins with "/"', _proposed(meant, below, example))
+    if climbs:
+        return PathFault('a path has no ".." in it', _proposed(posixpath.normpath(path), below, example))
+    bare = path[:-1] if directory_mark and path.endswith("/") and len(path) > 1 else path
+    shortest = "/" + posixpath.normpath(bare).lstrip("/")  # normpath keeps two leading slashes
+    if bare != shortest:
+        return PathFault("a path is in its shortest form", _proposed(shortest, below, example))
+    return None
+
+
+def without_climbing(path: str) -> str:
+    """What to write for a path that is to be read, without `..`."""
+    return _proposed(posixpath.normpath(path), ("/sys/", "/proc/", "/dev/"), "/sys/class/…")
+
+
+def _proposed(path: str, below: Sequence[str], example: str) -> str:
+    """What to write: the path, if it can be meant."""
+    if path in {"", "/"} or (below and not path.startswith(tuple(below))):
+        return f'write for example "{example}"' if example else ""
+    return f'write "{path}"'

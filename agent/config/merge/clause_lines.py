@@ -1,0 +1,175 @@
+"""The lines of a clause: opened relations flattened, each test under the one address of what it asks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from agent.config.language.key_table import EITHER, OPERATORS
+from agent.config.language.path_rule import without_climbing
+from agent.config.merge.config_tree import ALTERNATIVES, KEEPING_OUT, Branch, Leaf, Node, RemovedValue
+from agent.config.toml.file_position import FilePosition
+from agent.config.toml.finding import Finding
+from agent.core.struct import replace
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+
+
+def clause(
+    spot: FilePosition, table: Mapping[str, object], findings: list[Finding], *, keeps_out: bool = False
+) -> Branch:
+    """Return the lines of a table as leaves by address: `pf = { driver = "ice" }` is `pf.driver`.
+
+    `pf` itself is another fact. The alternatives of `either` are a branch of clauses under that name.
+    keeps_out: the clause keeps something out while it holds, so that alternatives of another file join its own.
+    """
+    members: dict[str, Node] = {}
+    _flatten(spot, table, "", members, findings, keeps_out=keeps_out)
+    return Branch(members, spot, KEEPING_OUT if keeps_out else "")
+
+
+def clauses(
+    spot: FilePosition, value: object, write: str, findings: list[Finding], *, keeps_out: bool = False
+) -> Branch | None:
+    """Return the named clauses of a table; `write` is the hint for a value that is no clause."""
+    if not isinstance(value, dict):
+        findings.append(no_table(spot, write))
+        return None
+    members: dict[str, Node] = {}
+    for name, inner in named(spot, value, findings):
+        here = spot.below(name)
+        if inner is False:
+            members[name] = RemovedValue(here)
+        elif isinstance(inner, dict):
+            members[name] = clause(here, inner, findings, keeps_out=keeps_out)
+        else:
+            findings.append(no_table(here, write))
+    return Branch(members, spot)
+
+
+def named(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> list[tuple[str, object]]:
+    """The members of a table whose keys are names; a key that is none is a finding."""
+    for name in table:
+        if not _NAME.fullmatch(name):
+            saying = "{" in name and spot.path[-1] in {"env", "annotations"}
+            write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else "write for example my-part"
+            findings.append(spot.below(name).error("type", "a name is letters, digits, _ and -", write, mark="key"))
+    return [(name, inner) for name, inner in table.items() if _NAME.fullmatch(name)]
+
+
+def pairs(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
+    """Words with what is beside them: `{ pci.address = "x" }` is `pci.address`."""
+    found: dict[str, object] = {}
+    _pair(spot, table, "", found, findings)
+    return found
+
+
+def no_table(spot: FilePosition, write: str = "") -> Finding:
+    """That a table is wanted here."""
+    return spot.error("type", f"{spot.path[-1]} is a table", write or f"write {spot.path[-1]} = {{ … }}")
+
+
+def _flatten(
+    spot: FilePosition,
+    table: Mapping[str, object],
+    prefix: str,
+    members: dict[str, Node],
+    findings: list[Finding],
+    *,
+    keeps_out: bool,
+) -> None:
+    for key, value in table.items():
+        here = spot.below(key)
+        if key == EITHER and not prefix:
+            write = "each alternative has a name: either.NAME = { … }"
+            either = clauses(here, value, write, findings, keeps_out=keeps_out)
+            if either is not None:
+                members[EITHER] = either if keeps_out else replace(either, place=ALTERNATIVES)
+            continue
+        if key == EITHER or (key in OPERATORS and not prefix):
+            findings.append(_misplaced(here, key))
+            continue
+        address = _address(here, key, prefix, findings)
+        if address is None:
+            continue
+        test = _operators(here, value, findings) if isinstance(value, dict) else value
+        if isinstance(value, dict) and not test:
+            if value and not _is_path(key):
+                _flatten(here, value, address, members, findings, keeps_out=keeps_out)
+            else:
+                findings.append(here.error("type", "a test is missing here", 'write for example = "x"'))
+        elif address in members:
+            findings.append(here.error("type", f"{address} is tested twice here", "make one of both", mark="key"))
+        else:
+            members[address] = Leaf(test, here)
+
+
+def _pair(
+    spot: FilePosition, table: Mapping[str, object], prefix: str, found: dict[str, object], findings: list[Finding]
+) -> None:
+    for key, value in table.items():
+        here = spot.below(key)
+        address = _address(here, key, prefix, findings)
+        if address is None:
+            continue
+        if isinstance(value, dict):
+            _pair(here, value, address, found, findings)
+        elif not isinstance(value, str) or not value:
+            findings.append(here.error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
+        elif address in found:
+            findings.append(here.error("type", f"{address} is said twice here", "leave one of them out", mark="key"))
+        else:
+            found[address] = value
+
+
+def _operators(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> Mapping[str, object]:
+    """The test that a table is; empty if it is an opened relation. The words in a mixture are a finding."""
+    operators = {key: value for key, value in table.items() if key in OPERATORS}
+    words = [key for key in table if key not in OPERATORS]
+    if operators and words:
+        message = f"a table holds operators ({next(iter(operators))}) or words ({words[0]}), never both"
+        write = f"write {spot.path[-1]}.{words[0]} = … on a line of its own"
+        findings.append(spot.below(words[0]).error("type", message, write, mark="key"))
+    return operators
+
+
+def _address(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
+    """The word or path that a key means below a relation."""
+    if _is_path(key):
+        return _path(spot, key, prefix, findings)
+    if "." in key or not key:
+        write = f"write {key}, without quotes" if key else ""
+        message = "in quotes this is one name, and no word has a dot in its name"
+        findings.append(spot.error("type", message, write, mark="key"))
+        return None
+    return f"{prefix}.{key}" if prefix else key
+
+
+def _path(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
+    """A path in its one form, `.` steps taken out; `..` stays, for it goes through links."""
+    steps = [step for step in key.split("/") if step not in {"", "."}]
+    if key.startswith("/"):
+        if prefix:
+            message = f"this path begins at the root, so it is none of {prefix}"
+            findings.append(spot.error("path", message, "write it outside", mark="key"))
+            return None
+        if ".." in steps:
+            message = 'a path from the root has no ".." in it'
+            findings.append(spot.error("path", message, without_climbing(key), mark="key"))
+            return None
+        return f"/{'/'.join(steps)}"
+    if prefix:
+        return f"{prefix}/{'/'.join(steps)}"
+    return f"./{'/'.join(steps)}" if key.startswith("./") else "/".join(steps)
+
+
+def _is_path(key: str) -> bool:
+    return "/" in key
+
+
+def _misplaced(spot: FilePosition, key: str) -> Finding:
+    if key == EITHER:
+        message = "either stands by itself, not in a relation"
+        return spot.error("type", message, "write the relation in each alternative", mark="key")
+    write = f"write WORD = {{ {key} = … }}"
+    return spot.error("type", f"{key} is an operator: it stands behind a word", write, mark="key")

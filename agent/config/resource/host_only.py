@@ -1,0 +1,19 @@
+"""What is asked of the machine, and of no device: `gate`, and `prepare` with its `when`."""
+
+from __future__ import annotations
+
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import Scope
+
+
+def of_machine(address: str) -> bool:
+    """Whether that is said of the machine: a word of `host`, an option, a path from the root."""
+    return address.startswith(("host.", "options.", "/"))
+
+
+def only_of_machine(said: str, clause: Branch, scope: Scope, write: str) -> None:
+    """Report the lines of a clause that are of a device."""
+    for address, node in clause.members.items():
+        if isinstance(node, Leaf) and not of_machine(address):
+            message = f"{said} is about the machine: host.…, options.…, or a path from the root"
+            scope.error(node.spot.error("unknown-word", message, write, mark="key"))

@@ -1,0 +1,91 @@
+"""The name of an entry's resource: its own, perhaps with words, or that of the entry it adds to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.config.language import resource_name_rule
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import Scope
+from agent.config.toml.file_position import Piece
+from agent.config.values.templates import phrase
+from agent.core.entry.dependencies import add_dependencies, list_dependencies
+from agent.core.entry.joins import DerivedWord
+from agent.core.language.template import Template
+
+
+class NameTemplate(NamedTuple):
+    """A resource's name: as written, parsed if it has words, and whether the entry only adds to it."""
+
+    name: str
+    text: Template | None = None
+    adds: bool = False
+
+
+def name_leaf(tree: Branch) -> Leaf | None:
+    """What says the name: `name` or `adds_to`, of which a sentence has one."""
+    return tree.leaf("name") or tree.leaf("adds_to")
+
+
+def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
+    """The name, if the kubelet takes it."""
+    leaf = name_leaf(tree)
+    if leaf is None:
+        return None
+    name = leaf.value
+    if not isinstance(name, str):
+        scope.error(leaf.spot.error("type", "a resource's name is text", 'write "example.com/…"'))
+        return None
+    adds = leaf is tree.leaf("adds_to")
+    if "{" in name or "}" in name:
+        return _with_words(leaf, name, scope, adds=adds)
+    fault = resource_name_rule.judge(name)
+    if fault is not None:
+        scope.error(leaf.spot.error("resource-name", fault.message, fault.write, mark=Piece(fault.at, fault.length)))
+        return None
+    return NameTemplate(name, adds=adds)
+
+
+def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> NameTemplate | None:
+    """A name with words of the device, which may stand behind the "/" only."""
+    made = phrase(leaf.spot, name, scope, "a resource's name")
+    if made is None:
+        return None
+    if made.many:
+        message = "a device has one name, and this has a list in it"
+        scope.error(leaf.spot.error("resource-name", message, "take a word that says one thing", mark="text"))
+        return None
+    first = made.text.slots[0] if made.text.slots else None
+    if first is not None and "/" not in name[: first.at]:
+        message = 'up to the "/" a name is written out: a device does not say whose resource it is'
+        mark = Piece(first.at, name.find("}", first.at) + 1 - first.at)
+        scope.error(leaf.spot.error("resource-name", message, f'write "example.com/{name[first.at :]}"', mark=mark))
+        return None
+    literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.text.pieces)
+    fault = resource_name_rule.judge(literal)
+    if fault is not None:
+        write = f'write for example "example.com/{{{first.word}}}"' if first else fault.write
+        scope.error(leaf.spot.error("resource-name", fault.message, write, mark="text"))
+        return None
+    return NameTemplate(name, made.text if first else None, adds)
+
+
+def warn_of_unsettled(named: NameTemplate | None, tree: Branch, own: Mapping[str, DerivedWord], scope: Scope) -> None:
+    """Warn of a name that says something else while a word of it is not there yet: at boot its devices are
+    under one name, then under another, and what a pod holds by then is Unhealthy.
+
+    `else` beside `by` is for what was read and the map has not.
+    """
+    let = tree.branch("let")
+    if named is None or named.text is None or let is None:
+        return
+    for word in add_dependencies(list_dependencies(named.text), own):
+        said = let.branch(word)
+        if said is None:
+            continue
+        leaf = said.leaf("if_absent") or (None if "by" in said.verbs else said.leaf("else"))
+        if leaf is not None:
+            message = f"{word} is in the name, and its devices have another name until it is there"
+            write = "leave it out: a device waits for its name"
+            scope.warn(leaf.spot.warning("unsettled-name", message, write, mark="key"))

@@ -1,0 +1,131 @@
+"""Where a value was written: the place that errors point at, and that a merged value carries with it."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+from agent.config.toml.document import Document, Span
+from agent.config.toml.finding import Finding, Severity
+from agent.core.language.clause import Origin
+from agent.core.struct import Struct
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")  # what a key is that needs no quotes
+
+
+class Piece(Struct):
+    """A part of a text value, by offset and length; what a finding marks instead of the whole value."""
+
+    at: int
+    length: int
+
+
+# What a finding marks: the value, its key, a text's content without its quotes, or a piece of that.
+Mark: TypeAlias = Piece | Literal["value", "key", "text"]
+
+
+class FilePosition(Struct):
+    """One path of one document. Two spots are equal where the same thing of the same file is meant."""
+
+    document: Document
+    path: tuple[str | int, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """By file and path: comparing whole documents would read their texts."""
+        return isinstance(other, FilePosition) and self.document.name == other.document.name and self.path == other.path
+
+    def __hash__(self) -> int:
+        """As equality has it."""
+        return hash((self.document.name, self.path))
+
+    def below(self, *steps: str | int) -> FilePosition:
+        """The spot that many steps further in."""
+        return FilePosition(self.document, (*self.path, *steps))
+
+    def elements(self, value: object) -> list[tuple[FilePosition, object]]:
+        """The elements of a list that is here, each with its spot; of anything else here that alone."""
+        if not isinstance(value, list):
+            return [(self, value)]
+        return [(self.below(index), item) for index, item in enumerate(value)]
+
+    @property
+    def origin(self) -> Origin:
+        """File, line and column of the key; of what has no key, of the value."""
+        element = bool(self.path) and isinstance(self.path[-1], int)
+        span = self.document.value(self.path) if element else self.document.key(self.path)
+        return Origin(self.document.name, span.line, span.column)
+
+    @property
+    def address(self) -> str:
+        """The path as people say it: `resource[1].give.nodes.tty`; elements count from 1."""
+        text = ""
+        for step in self.path:
+            text += f"[{step + 1}]" if isinstance(step, int) else f".{step}" if text else step
+        return text
+
+    @property
+    def address_within(self) -> str:
+        """The address as seen from the class or the entry that it is in: `give.nodes.tty`."""
+        inside = self.path[:2] != () and self.path[0] == "resource"
+        return FilePosition(self.document, self.path[2:] if inside else self.path).address
+
+    @property
+    def data(self) -> object:
+        """The value as TOML has it; None if there is none."""
+        value: object = self.document.data
+        for step in self.path:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    @property
+    def written(self) -> str:
+        """The value as the person wrote it, on one line; a table that its keys or header make as an inline one."""
+        text = self.document.written(self.path)
+        value = self.data
+        if isinstance(value, dict) and not text.startswith("{"):
+            inside = (f"{_key(key)} = {self.below(key).written}" for key in value)
+            text = f"{{ {', '.join(inside)} }}"
+        return " ".join(text.split())
+
+    def error(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
+        """An error here."""
+        return self._finding(Severity.ERROR, code, message, write, mark)
+
+    def warning(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
+        """A warning here."""
+        return self._finding(Severity.WARNING, code, message, write, mark)
+
+    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: Mark) -> Finding:
+        span = self.document.key(self.path) if mark == "key" else self._span(mark)
+        return Finding(
+            file=self.document.name,
+            line=span.line,
+            column=span.column,
+            end_column=span.end_column,
+            severity=severity,
+            code=code,
+            message=message,
+            write=write,
+            key_path_text=self.address,
+            source_line=self.document.line(span.line),
+        )
+
+    def _span(self, mark: Mark) -> Span:
+        """The value's span, or of a text on one line without escapes its content or a piece of it."""
+        span = self.document.value(self.path)
+        written = self.document.written(self.path)
+        plain = written[:1] in {'"', "'"} and written[:3] not in {'"""', "'''"}
+        if mark == "value" or not plain or (written[0] == '"' and "\\" in written) or len(written) < 3:
+            return span
+        piece = mark if isinstance(mark, Piece) else Piece(0, len(written) - 2)
+        start = span.column + 1 + piece.at
+        return Span(span.line, start, max(start + 1, min(start + piece.length, span.end_column - 1)))
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else f'"{name}"'

@@ -1,0 +1,212 @@
+"""What an invalid TOML text means to the person who wrote it: where, what, and what to write instead.
+
+tomllib names the first offset it cannot go on from, in a parser's words. The usual mistakes are known from
+there; for any other its own words remain.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from agent.config.toml.positions import BASIC, LITERAL, MULTI_BASIC, MULTI_LITERAL, SEGMENT, TwiceError, scan
+from agent.core.language.safe_text import printable
+from agent.core.struct import Struct
+
+_AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
+_ASSIGNMENT = re.compile(rf"[ \t]*(?:{SEGMENT})(?:[ \t]*\.[ \t]*(?:{SEGMENT}))*[ \t]*=[ \t]*")
+_TO_COMMENT = re.compile(r"(?:[^\n#]|(?<![ \t])#)*+")
+_TO_COMMA = re.compile(r"(?:[^\[\]{},#\n]|\[[^\[\]\n]*\]|\{[^{}\n]*\})*+")
+_TOKEN = re.compile(
+    rf"""{MULTI_BASIC}|{MULTI_LITERAL}|\"{{3}}|'{{3}}|{BASIC}|{LITERAL}|\#[^\n]*|["'\[\]{{}}]""", re.DOTALL
+)
+_TEMPLATE = re.compile(r"\{[\w.:|-]+\}")  # the {word} of a text, which TOML takes for a table
+_WORD = re.compile(r"[^ \t\n,\]}]+")
+_LONG_NUMBER = re.compile(r"[0-9_]{4000}")
+_SWITCHES = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+
+
+class Mistake(Struct):
+    """The offsets to mark (the end exclusive), what is wrong there, and the hint (`write …`; may be empty)."""
+
+    start: int
+    end: int
+    message: str
+    write: str = ""
+
+
+def explain(text: str, error: Exception) -> Mistake:
+    """The mistake behind what tomllib raised for this text (given here without carriage returns)."""
+    if isinstance(error, RecursionError):
+        return _too_deep(text)
+    found = _AT.fullmatch(str(error))
+    if not found:  # the one refusal without a place: int() bounds the digits it takes
+        number = _LONG_NUMBER.search(text)
+        return Mistake(*number.span(), "a number is too long") if number else Mistake(0, 0, str(error))
+    complaint, line, column = found.groups()
+    at = _offset(text, int(line), int(column)) if line else len(text)
+    mistake = _unseen(text, at) or _twice(text, at, complaint) or _unquoted(text, at, complaint)
+    return mistake or _unclosed(text, at, complaint) or _other(text, at, complaint)
+
+
+def _too_deep(text: str) -> Mistake:
+    """The innermost of more brackets in each other than can be read, the first of several."""
+    deepest = depth = at = 0
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth > deepest:
+            deepest, at = depth, token.start()
+    message = f"lists and tables stand in each other too deeply: {deepest} are open here"
+    return Mistake(at, at + 1, message, "take out brackets, or close them")
+
+
+def _unseen(text: str, at: int) -> Mistake | None:
+    """A control character, which nobody sees in an editor."""
+    char = text[at : at + 1]
+    if not char or char in "\n\t" or char.isprintable():
+        return None
+    return Mistake(at, at + 1, f"the character {printable(char)} cannot stand here", "take it out")
+
+
+def _twice(text: str, at: int, complaint: str) -> Mistake | None:
+    """A key or table that is there already; tomllib sees it behind its second value."""
+    if not complaint.startswith(("Cannot", "Duplicate")):
+        return None
+    try:
+        scan(text[:at])
+    except TwiceError as twice:
+        line = text.count("\n", 0, twice.first[0]) + 1
+        message = f"{printable(twice.name)} is defined at line {line} already, and TOML allows it once"
+        return Mistake(*twice.second, message, "take out one of the two")
+    start = at - len(text[_line_start(text, at) : at].lstrip())
+    return Mistake(start, at, "this adds to what is complete where it is first defined", "write it there")
+
+
+def _unquoted(text: str, at: int, complaint: str) -> Mistake | None:
+    """Text without quotes, where a value is wanted."""
+    start = _line_start(text, at)
+    assignment = _ASSIGNMENT.match(text, start, at)
+    value = assignment.end() if assignment else start
+    if complaint.startswith("Expected '='"):
+        if not (assignment and _TEMPLATE.match(text, value)):
+            return None
+        end = _end(_TO_COMMENT, text, value)
+    elif not complaint.startswith(("Invalid value", "Invalid date", "Expected newline", "Unclosed")):
+        return None
+    elif assignment and text[value : value + 1] not in ("", *"\"'[{\n#=,]}"):
+        end = _end(_TO_COMMENT, text, value)
+    else:  # in a list or an inline table
+        value = 1 + max(start - 1, *(text.rfind(char, start, at) for char in "[{,="))
+        value += len(text[value:at]) - len(text[value:at].lstrip(" \t"))
+        end = _end(_TO_COMMA, text, value)
+        if any(char in text[value:end] for char in "\"'="):
+            return None
+    bare = text[value:end]
+    if not bare or not value <= at <= end or all(_is_value(part.strip(",;")) for part in bare.split()):
+        return None
+    if bare.lower() in _SWITCHES:
+        return Mistake(value, end, "a switch is true or false", f"write {_SWITCHES[bare.lower()]}")
+    return Mistake(value, end, "text needs quotes", f"write {_quoted(bare)}")
+
+
+def _unclosed(text: str, at: int, complaint: str) -> Mistake | None:
+    """A text, list or table that has no end, or goes wrong inside."""
+    opened = _opened(text[:at])
+    if opened is None:
+        return None
+    sign = text[opened]
+    if sign in "\"'":
+        if text[at : at + 1] in ("", "\n"):
+            quotes = sign * 3 if text.startswith(sign * 3, opened) else sign
+            line_end = text.find("\n", opened)
+            end = line_end if line_end >= 0 else len(text)
+            return Mistake(opened, end, "this text has no closing quote", f"close it with {quotes}")
+        start = text.rfind("\\", opened, at + 1)
+        if start < 0:
+            return None
+        message = "in double quotes a backslash begins an escape, and there is no such escape"
+        return Mistake(start, max(at, start + 2), message, "write \\\\, or put the text in single quotes")
+    close = "]" if sign == "[" else "}"
+    what = "list" if sign == "[" else "inline table"
+    if at >= len(text):
+        return Mistake(opened, opened + 1, f"this {what} has no end", f"close it with {close}")
+    if complaint.startswith("Unclosed"):
+        line = text.count("\n", 0, opened) + 1
+        message = f'the {what} of line {line} goes on with "," or ends with "{close}"'
+        return Mistake(at, _word_end(text, at), message)
+    if sign == "{" and text[at] == "\n":
+        return Mistake(opened, at, "an inline table stands on one line", "write it on one, or with a [header]")
+    if sign == "{" and text[at] == "}":
+        return Mistake(at, at + 1, 'an inline table ends without a ","', "take the comma out")
+    return None
+
+
+def _other(text: str, at: int, complaint: str) -> Mistake:
+    """The rest: a sentence for what is common, else tomllib's own words."""
+    end = _word_end(text, at)
+    if complaint.startswith("Expected '='"):
+        write = 'write "=" instead' if text[at : at + 1] == ":" else "write key = value"
+        return Mistake(at, at + 1, 'a key is followed by "=" and its value', write)
+    if complaint.startswith("Expected ']"):
+        close = "]]" if complaint.startswith("Expected ']]") else "]"
+        return Mistake(at, end, f'this header ends with "{close}"', f"close it with {close}")
+    if complaint.startswith("Expected newline"):
+        return Mistake(at, end, "one key and its value fill a line: this is left over")
+    if complaint.startswith("Invalid statement"):
+        return Mistake(at, end, "a line begins with a key, a [header] or #", "write key = value")
+    if complaint.startswith("Invalid value"):
+        empty = text[at : at + 1] in ("", "\n", "#", ",", "]", "}")
+        return Mistake(at, end, "a value is missing here" if empty else "this is no value of TOML")
+    return Mistake(at, end, complaint[:1].lower() + complaint[1:])
+
+
+def _opened(text: str) -> int | None:
+    """The offset of the quote or the bracket that is still open at the end of the text, the innermost."""
+    open_brackets: list[int] = []
+    for token in _TOKEN.finditer(text):
+        if token[0] in ('"', "'", '"""', "'''"):
+            return token.start()
+        if token[0] in "[{":
+            open_brackets.append(token.start())
+        elif token[0] in "]}" and open_brackets:
+            open_brackets.pop()
+    return open_brackets[-1] if open_brackets else None
+
+
+def _is_value(part: str) -> bool:
+    try:
+        tomllib.loads(f"value = {part}")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _quoted(bare: str) -> str:
+    """The text as TOML, in the quotes that need least escaping."""
+    bare = bare.strip("\u201c\u201d\u201e\u2018\u2019")  # the curly quotes of word processors
+    if "'" not in bare and ("\\" in bare or '"' in bare):
+        return f"'{bare}'"
+    escaped = bare.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    start = 0
+    for _ in range(line - 1):
+        start = text.index("\n", start) + 1
+    return start + column - 1
+
+
+def _line_start(text: str, at: int) -> int:
+    return text.rfind("\n", 0, at) + 1
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where the pattern ends that begins at the offset, trailing blanks left off."""
+    found = pattern.match(text, at)
+    return at + len(found[0].rstrip(" \t")) if found else at
+
+
+def _word_end(text: str, at: int) -> int:
+    word = _WORD.match(text, at)
+    return word.end() if word else at + 1

@@ -1,0 +1,19 @@
+"""Values that a person writes for a word."""
+
+from __future__ import annotations
+
+from agent.config.scope import Scope
+from agent.config.toml.file_position import FilePosition
+from agent.core.language.value import OperandError, Scalar, ValueType, from_person
+
+
+def value_of(spot: FilePosition, written: object, kind: ValueType, scope: Scope) -> Scalar | None:
+    """A value of that kind; none, with a finding, if it is none."""
+    try:
+        return from_person(kind, written)
+    except OperandError as error:
+        write = error.write
+        if not write and kind is ValueType.TEXT and isinstance(written, (int, bool)):
+            write = f'write "{spot.written}", or type = "{"bool" if isinstance(written, bool) else "int"}"'
+        scope.error(spot.error("type", error.message, write))
+        return None

@@ -1,0 +1,95 @@
+"""Tables that become JSON, as leaves of a tree: each text in them parsed, each word known."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import NamedTuple
+
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import Scope
+from agent.config.toml.file_position import FilePosition, Mark
+from agent.config.values.templates import Phrase, phrase
+from agent.core.language.json_template import Array, JsonTable, Literal, Part
+from agent.core.language.template import Template
+from agent.core.struct import MutableStruct
+
+
+class Filled(NamedTuple):
+    """The value of a variable: what it is, where it was written, and what is known of it; see `Phrase`.
+
+    text: none if something is wrong with it, which was reported.
+    """
+
+    text: Template | JsonTable | None
+    spot: FilePosition
+    varies: bool = False
+    many: bool = False
+    certain: bool = True
+    json: bool = False
+
+    @property
+    def mark(self) -> Mark:
+        """What of the spot is meant."""
+        return "key" if self.json else "text"
+
+
+def compile_json(branch: Branch, scope: Scope, what: str = "json") -> Filled:
+    """A table that becomes JSON."""
+    if not branch.members:
+        scope.error(branch.spot.error("type", f"{what} says nothing", "write what the object has in it", mark="key"))
+        return Filled(None, branch.spot, json=True)
+    filling = _Filling(scope, [])
+    table = filling.table(branch)
+    phrases = filling.phrases
+    return Filled(
+        table,
+        branch.spot,
+        varies=any(made.varies for made in phrases),
+        certain=all(made.certain for made in phrases),
+        json=True,
+    )
+
+
+class _Filling(MutableStruct):
+    scope: Scope
+    phrases: list[Phrase]
+
+    def table(self, branch: Branch) -> JsonTable | None:
+        """The table that a branch is; none, with findings, if a part of it can be none of JSON."""
+        parts: list[tuple[str, Part | None]] = []
+        for name, node in branch.members.items():
+            if isinstance(node, Branch):
+                parts.append((self._named(node.spot, name), self.table(node)))
+            elif isinstance(node, Leaf):
+                parts.append((self._named(node.spot, name), self._part(node.spot, node.value)))
+        made = [(name, part) for name, part in parts if part is not None]
+        return JsonTable(tuple(made)) if len(made) == len(parts) else None
+
+    def _named(self, spot: FilePosition, name: str) -> str:
+        if "{" in name or "}" in name:
+            message = "a word stands in a value; names in JSON are as they are written"
+            self.scope.error(spot.error("text", message, "key makes a member for each device", mark="key"))
+        return name
+
+    def _part(self, spot: FilePosition, value: object) -> Part | None:
+        if isinstance(value, str):
+            made = phrase(spot, value, self.scope, "a text of JSON", giving=True, may_be_empty=True)
+            if made is None:
+                return None
+            self.phrases.append(made)
+            return made.text
+        if isinstance(value, list):
+            items = [self._part(spot.below(at), item) for at, item in enumerate(value)]
+            given = tuple(item for item in items if item is not None)
+            return Array(given) if len(given) == len(items) else None
+        if isinstance(value, dict):
+            inner = [(self._named(spot.below(key), key), self._part(spot.below(key), value[key])) for key in value]
+            known = tuple((name, part) for name, part in inner if part is not None)
+            return JsonTable(known) if len(known) == len(inner) else None
+        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return Literal(json.dumps(value))
+        self.scope.error(
+            spot.error("type", "JSON has texts, numbers, true and false, lists and tables", "write it as text")
+        )
+        return None

@@ -1,0 +1,180 @@
+"""Texts with `{words}`, as a leaf of a tree: parsed, their words known, paths and names judged where they go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.config.language.path_rule import path_fault
+from agent.config.scope import ANYTHING, Scope, WordSignature
+from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.core.entry.resource_spec import NODE_NUMBER
+from agent.core.language.template import Slot, Template, TextError, env_name, has_control, parse
+from agent.core.language.value import ValueType
+from agent.core.struct import Struct
+
+_SLOT_MARK = 0xE000  # private characters that stand for slots while a path is judged; 6400 of them
+_NAME_PIECE = re.compile(r"[A-Za-z0-9_]*")
+_PLAIN_KINDS = frozenset({ValueType.INT, ValueType.BOOL, ValueType.HEX, ValueType.CLASS})
+
+
+class Phrase(Struct):
+    """A text, what is known of the word in each slot, and where it was written."""
+
+    text: Template
+    words: tuple[WordSignature, ...]
+    spot: FilePosition
+
+    @property
+    def certain(self) -> bool:
+        """Whether something is known of every word."""
+        return all(word is not ANYTHING for word in self.words)
+
+    @property
+    def varies(self) -> bool:
+        """Whether it can differ between two devices of one container."""
+        return any(word.varies for word in self.words)
+
+    @property
+    def each(self) -> bool:
+        """Whether it can differ between the host devices that are one device."""
+        return any(word.each for word in self.words)
+
+    @property
+    def many(self) -> bool:
+        """Whether it has a list word, so that it is several texts."""
+        return any(word.many for word in self.words)
+
+
+def phrase(
+    spot: FilePosition,
+    value: object,
+    scope: Scope,
+    what: str,
+    *,
+    giving: bool = False,
+    may_be_empty: bool = False,
+    of_node: bool = False,
+    lists: bool = False,
+) -> Phrase | None:
+    """The text that a value is; none, with findings, if it is none or has a word that is not there.
+
+    giving: it may have words that only a grant knows. of_node: also the number of the node that it is said of.
+    lists: any of its words may be lists.
+    """
+    if not isinstance(value, str):
+        number = isinstance(value, int) and not isinstance(value, bool)
+        scope.error(spot.error("type", f"{what} is text", f'write "{value}"' if number else ""))
+        return None
+    if has_control(value) or not (value or may_be_empty):
+        message = f"{what} has a control character" if value else f"{what} is empty"
+        scope.error(spot.error("text", message, "take it out" if value else "write it, or take the key out"))
+        return None
+    try:
+        text = parse(value)
+    except TextError as error:
+        scope.error(spot.error("text", error.message, error.write, mark=Piece(error.at, error.length)))
+        return None
+    words = [
+        WordSignature(ValueType.TEXT, varies=not scope.single, each=True)
+        if of_node and slot.word == NODE_NUMBER
+        else scope.word(spot, slot.word, Piece(slot.at + 1, len(slot.word)), giving=giving)
+        for slot in text.slots
+    ]
+    known = tuple(word for word in words if word is not None)
+    if len(known) < len(words):
+        return None
+    if not lists and sum(word.many for word in known) > 1:
+        scope.error(
+            spot.error("type", f"{what} has two lists in it, and a text has one at most", "make two of it", mark="text")
+        )
+        return None
+    return Phrase(text, known, spot)
+
+
+def path_phrase(
+    spot: FilePosition,
+    value: object,
+    scope: Scope,
+    what: str,
+    *,
+    container: bool,
+    of_node: bool = False,
+    example: str = "/dev/x",
+) -> Phrase | None:
+    """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
+    made = phrase(spot, value, scope, what, giving=container, of_node=of_node)
+    if made is None:
+        return None
+    literals = made.text.pieces
+    leading = literals[0] if isinstance(literals[0], Slot) else None
+    for slot, word in zip(made.text.slots, made.words, strict=True):
+        if word is ANYTHING:
+            continue
+        mark = Piece(slot.at, len(slot.word) + 2)
+        if slot is leading and (word.kind is not ValueType.PATH or slot.filters):
+            message = f"a path begins with / or with a word that is a path, and {slot.word} is none"
+            scope.error(spot.error("path", message, f'write "/dev/{made.text.source}"', mark=mark))
+            return None
+        if slot is not leading and word.kind is ValueType.PATH:
+            message = f"{slot.word} is a whole path, so it stands at the beginning"
+            scope.error(spot.error("path", message, f'write "{{{slot.word}}}"', mark=mark))
+            return None
+    if not _is_path(made, scope, example, directory_mark=container):
+        return None
+    return made
+
+
+def env_phrase(spot: FilePosition, value: object, scope: Scope, resource: str | None, *, mark: Mark) -> Phrase | None:
+    """A text that is the name of a variable for every shell: A-Z, a-z, 0-9 and _, no digit first."""
+    made = phrase(spot, value, scope, "the name of a variable", giving=True)
+    if made is None:
+        return None
+    words = iter(made.words)
+    for index, piece in enumerate(made.text.pieces):
+        if isinstance(piece, str):
+            fault = _literal_fault(piece, made.text.source, first=index == 0)
+        else:
+            fault = _slot_fault(piece, next(words), resource, first=index == 0)
+        if fault is not None:
+            scope.error(spot.error("env-name", *fault, mark=mark))
+            return None
+    return made
+
+
+def _is_path(made: Phrase, scope: Scope, example: str, *, directory_mark: bool) -> bool:
+    """Whether the text is a path in its shortest form, every slot taken for a part of a name."""
+    slots: Sequence[Slot] = made.text.slots
+    marks = {slot: chr(_SLOT_MARK + index % 6400) for index, slot in enumerate(slots)}
+    skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in made.text.pieces)
+    if isinstance(made.text.pieces[0], Slot):
+        skeleton = f"/{skeleton}"
+    fault = path_fault(skeleton, directory_mark=directory_mark, example=example)
+    if fault is None:
+        return True
+    write = fault.write
+    for slot, mark in marks.items():
+        write = write.replace(mark, "{" + "|".join((slot.word, *slot.filters)) + "}")
+    scope.error(made.spot.error("path", fault.message, write, mark="text"))
+    return False
+
+
+def _literal_fault(piece: str, source: str, *, first: bool) -> tuple[str, str] | None:
+    """What is wrong with a literal piece of a variable's name, and what to write."""
+    digit = first and piece[:1].isdigit()
+    if _NAME_PIECE.fullmatch(piece) and not digit:
+        return None
+    message = "a variable's name is letters, digits and _, and does not begin with a digit"
+    return message, f'write "{source.replace(piece, ("_" if digit else "") + env_name(piece), 1)}"'
+
+
+def _slot_fault(slot: Slot, word: WordSignature, resource: str | None, *, first: bool) -> tuple[str, str] | None:
+    """What is wrong with a slot of a variable's name, and what to write."""
+    inside = "|".join((slot.word, *slot.filters))
+    cleaned = any(name.startswith("env") for name in slot.filters)
+    if not cleaned and word.kind not in _PLAIN_KINDS and word is not ANYTHING:
+        return f"{slot.word} can hold what a variable's name may not", f"write {{{inside}|env}}"
+    if first and (slot.word != "resource" or (resource or "")[:1].isdigit()):
+        message = f"{slot.word} can begin with a digit, and a variable's name may not"
+        return message, f"write for example DEVICE_{{{inside}}}"
+    return None

@@ -1,0 +1,249 @@
+"""The own words of one entry: what its source's pattern takes and its `let`, each compiled once it is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from agent.config.language.key_table import EITHER, OPERATORS
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import ANYTHING, GIVING, CompiledWord, Scope, WordSignature
+from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.config.words import join_compiler
+from agent.config.words.let_compiler import compile_let
+from agent.config.words.word_path import compile_path
+from agent.core.entry.derived_words import Captured
+from agent.core.entry.file_words import FileText, ReadAll
+from agent.core.entry.joins import DerivedWord, Join
+from agent.core.entry.partner_checks import HEALTHY, REASON
+from agent.core.entry.resource_spec import NODE_NUMBER, Source
+from agent.core.inventory.partner_words import PartnerHealthWord, PartnerWord
+from agent.core.language.glob import parse
+from agent.core.language.glob_parts import Capture
+from agent.core.language.value import ValueType
+from agent.core.struct import replace
+from agent.scanners import source_kinds
+
+_T = TypeVar("_T")
+
+_CYCLE = "have one of them rest on something else"
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = frozenset(
+    {*GIVING, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
+)
+
+
+_WELLNESS = {HEALTHY: ValueType.BOOL, REASON: ValueType.TEXT}
+_LEANING = ("health", "wait", "give")  # sections in which it may be spoken of that
+
+
+class _Declared(NamedTuple):
+    spot: FilePosition
+    make: Callable[[], CompiledWord | None]
+
+
+class EntryDerivedWords:
+    """See `agent.config.scope.OwnWords`."""
+
+    def __init__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> None:
+        """`constants`: the options, which the words of its partners have too."""
+        self._scope = scope
+        self._constants = constants
+        self._leaning = [branch for section in _LEANING if (branch := tree.branch(section)) is not None]
+        self._joins: dict[str, join_compiler.CompiledJoin | None] = {}
+        self._joining: dict[str, Branch] = {}
+        self._made: dict[str, CompiledWord | None] = {}
+        self._open: list[str] = []
+        self._declared: dict[str, _Declared] = {}
+        for capture, spot, mark in _captures(tree.leaf("source"), scope.source):
+            known = self._declared.get(capture.word)
+            if known is None and self._free(capture.word, spot, mark):
+                self._declared[capture.word] = _Declared(spot, partial(_captured, capture, scope))
+            elif known is not None and known.make() != _captured(capture, scope):
+                message = f"{capture.word} is of another type in an earlier pattern"
+                scope.error(spot.error("type", message, "write the same type", mark=mark))
+        let = tree.branch("let")
+        for name, branch in let.branches() if let else ():
+            if self._free(name, branch.spot):
+                self._declared[name] = _Declared(branch.spot, partial(compile_let, name, branch, scope))
+
+        join = tree.branch("join")
+        for name, branch in join.branches() if join else ():
+            if (name == "pci" and join_compiler.is_below_proc(scope.source)) or self._free(name, branch.spot):
+                self._joining[name] = branch
+
+    def known(self, word: str) -> WordSignature | None:
+        """What is known of an own word; none if there is no such."""
+        declared = self._declared.get(word)
+        if declared is None:
+            return None
+        if word in self._open:
+            way = " → ".join((*self._open[self._open.index(word) :], word))
+            self._scope.error(declared.spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            return ANYTHING
+        if word not in self._made:
+            self._open.append(word)
+            self._made[word] = self._of_each(declared.make)
+            self._open.pop()
+        made = self._made[word]
+        return ANYTHING if made is None else made.known
+
+    def is_joined(self, word: str) -> bool:
+        """Whether it is a word of a partner."""
+        return _head(word)[0] in self._joining
+
+    def joined(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
+        """What is known of a word of a partner; none, with a finding, if that has none such."""
+        head, rest = _head(word)
+        made = self._join(head)
+        if made is None:
+            return ANYTHING
+        if made.health and rest in _WELLNESS:
+            if not self._scope.leaning:
+                message = f"{rest} of a class is known after a look, and this is asked in it"
+                write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
+                self._scope.error(spot.error("unknown-word", message, write, mark=mark))
+                return None
+            wellness = self._made[word] = CompiledWord(
+                WordSignature(_WELLNESS[rest]), PartnerHealthWord(made.join, rest)
+            )
+            return wellness.known
+        known = WordSignature(ValueType.TEXT)
+        if rest:
+            cut = len(word) - len(rest.removeprefix("./"))
+            inner = Piece(mark.at + cut, mark.length - cut) if isinstance(mark, Piece) else mark
+            found = made.scope.word(spot, rest, inner)
+            if found is None:
+                return None
+            if found is ANYTHING:
+                return found
+            known = replace(found, varies=not self._scope.single)
+        self._made[word] = CompiledWord(known, PartnerWord(made.join, rest))
+        return known
+
+    def leans(self, words: Iterable[str]) -> tuple[str, ...]:
+        """The joins of whose partners' health these words are."""
+        made = (found.own for word in words if (found := self._made.get(word)) is not None)
+        return tuple(dict.fromkeys(own.join.name for own in made if isinstance(own, PartnerHealthWord)))
+
+    def through(self, path: str) -> tuple[Join, str] | None:
+        """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
+        head, rest = _head(path)
+        made = self._join(head) if head in self._joining else None
+        if made is None or (made.scope.own is not None and made.scope.own.is_joined(rest)):
+            return None
+        return made.join, rest
+
+    def _join(self, name: str) -> join_compiler.CompiledJoin | None:
+        """A join, compiled once it is wanted."""
+        if name in self._open:
+            way = " → ".join((*self._open[self._open.index(name) :], name))
+            spot = self._joining[name].spot
+            self._scope.error(spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            return None
+        if name not in self._joins:
+            self._open.append(name)
+            branch = self._joining[name]
+            self._joins[name] = self._of_each(
+                lambda: join_compiler.compile_join(name, branch, self._scope, self._constants, self._of_partner(name))
+            )
+            self._open.pop()
+        return self._joins[name]
+
+    def _of_partner(self, name: str) -> join_compiler.Partner:
+        """How the words of a partner are made, and whether anybody speaks of its health."""
+        return join_compiler.Partner(EntryDerivedWords, cared=any(_mentions(branch, name) for branch in self._leaning))
+
+    def path(self, spot: FilePosition, written: str, mark: Mark) -> WordSignature | None:
+        """What is known of a path with words in it, which is an own word by its text."""
+        if written not in self._made:
+            made = self._of_each(lambda: compile_path(spot, written, self._scope, mark))
+            if made is None:
+                return None
+            own = ReadAll(made.path, ValueType.TEXT) if made.many else FileText(made.path, ValueType.TEXT)
+            self._made[written] = CompiledWord(WordSignature(ValueType.TEXT, made.many, made.varies), own)
+        found = self._made[written]
+        return found.known if found else None
+
+    def names(self) -> tuple[str, ...]:
+        """All of them, as they are written."""
+        return (*self._declared, *self._joining)
+
+    def joins(self) -> tuple[Join, ...]:
+        """All joins that could be compiled, used or not."""
+        made = [self._join(name) for name in self._joining]
+        return tuple(each.join for each in made if each is not None)
+
+    def all(self) -> dict[str, DerivedWord]:
+        """All that could be compiled, used or not, with whatever is wrong with them reported."""
+        for word in self._declared:
+            self.known(word)
+        for name in self._joining:
+            self._join(name)
+        return {word: made.own for word, made in self._made.items() if made is not None}
+
+    def _of_each(self, make: Callable[[], _T]) -> _T:
+        """What is made of words of one host device; with which others it is together is not known to it."""
+        judging, self._scope.judging = self._scope.judging, True
+        leaning, self._scope.leaning = self._scope.leaning, False
+        granting, self._scope.granting = self._scope.granting, False
+        made = make()
+        self._scope.judging, self._scope.granting, self._scope.leaning = judging, granting, leaning
+        return made
+
+    def _free(self, name: str, spot: FilePosition, mark: Mark = "key") -> bool:
+        """Whether a word may have that name."""
+        if not _WORD.fullmatch(name):
+            write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
+            self._scope.error(spot.error("type", "a word is letters, digits and _", write, mark="key"))
+            return False
+        if name in _RESERVED or name in self.names() or _of_source(self._scope.source, name):
+            message = f"{name} is a word already, and an own word takes no other's name"
+            self._scope.error(spot.error("taken", message, "take another name", mark=mark))
+            return False
+        return True
+
+
+def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, Piece]]:
+    """What the patterns of a source take, and where each was written."""
+    if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
+        return
+    for spot, item in leaf.spot.below(source.kind).elements(leaf.value[source.kind]):
+        text = str(item)
+        for capture in parse(text, taking=True).captures:
+            written = f"{{{capture.word}:{capture.kind.value}}}"
+            yield capture, spot, Piece(text.index(written), len(written))
+
+
+def _mentions(branch: Branch, name: str) -> bool:
+    """Whether anything below a section is about the health of a partner."""
+    words = {f"{name}.{HEALTHY}", f"{name}.{REASON}"}
+    for key, node in branch.members.items():
+        if key in words or (isinstance(node, Branch) and _mentions(node, name)):
+            return True
+        if isinstance(node, Leaf) and isinstance(node.value, str) and any(f"{{{word}" in node.value for word in words):
+            return True
+    return False
+
+
+def _head(word: str) -> tuple[str, str]:
+    """The name of a join that a word may begin with, and what follows as it is written of the partner."""
+    end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
+    mark, rest = word[end : end + 1], word[end + 1 :]
+    return word[:end], f"./{rest}" if mark == "/" else rest
+
+
+def _captured(capture: Capture, scope: Scope) -> CompiledWord:
+    return CompiledWord(WordSignature(capture.kind, varies=not (scope.single or scope.lone)), Captured(capture.word))
+
+
+def _of_source(source: Source | None, name: str) -> bool:
+    if source is None:
+        return False
+    try:
+        source_kinds.word(source.kind, name)
+    except source_kinds.UnknownWord:
+        return False
+    return True

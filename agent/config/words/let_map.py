@@ -1,0 +1,81 @@
+"""`by`: a word by another, through a map whose keys may be patterns."""
+
+from __future__ import annotations
+
+from agent.config.merge.config_tree import Branch, Leaf
+from agent.config.scope import ANYTHING, CompiledWord, Scope
+from agent.config.toml.file_position import FilePosition
+from agent.config.values.constants import value_of
+from agent.core.entry.derived_words import MappedWord, canonical
+from agent.core.language import glob
+from agent.core.language.value import OperandError, Scalar, ValueType, from_kernel, from_person
+from agent.core.struct import replace
+
+
+def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType, scope: Scope) -> CompiledWord | None:
+    """The own word that a map makes of another; none, with findings, if something is wrong with it.
+
+    `else` is what the map says of all other keys; what stands where the other word is not there is `if_absent`.
+    """
+    keys = branch.branch("map")
+    if keys is None:
+        message = f"let.{name} has no map"
+        scope.error(branch.spot.error("missing", message, 'write map = { "key" = "value" }', mark="key"))
+        return None
+    by = source.known.kind
+    exact: dict[str, Scalar] = {}
+    fitting: dict[str, tuple[glob.Glob, Scalar]] = {}
+    whole = True
+    for key, node in keys.members.items():
+        if not isinstance(node, Leaf):
+            scope.error(
+                keys.spot.below(key).error(
+                    "type", "a map has a value for each key", f'write "{key}" = "value"', mark="key"
+                )
+            )
+            whole = False
+            continue
+        value = value_of(node.spot, node.value, kind, scope)
+        glob = _key(node.spot, key, by, scope)
+        if value is None or glob is None:
+            whole = False
+        elif isinstance(glob, str):
+            exact[glob] = value
+        else:
+            fitting[key] = glob, value
+    otherwise, absent = branch.leaf("else"), branch.leaf("if_absent")
+    other = value_of(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
+    instead = value_of(absent.spot, absent.value, kind, scope) if absent else None
+    if not whole or (otherwise and other is None) or (absent and instead is None):
+        return None
+    longest = tuple(fitting[key] for key in sorted(fitting, key=lambda key: (-len(key), key)))
+    known = ANYTHING if source.known is ANYTHING else replace(source.known, kind=kind, many=False)
+    return CompiledWord(known, MappedWord(source.own, by, exact, longest, other, instead))
+
+
+def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:
+    """A key as it is looked up, or as a pattern; none, with a finding, if it can be neither."""
+    if any(character in key for character in "*?["):
+        try:
+            return glob.parse(key)
+        except glob.PatternError as error:
+            scope.error(spot.error("glob", error.message, error.write, mark="key"))
+            return None
+    if kind in {ValueType.INT, ValueType.BOOL}:
+        value = from_kernel(kind, key)
+        if isinstance(value, (int, bool)):
+            return canonical(kind, value)
+        scope.error(
+            spot.error("type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key")
+        )
+        return None
+    try:
+        operand = str(from_person(kind, key))
+    except OperandError as error:
+        scope.error(spot.error("type", error.message, error.write, mark="key"))
+        return None
+    if kind is ValueType.CLASS and len(operand) < len("010203"):
+        return glob.parse(f"{operand}*")
+    if kind is ValueType.PCI and "." not in operand:
+        return glob.parse(f"{operand}.*")
+    return canonical(kind, operand)

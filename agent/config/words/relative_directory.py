@@ -1,0 +1,42 @@
+"""Directories below something that belongs to a device: the place where a join looks that is another for each."""
+
+from __future__ import annotations
+
+import re
+
+from agent.config.scope import Scope
+from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.words.word_path import compile_path
+from agent.core.entry.joins import RelativeDirectory
+from agent.core.language import glob
+from agent.core.language.glob import PatternError
+
+_TAKES = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]*\}")
+_WRITES = re.compile(r"\{[^{}:]*\}")
+
+
+def is_below(path: object) -> bool:
+    """Whether a pattern does not begin at the root: it is below the device itself, or below what a word leads to."""
+    return isinstance(path, str) and not path.startswith("/")
+
+
+def silent(written: str) -> str:
+    """A pattern of the same length in which no word is put: only what it takes."""
+    return _WRITES.sub(lambda found: "?" * len(found[0]), written) if is_below(written) else written
+
+
+def compile_below(spot: FilePosition, written: str, scope: Scope) -> RelativeDirectory | None:
+    """What `dir` says that does not begin at the root; none, with findings, if nothing can be looked for there.
+
+    In it `{word}` puts a word there, and `{word:type}` takes one.
+    """
+    head, _, rest = silent(written).partition("/")
+    try:
+        glob.parse(rest, taking=True)
+    except PatternError as error:
+        mark = Piece(len(head) + 1 + error.at, error.length)
+        scope.error(spot.error("glob", error.message, error.write, mark=mark))
+        return None
+    takes = glob.parse(_WRITES.sub("*", written.partition("/")[2]), taking=True)
+    reading = compile_path(spot, _TAKES.sub("*", written), scope)
+    return None if reading is None else RelativeDirectory(reading.path, takes)

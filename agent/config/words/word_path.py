@@ -1,0 +1,143 @@
+"""What an own word reads: a word, or a path in its shortest form, with `{words}` and globs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.config.language.path_rule import without_climbing
+from agent.config.merge.config_tree import Leaf
+from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
+from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.core.entry.derived_words import CopiedWord
+from agent.core.entry.file_words import FileText, Path
+from agent.core.entry.joins import Join
+from agent.core.language.template import Slot, TextError, parse
+from agent.core.language.value import ValueType
+from agent.core.struct import replace
+
+
+class WordPath(NamedTuple):
+    """A path; whether several can fit; and whether what it says can differ between two devices of one container."""
+
+    path: Path
+    many: bool
+    varies: bool
+
+
+def is_path(written: str) -> bool:
+    """Whether it is a path, and not a word."""
+    return "/" in written
+
+
+def compile_path(spot: FilePosition, written: str, scope: Scope, mark: Mark = "text") -> WordPath | None:
+    """The path that a text is; none, with findings, if it is none that can be read."""
+    head = written.partition("/")[0]
+    if "{" in head:
+        message = "a path begins with ./, with /sys, /proc or /dev, or with a relation and a /"
+        scope.error(spot.error("path", message, 'write for example "./file"', mark=mark))
+        return None
+    if written.startswith("/") and ".." in written.split("/"):
+        scope.error(spot.error("path", 'a path from the root has no ".." in it', without_climbing(written), mark=mark))
+        return None
+    try:
+        text = parse(written)
+        shortest = parse(_shortest(written))
+    except TextError as error:
+        write = error.write
+        if "{" in written and ":" in written:
+            write = "what a brace takes stands in source and in take; {word} puts a word here"
+        at = Piece(error.at, error.length) if mark == "text" else mark
+        scope.error(spot.error("text", error.message, write, mark=at))
+        return None
+    skeleton = "".join(piece if isinstance(piece, str) else "x" for piece in shortest.pieces)
+    known = scope.word(spot, skeleton, mark)
+    if known is None:
+        return None
+    words: list[WordSignature] = []
+    for slot in text.slots:
+        at = Piece(slot.at + 1, len(slot.word)) if mark == "text" else mark
+        word = scope.word(spot, slot.word, at)
+        if word is None:
+            return None
+        if not _fits(spot, slot, word, scope, at):
+            return None
+        words.append(word)
+    join: Join | None = None
+    start = str(shortest.pieces[0])
+    if scope.own is not None and scope.own.is_joined(head):
+        through = scope.own.through(start)
+        if through is None:
+            message = f"{head} is a partner's partner; a word of the join's let can read there"
+            scope.error(spot.error("path", message, "read there by the join's let", mark=mark))
+            return None
+        join, start = through
+    start = start.replace("{", "[{]")
+    pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
+    path = Path(start, (start, *pieces), join) if shortest.slots else Path(start, join=join)
+    varies = any(word.varies for word in words) or known.varies
+    return WordPath(path, known.many, varies)
+
+
+def compile_operand(spot: FilePosition, written: object, kind: ValueType | None, scope: Scope) -> CompiledWord | None:
+    """A word or a path that another word is made from. `kind`: what its text is read as; if none, as it is."""
+    if not isinstance(written, str) or not written:
+        scope.error(spot.error("type", "a word or a path is wanted here", 'write for example "./file"'))
+        return None
+    if is_path(written):
+        path = compile_path(spot, written, scope)
+        if path is None:
+            return None
+        return CompiledWord(
+            WordSignature(kind or ValueType.TEXT, varies=path.varies), FileText(path.path, kind or ValueType.TEXT)
+        )
+    if "{" in written:
+        message = "a word is wanted here, and this is a text"
+        scope.error(spot.error("type", message, f'write {{ text = "{written}" }}', mark="text"))
+        return None
+    known = scope.word(spot, written, "text")
+    if known is None:
+        return None
+    if known is ANYTHING or kind is None or kind is known.kind:
+        return CompiledWord(known, CopiedWord(written))
+    if known.kind is not ValueType.TEXT:
+        message = f"{written} is {known.kind.value}, and nothing turns into {kind.value} by itself"
+        scope.error(spot.error("type", message, f'leave type out, or write "{known.kind.value}"', mark="text"))
+        return None
+    return CompiledWord(replace(known, kind=kind), CopiedWord(written, kind))
+
+
+def compile_operands(said: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
+    """The words or paths of a list."""
+    elements = said.spot.elements(said.value)
+    if not elements:
+        scope.error(said.spot.error("type", "an empty list says nothing", 'write for example ["./file"]'))
+    for spot, item in elements:
+        yield compile_operand(spot, item, kind, scope)
+
+
+def is_single(leaf: Leaf, made: CompiledWord, scope: Scope) -> bool:
+    if not made.known.many:
+        return True
+    scope.error(
+        leaf.spot.error(
+            "type", "this is a list, and one value is wanted", "take a word that says one thing", mark="text"
+        )
+    )
+    return False
+
+
+def _fits(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: Mark) -> bool:
+    """Whether a word can be a piece of a path."""
+    if word is ANYTHING or not (word.many or word.kind is ValueType.PATH):
+        return True
+    what = "a list, and this is one path" if word.many else "a whole path, and here is place for a name"
+    scope.error(spot.error("type", f"{slot.word} is {what}", "take a word that is a name", mark=mark))
+    return False
+
+
+def _shortest(written: str) -> str:
+    """A path without empty and `.` steps; `..` stays, for it goes through links."""
+    head, _, rest = written.partition("/")
+    steps = [step for step in rest.split("/") if step not in {"", "."}]
+    return "/".join((head, *steps)) if steps else f"{head}/"

@@ -1,0 +1,207 @@
+"""The control socket: how commands ask the agent that runs. One JSON line in, one JSON line back, and the end.
+
+Root's alone (0600 in a directory of root's). A request names what is wanted in `do`; an answer that has `error` says
+why there is no other. It is no part of serving: where the socket cannot be made the agent says so and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+from agent.core.language.safe_text import escape
+
+REQUEST_SECONDS = 5.0  # how long a client may take to say what it wants
+MOST = 16  # clients of one user at a time; the oldest makes room of those that say nothing, or are gone
+_LIMIT = 64 * 1024  # bytes of a request
+
+Answer: TypeAlias = Mapping[str, Any]
+Answering: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Answer]]
+
+log = logging.getLogger(__name__)
+
+
+async def serve(path: str, commands: Mapping[str, Answering]) -> None:
+    """Answer at that path until cancelled."""
+    try:
+        listening = _bind(path)
+    except OSError as error:
+        log.warning("control: %s cannot be used (%s): commands do not reach this agent", path, error.strerror or error)
+        return
+    inode = inode_of(path)
+    clients: list[_Client] = []
+    try:
+        async with asyncio.TaskGroup() as tasks:
+
+            def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                client = _Client(_user(writer), reader, writer)
+                if not _make_room(clients, client.user):
+                    writer.close()
+                    return
+                client.task = tasks.create_task(client.answer(commands))
+                clients.append(client)
+                client.task.add_done_callback(lambda _: clients.remove(client))
+
+            server = await asyncio.start_unix_server(connected, sock=listening, limit=_LIMIT)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                server.close()
+                for client in clients:
+                    client.send_away()
+    finally:
+        if inode is not None and inode_of(path) == inode:
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def inode_of(path: str) -> int | None:
+    """Which file is at a path now; none if it was taken away."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
+def ask(path: str, request: Mapping[str, Any], timeout: float) -> Answer:
+    """What the agent behind a control socket answers.
+
+    Raises:
+        OSError: nobody is there, or may not be asked, or does not answer in `timeout` seconds.
+        ValueError: what came back is no answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(timeout)
+        connection.connect(path)
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        with connection.makefile("rb") as answer:
+            said = json.loads(answer.readline() or b"null")
+    if not isinstance(said, dict):
+        raise ValueError("no answer")  # noqa: TRY004  the value of the text is wrong
+    return said
+
+
+def _bind(path: str) -> socket.socket:
+    """A listening socket; one that an agent left is replaced, one where somebody answers is not."""
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
+        other.setblocking(False)
+        try:
+            other.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        else:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(listening.fileno(), 0o600)  # before it has a name: nobody connects in between
+        listening.bind(path)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+class _Client:
+    """Somebody who is connected. silent: it has not said yet what it wants. patient: it waits for a change, and has
+    nothing changed itself. leaving: it was sent away.
+    """
+
+    def __init__(self, user: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.user = user
+        self.reader = reader
+        self.writer = writer
+        self.silent = True
+        self.patient = False
+        self.leaving = False
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it makes room for another: it wants nothing, or is gone, and waits for a change all the same. What
+        somebody wants done is done to its end, whether or not they stay.
+        """
+        return not self.leaving and (self.silent or (self.patient and self.reader.at_eof()))
+
+    def send_away(self) -> None:
+        """End it, answered or not."""
+        self.leaving = True
+        self.writer.close()
+        if self.task is not None:
+            self.task.cancel()  # which may not even have begun
+
+    async def answer(self, commands: Mapping[str, Answering]) -> None:
+        """Read what it wants, and answer."""
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                line = await self.reader.readline()
+            self.silent = False
+            request = _request(line)
+            self.patient = "unlike" in request
+            answer = request if "error" in request else await _answered(request, commands)
+            self.writer.write(await asyncio.to_thread(_line, answer))  # it may be long
+            async with asyncio.timeout(REQUEST_SECONDS):
+                await self.writer.drain()
+                self.writer.close()
+                await self.writer.wait_closed()
+        except (OSError, TimeoutError, ValueError):
+            return  # a client that went away, says nothing, or too much, or does not take its answer
+        finally:
+            self.writer.transport.abort()  # what it has not taken by now it does not get: a close would wait for it
+
+
+def _make_room(clients: Sequence[_Client], user: int | None) -> bool:
+    """Whether one more of a user's can come in: nobody takes the place of another user, nor of one who has asked and
+    waits for the answer.
+    """
+    of_user = [client for client in clients if client.user == user]
+    if len(of_user) < MOST:
+        return True
+    idle = next((client for client in of_user if client.idle), None)
+    if idle is None:
+        return False
+    idle.send_away()
+    return True
+
+
+def _user(writer: asyncio.StreamWriter) -> int | None:
+    """Who is at the other end, as the kernel says (SO_PEERCRED, unix(7))."""
+    connection = writer.get_extra_info("socket")
+    try:
+        said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:
+        return None
+    return int(struct.unpack("3i", said)[1])
+
+
+def _line(answer: Answer) -> bytes:
+    return json.dumps(answer).encode() + b"\n"
+
+
+def _request(line: bytes) -> Mapping[str, Any]:
+    """What a client wants, or the error that it is answered with."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        return {"error": "no JSON"}
+    return request if isinstance(request, dict) and "error" not in request else {"error": "no JSON object"}
+
+
+async def _answered(request: Mapping[str, Any], commands: Mapping[str, Answering]) -> Answer:
+    command = commands.get(str(request.get("do")))
+    if command is None:
+        return {"error": f"this agent cannot {escape(str(request.get('do')))}; it can {', '.join(sorted(commands))}"}
+    try:
+        return await command(request)
+    except Exception:  # what is asked may go wrong: that is no reason to end what is served
+        log.exception("control: a defect")
+        return {"error": "a defect; the agent's log has it"}

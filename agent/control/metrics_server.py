@@ -1,0 +1,134 @@
+"""Metrics over HTTP, where agent.toml asks for it: GET /metrics, one answer for each connection, and nothing else.
+
+It is no part of serving devices: where it cannot listen the agent says so and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from agent.control.control_socket import inode_of
+from agent.core.report.exposition import CONTENT_TYPE
+
+REQUEST_SECONDS = 5.0  # how long a client may take to ask, and to take its answer
+MOST = 8  # clients at a time
+_LIMIT = 16 * 1024  # bytes of a request
+_UNIX = "unix:"
+
+log = logging.getLogger(__name__)
+
+
+async def serve(listen: str, measured: Callable[[], Awaitable[str]]) -> None:
+    """Answer there until cancelled; at once over if `listen` is empty."""
+    if not listen:
+        return
+    try:
+        listening = await asyncio.to_thread(_bind, listen)
+    except OSError as error:
+        log.warning("metrics: %s cannot be used (%s): nobody is answered there", listen, error.strerror or error)
+        return
+    path = listen.removeprefix(_UNIX) if listen.startswith(_UNIX) else None
+    inode = inode_of(path) if path else None
+    try:
+        await _accept(listening, measured)
+    finally:
+        if path and inode is not None and inode_of(path) == inode:  # else somebody else listens there by now
+            with suppress(OSError):
+                os.unlink(path)
+
+
+async def _accept(listening: socket.socket, measured: Callable[[], Awaitable[str]]) -> None:
+    """Answer every client, `MOST` at a time, until cancelled."""
+    clients: set[asyncio.Task[None]] = set()
+    async with asyncio.TaskGroup() as tasks:
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if len(clients) >= MOST:
+                writer.close()
+                return
+            client = tasks.create_task(_answer(reader, writer, measured))
+            clients.add(client)
+            client.add_done_callback(clients.discard)
+            # What it has not taken by then it does not get: a close would wait for it. Of one that has not begun, too.
+            client.add_done_callback(lambda _: writer.transport.abort())
+
+        start = asyncio.start_unix_server if listening.family is socket.AF_UNIX else asyncio.start_server
+        server = await start(connected, sock=listening, limit=_LIMIT)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            server.close()
+            for client in clients:
+                client.cancel()
+
+
+def _bind(listen: str) -> socket.socket:
+    """A socket that listens there. A socket file that nobody answers is replaced.
+
+    Raises:
+        OSError: it cannot be, or somebody else has it.
+    """
+    if not listen.startswith(_UNIX):
+        host, _, port = listen.rpartition(":")
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        return socket.create_server((host.strip("[]"), int(port)), family=family)
+    path = listen.removeprefix(_UNIX)
+    with suppress(FileNotFoundError), socket.socket(socket.AF_UNIX) as other:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise FileExistsError(f"{path} is no socket")
+        other.setblocking(False)  # one that has too many waiting would keep this waiting, too
+        try:
+            other.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(path)
+        listening.listen()
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+async def _answer(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, measured: Callable[[], Awaitable[str]]
+) -> None:
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            request = await reader.readuntil(b"\r\n\r\n")
+        writer.write(await _answered(request.split(b"\r\n", 1)[0], measured))
+        async with asyncio.timeout(REQUEST_SECONDS):
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return  # a client that went away, says nothing, or too much, or does not take its answer
+
+
+async def _answered(line: bytes, measured: Callable[[], Awaitable[str]]) -> bytes:
+    match line.split(b" "):
+        case [b"GET" | b"HEAD" as method, path, version] if version.startswith(b"HTTP/1."):
+            if path.partition(b"?")[0] != b"/metrics":
+                return _said("404 Not Found", b"/metrics is here, and nothing else\n", head=method == b"HEAD")
+            try:
+                text = await measured()
+            except Exception:  # what is shown may be wrong: that is no reason to end what is served
+                log.exception("metrics: a defect")
+                return _said("500 Internal Server Error", b"a defect; the agent's log has it\n")
+            return _said("200 OK", text.encode(), head=method == b"HEAD")
+        case [_, _, version] if version.startswith(b"HTTP/1."):
+            return _said("405 Method Not Allowed", b"GET and HEAD are answered\n")
+    return _said("400 Bad Request", b"no HTTP/1\n")
+
+
+def _said(status: str, body: bytes, *, head: bool = False) -> bytes:
+    kind = CONTENT_TYPE if status.startswith("200") else "text/plain; charset=utf-8"
+    fields = f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    return f"HTTP/1.1 {status}\r\n{fields}\r\n".encode() + (b"" if head else body)

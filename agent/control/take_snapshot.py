@@ -1,0 +1,61 @@
+"""Capturing: an agent at one moment, as values that nothing changes any more."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import time
+
+from agent import __version__
+from agent.app import Agent
+from agent.config.toml.finding import Severity
+from agent.core.report.agent_snapshot import ActiveConfigState, AgentSnapshot, Stream
+from agent.core.report.metrics import Shown, metrics
+
+HOLDERS_SECONDS = 2.0  # so old may be what PodResources said: many may ask, and its limit is shared by all clients
+ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told with its time
+
+
+async def measured(agent: Agent) -> str:
+    """The metrics of the agent now, as text."""
+    moment = await capture(agent)
+    shown = Shown(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
+    return await asyncio.to_thread(metrics, moment, agent.tracker.tally, platform.python_version(), shown)
+
+
+async def capture(agent: Agent) -> AgentSnapshot:
+    """The agent now; what pods hold as the kubelet says now, if it does."""
+    await agent.held.refresh(HOLDERS_SECONDS, ANSWER_SECONDS)
+    status, tracker, configuration = agent.status, agent.tracker, agent.configuration
+    errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
+    return AgentSnapshot(
+        node=os.uname().nodename,
+        version=__version__,
+        time=time.time(),
+        now=time.monotonic(),
+        started=agent.started,
+        configuration=ActiveConfigState(
+            configuration.digest, agent.configured_at, len(configuration.files), errors, status.notice
+        ),
+        specs=tracker.specs,
+        look=tracker.look,
+        offers=tracker.offers,
+        conditions=tracker.conditions,
+        assembly=tracker.assembly,
+        states=dict(status.resources),
+        streams={
+            name: Stream(agent.registry.streams(name), agent.registry.told(name)) for name in tracker.assembly.snapshots
+        },
+        kubelet=status.kubelet,
+        drained=tracker.drained,
+        held=agent.held.ids,
+        holders=agent.held.holders,
+        holders_at=agent.held.answered_at,
+        pod_resources_up=agent.held.answering,
+        changes=status.history.changes,
+        missing=status.missing,
+        unwritten=agent.unwritten,
+        deaf=tracker.deaf,
+        crowded=agent.room.look(),
+    )

@@ -1,0 +1,158 @@
+"""What an entry said of one host device at a look: by its checks, and by what else hangs on the health of partners.
+
+That is known when the checks of the partners are concluded, after the look. So what is read for it is recorded, and
+asked then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.core.entry.check import Check, CheckResult
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.fact_copy import FactCopy, recorded
+from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.partner_checks import HEALTHY, REASON
+from agent.core.entry.query import Inquiry, QueryFacts, QueryResult, QueryStatus, QueryTemplate
+from agent.core.language.clause import Clause
+from agent.core.language.logic import THREE_VALUED, Knowledge
+from agent.core.language.template import Fact
+from agent.core.language.value import Absent, Value
+from agent.core.reason import Reason, ReasonCause
+from agent.core.struct import replace
+
+
+class DeviceCheckResult(NamedTuple):
+    """What a check of an entry said of one host device at a look.
+
+    entry: the resource's name as the entry writes it. key, place: those of the host device. member: its name, where it
+    is one of several that are one device.
+    behind: the partners of whose health it speaks. read: what it is asked over when that is known.
+    """
+
+    entry: str
+    check: Check
+    key: str
+    place: str
+    outcome: CheckResult
+    member: str = ""
+    behind: tuple[PartnerResults, ...] = ()
+    read: PartnerInputs | None = None
+
+    def failure(self, text: str) -> Reason:
+        """Return the reason of a device of which this check fails, with the member that it is about."""
+        return Reason(ReasonCause.CHECK, f"{self.member}: {text}" if self.member else text, self.check.name)
+
+
+class PartnerDependent(NamedTuple):
+    """What else of an entry hangs on the health of partners, of the host device with that key.
+
+    behind: the partners. wait: the `wait` that speaks of it, and what that is asked over; None for what is given,
+    which a grant asks.
+    """
+
+    key: str
+    behind: tuple[PartnerResults, ...]
+    wait: tuple[Clause, FactCopy] | None = None
+
+
+class PartnerResults(NamedTuple):
+    """A partner as others speak of it: the join's name, why it waits, what its own checks say, and what hangs on its
+    own partners.
+    """
+
+    name: str
+    waits: str
+    checked: tuple[DeviceCheckResult, ...]
+    hung: tuple[PartnerDependent, ...] = ()
+
+
+class PartnerInputs(NamedTuple):
+    """What a check was to be told of a device at a look, but for the health of its partners."""
+
+    facts: FactCopy
+    inquiry: Inquiry | Absent | None = None
+    answer: QueryResult = QueryResult(QueryStatus.UNKNOWN)
+
+
+class FactsWithPartnerHealth:
+    """What was read of a device, and which of its partners of these names are ill, and why."""
+
+    def __init__(
+        self, read: Knowledge, behind: tuple[PartnerResults, ...], ill: Mapping[str, str], answer: QueryResult
+    ) -> None:
+        self._read = read
+        self._answer = answer
+        self._said: dict[str, Value | Absent] = {}
+        for one in behind:
+            self._said[f"{one.name}.{HEALTHY}"] = one.name not in ill
+            self._said[f"{one.name}.{REASON}"] = ill.get(one.name) or Absent("it is healthy")
+
+    def __call__(self, word: str) -> Value | Absent:
+        """See `Knowledge`."""
+        return self._said[word] if word in self._said else self._read(word)
+
+    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+        """See `Knowledge`."""
+        return self._read.each(word)
+
+    def answer(self, inquiry: Inquiry) -> QueryResult:
+        """See `Heard`."""
+        del inquiry
+        return self._answer
+
+
+class _Asked(NamedTuple):
+    """What was asked at the look."""
+
+    known: Inquiry | Absent
+
+    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+        """See `Asks`."""
+        del facts
+        return self.known
+
+
+def read_for(check: Check, facts: QueryFacts) -> PartnerInputs:
+    """All that a check is to be told of a device, but for the health of its partners."""
+    words = [slot.word for slot in check.reason.slots] if check.reason else []
+    clauses = [] if check.when is None else [check.when]
+    match check.holds:
+        case Clause():
+            clauses.append(check.holds)
+        case CounterCheck(word):
+            words.append(word)
+        case Log():
+            pattern = check.holds.pattern
+            taken = {brace.word for brace in pattern.taken}  # which a line says, and no look
+            words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared]
+        case _:
+            inquiry = check.holds.inquiry(facts) if _may_apply(check, facts) else Absent("it does not apply")
+            answer = QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.answer(inquiry)
+            return PartnerInputs(recorded(clauses, facts, words), inquiry, answer)
+    return PartnerInputs(recorded(clauses, facts, words))
+
+
+def _may_apply(check: Check, facts: QueryFacts) -> bool:
+    """Whether it may apply, by what is known of it before its partners are: else nobody is asked."""
+    if check.when is None:
+        return True
+    of_health = {f"{name}.{word}" for name in check.leans for word in (HEALTHY, REASON)}
+    for statement in check.when.lines:
+        one = replace(check.when, lines=(statement,))
+        holds = one.verdict(facts, THREE_VALUED)
+        if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.every_line())):
+            return False
+    return True
+
+
+def resolve_partners(checked: DeviceCheckResult, ill: Mapping[str, str]) -> DeviceCheckResult:
+    """What it says when it is known which of its partners are ill, and why."""
+    read, check = checked.read, checked.check
+    if read is None:
+        return checked
+    if read.inquiry is not None:
+        asked: QueryTemplate = _Asked(read.inquiry)
+        check = replace(check, holds=asked)
+    return checked._replace(outcome=check.ask(FactsWithPartnerHealth(read.facts, checked.behind, ill, read.answer)))

@@ -1,0 +1,45 @@
+"""What an own word rests on: the other words that its definition mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from agent.core.entry.derived_words import Captured, CopiedWord
+from agent.core.entry.joins import DerivedWord, Join
+from agent.core.language.clause import ClauseLine
+from agent.core.language.template import Slot
+from agent.core.struct import Struct
+
+
+def list_dependencies(thing: object) -> Iterator[str]:
+    """The words that an own word, a clause or a text mentions. Of a join those of the device that asks."""
+    match thing:
+        case Join():
+            yield from thing.ours
+            return
+        case Captured():
+            return  # its word is itself
+        case CopiedWord() | Slot() | ClauseLine():
+            yield thing.word
+    if isinstance(thing, Mapping):
+        parts: Iterable[object] = thing.values()
+    elif isinstance(thing, tuple):
+        parts = thing
+    elif isinstance(thing, Struct):
+        parts = (getattr(thing, name) for name in thing.__struct_fields__)
+    else:
+        return
+    for part in parts:
+        yield from list_dependencies(part)
+
+
+def add_dependencies(words: Iterable[str], own: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
+    """The own words among these and among all that they rest on, in the order in which they are come across."""
+    found: dict[str, DerivedWord] = {}
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        if word in own and word not in found:
+            found[word] = own[word]
+            waiting += list_dependencies(own[word])
+    return found

@@ -1,0 +1,270 @@
+"""Own words: what `options`, a source's pattern and `let` define, each a value that says what it is of a device."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from agent.core.entry.file_words import each_parsed, parsed
+from agent.core.entry.joins import DerivedWord, WordReader
+from agent.core.entry.query import ProbeSpec
+from agent.core.language.clause import Clause
+from agent.core.language.glob import Glob
+from agent.core.language.logic import CAREFUL
+from agent.core.language.template import Template
+from agent.core.language.value import Absent, Scalar, Value, ValueType, natural, text_of
+from agent.core.struct import Struct
+
+
+class Constant(Struct):
+    """`options.NAME`: what the entry chose."""
+
+    value: Value
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        del facts
+        return self.value
+
+
+class Captured(Struct):
+    """A `{word:type}` of the source's pattern."""
+
+    word: str
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        return facts.captured(self.word)
+
+
+class CopiedWord(Struct):
+    """`read = "word"`: what another word says. `kind`: what its text is to be parsed as, if not simply taken over."""
+
+    word: str
+    kind: ValueType | None = None
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = facts(self.word)
+        if self.kind is None or isinstance(value, Absent):
+            return value
+        if isinstance(value, tuple):
+            return each_parsed(self.kind, map(text_of, value))
+        return parsed(self.kind, text_of(value))
+
+
+class FirstOf(Struct):
+    """`first_of = [..]`: the first that is there. What is there and cannot be read, or is still to come, ends it."""
+
+    alternatives: tuple[DerivedWord, ...]
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        reasons: list[str] = []
+        for alternative in self.alternatives:
+            value = alternative.say(facts)
+            if not is_nonexistent(value):
+                return value
+            reasons.append(value.reason if isinstance(value, Absent) else "")
+        return Absent("; ".join(dict.fromkeys(reasons)))
+
+
+class OrElse(Struct):
+    """`else`: what stands where there is nothing; not where something is that could not be read."""
+
+    own: DerivedWord
+    value: Value
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = self.own.say(facts)
+        return self.value if is_nonexistent(value) else value
+
+
+class ExtractedText(Struct):
+    """`take = "PATTERN", of = …`: what stands at the brace of the pattern."""
+
+    pattern: Glob
+    of: DerivedWord
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        text = text_of(value)
+        taken = self.pattern.take(text)
+        return taken[0][1] if taken else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
+
+
+class MappedWord(Struct):
+    """`by = "word", map = { … }`: what the map says of the word: the exact key first, else the longest that fits.
+
+    exact: by the key in its canonical form (`canonical`). fitting: patterns, longest first. other: `else`, what the map
+    says of all the rest. absent: `if_absent`, what stands where the word is not there.
+    """
+
+    of: DerivedWord
+    kind: ValueType
+    exact: Mapping[str, Scalar]
+    fitting: tuple[tuple[Glob, Scalar], ...]
+    other: Scalar | None = None
+    absent: Scalar | None = None
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if is_nonexistent(value) and self.absent is not None:
+            return self.absent
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        key = canonical(self.kind, value)
+        found = self.exact.get(key)
+        if found is None:
+            found = next((says for pattern, says in self.fitting if pattern.matches(key)), self.other)
+        return Absent(f"the map has no {key[:64]!r}") if found is None else found
+
+
+class TemplateWord(Struct):
+    """`text = "{a}-{b}"`: that text; of one with a list word, one for each of its elements."""
+
+    text: Template
+    kind: ValueType
+    many: bool = False
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        written = self.text.write_all(facts)
+        if isinstance(written, Absent):
+            return written
+        values = each_parsed(self.kind, written)
+        return values if self.many or isinstance(values, Absent) else values[0]
+
+
+class ClauseWord(Struct):
+    """`holds = { … }`: whether the clause holds; unknown while a word that decides it could not be read."""
+
+    clause: Clause
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        failing = self.clause.failing(facts, CAREFUL)
+        if failing is None or failing.doubt is None:
+            return failing is None
+        return Absent(f"{failing.statement.address}: {failing.here}", failing.doubt.unreadable, failing.doubt.pending)
+
+
+class KfdAddress(Struct):
+    """`kfd_address = ["domain", "location_id"]`: the PCI address of a node of KFD's topology.
+
+    Bus, device and function are the lower 16 bits of the location; above them newer kernels number the partitions.
+    """
+
+    domain: DerivedWord
+    location: DerivedWord
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        domain, location = self.domain.say(facts), self.location.say(facts)
+        if not isinstance(domain, int) or not isinstance(location, int):
+            return next((value for value in (domain, location) if isinstance(value, Absent)), Absent("is no number"))
+        if domain < 0 or location <= 0:
+            return Absent("says that it is no PCI function")  # CPUs have nodes too, at location 0
+        return f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
+
+
+class Bits(Struct):
+    """`bits = ["28-31", "0-2"], of = …`: those bits of a number side by side, the first range in front.
+
+    ranges: lowest and highest bit of each.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    of: DerivedWord
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = self.of.say(facts)
+        if not isinstance(value, int) or value < 0:
+            return value if isinstance(value, Absent) else Absent("is a negative number", unreadable=True)
+        found = 0
+        for low, high in self.ranges:
+            width = high - low + 1
+            found = found << width | value >> low & (1 << width) - 1
+        return found
+
+
+class Base64Url(Struct):
+    """`base64url = ["a", "b"]`: the bytes of these hexadecimal texts, one after the other, without padding."""
+
+    parts: tuple[DerivedWord, ...]
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        data = b""
+        for part in self.parts:
+            value = part.say(facts)
+            if isinstance(value, Absent):
+                return value
+            text = str(value)
+            digits = text.removeprefix("0x").removeprefix("0X")
+            if not digits.isascii() or not digits.isalnum() or len(digits) % 2:
+                return Absent(f"{text[:64]!r} is no row of bytes", unreadable=True)
+            try:
+                data += bytes.fromhex(digits)
+            except ValueError:
+                return Absent(f"{text[:64]!r} is no row of bytes", unreadable=True)
+        return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+class RankWord(Struct):
+    """`place_in = "list", of = …`: how many of the list come before that, in the order of their type, `kind`.
+
+    What is in it several times counts once. Numbers go by their size, PCI addresses by domain, bus, device, function.
+    """
+
+    among: DerivedWord
+    of: DerivedWord
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value, among = self.of.say(facts), self.among.say(facts)
+        if isinstance(value, (Absent, tuple)):
+            return value if isinstance(value, Absent) else Absent("is a list")
+        if not isinstance(among, tuple):
+            return among if isinstance(among, Absent) else Absent("is no list")
+        own, others = self._order(value), {self._order(other) for other in among}
+        if own not in others:
+            return Absent(f"{text_of(value)[:64]!r} is none of the {len(others)} in the list")
+        return sum(other < own for other in others)
+
+    def _order(self, value: Scalar) -> tuple[int, str]:
+        if isinstance(value, int):
+            return value, ""
+        if self.kind is ValueType.HEX:
+            return int(value, 16), ""
+        return (len(value), value) if self.kind is ValueType.PCI else (0, natural(value))
+
+
+class ProbeWord(Struct):
+    """`probe = "NAME", field = "FIELD"`: what that probe reports of the place where the device is."""
+
+    probe: ProbeSpec
+    field: str
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        value = facts.reported(self.probe, self.field)
+        return value if isinstance(value, Absent) else parsed(self.kind, text_of(value))
+
+
+def is_nonexistent(value: Value | Absent) -> bool:
+    """Whether something is simply not there: neither unreadable nor still to come."""
+    return isinstance(value, Absent) and not value.unreadable and not value.pending
+
+
+def canonical(kind: ValueType, value: Scalar) -> str:
+    """A value as a key: equal for values of the kind that are equal."""
+    return f"{int(str(value), 16):x}" if kind is ValueType.HEX else text_of(value)

@@ -1,0 +1,47 @@
+"""What was read of a thing, so that clauses can be asked about it again when it cannot be read any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agent.core.language.clause import Clause, things_in
+from agent.core.language.logic import Knowledge
+from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
+
+
+class FactCopy(Struct):
+    """What clauses read of one thing, so that they can be asked again when it cannot be read any more."""
+
+    words: Mapping[str, Value | Absent]
+    things: Mapping[str, tuple[FactCopy, ...] | Absent]
+
+    def __call__(self, word: str) -> Value | Absent:
+        """See `Knowledge`."""
+        return self.words.get(word, Absent("was not read"))
+
+    def each(self, word: str) -> tuple[FactCopy, ...] | Absent:
+        """See `Knowledge`."""
+        return self.things.get(word, Absent("was not read"))
+
+
+def recorded(clauses: Iterable[Clause], facts: Knowledge, more: Iterable[str] = ()) -> FactCopy:
+    """What these clauses read of a thing, and what more words say of it."""
+    asked = tuple(clauses)
+    words = dict.fromkeys((*(line.word for clause in asked for line in clause.every_line()), *more))
+    return FactCopy({word: facts(word) for word in words}, things(asked, facts))
+
+
+def things(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactCopy, ...] | Absent]:
+    """What these clauses read of the things that words lead to, by word."""
+    asked: dict[str, list[Clause]] = {}
+    for clause in clauses:
+        for line in clause.every_line():
+            for many in things_in(line.test):
+                if isinstance(many.clause, Clause):
+                    asked.setdefault(many.word, []).append(many.clause)
+    return {word: _each(inner, facts.each(word)) for word, inner in asked.items()}
+
+
+def _each(clauses: list[Clause], found: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
+    return found if isinstance(found, Absent) else tuple(recorded(clauses, thing) for thing in found)

@@ -1,0 +1,197 @@
+"""Own words that read: what files below a path say, and what fits it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent.core.entry.joins import Join, WordReader
+from agent.core.language.glob import literal
+from agent.core.language.template import Slot, filtered, is_name
+from agent.core.language.value import Absent, Scalar, Value, ValueType, from_kernel, text_of
+from agent.core.struct import Struct, replace
+
+
+class Path(Struct):
+    """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
+
+    A word is one name or a part of one, never a pattern and never a way elsewhere.
+    """
+
+    whole: str
+    pieces: tuple[str | Slot, ...] = ()
+    join: Join | None = None
+
+    def write(self, facts: WordReader) -> str | Absent:
+        """The path with its words filled in."""
+        if not self.pieces:
+            return self.whole
+        written = ""
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                written += piece
+                continue
+            said = _piece(piece, facts, begins=written.endswith("/"))
+            if isinstance(said, Absent):
+                return said
+            written += said
+        return written
+
+    def texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
+        """What each file says that fits."""
+        there = self._there(facts)
+        return there if isinstance(there, Absent) else there[0].texts(there[1])
+
+    def names(self, facts: WordReader) -> Sequence[str] | Absent:
+        """The names of what fits."""
+        there = self._there(facts)
+        return there if isinstance(there, Absent) else there[0].names(there[1])
+
+    def below(self, facts: WordReader) -> Sequence[WordReader]:
+        """The directories that fit, each a thing of its own; none where that cannot be told."""
+        there = self._there(facts)
+        return () if isinstance(there, Absent) else there[0].below(there[1])
+
+    def only(self, found: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
+        """The one of what fits; what is there several times is there, and yet cannot be read.
+
+        Where several directories fit on the way to a file, those without it do not count.
+        """
+        if isinstance(found, Absent):
+            return found
+        if len(found) == 1:
+            return found[0]
+        there = [each for each in found if not isinstance(each, Absent) or each.unreadable]
+        if len(there) == 1:
+            return there[0]
+        if not there:
+            return Absent(f"nothing fits {self.write(facts)}")
+        return Absent(f"ambiguous: {len(there)} fit {self.write(facts)}", unreadable=True)
+
+    def _there(self, facts: WordReader) -> tuple[WordReader, str] | Absent:
+        """Whose path it is, and the path."""
+        path, whose = self.write(facts), facts if self.join is None else facts.partner(self.join)
+        if isinstance(path, Absent):
+            return path
+        return whose if isinstance(whose, Absent) else (whose, path)
+
+
+class FileText(Struct):
+    """`read = "PATH"`."""
+
+    path: Path
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        return parsed(self.kind, self.path.only(self.path.texts(facts), facts))
+
+
+class ReadAll(Struct):
+    """`read_all = "PATH"`: what all that fit say; what is not there and what is empty is left out."""
+
+    path: Path
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        return _all(self.kind, self.path.texts(facts))
+
+
+class NamesOf(Struct):
+    """`names_of = "PATH"`: what all that fits is called."""
+
+    path: Path
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        return _all(self.kind, self.path.names(facts))
+
+
+class NameOf(Struct):
+    """`name_of = "PATH"`: what the one that fits is called."""
+
+    path: Path
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        return parsed(self.kind, self.path.only(self.path.names(facts), facts))
+
+
+class FileField(Struct):
+    """`field = "NAME", of = "PATH"`: that field of the one file that fits, from its first line that has it."""
+
+    name: str
+    path: Path
+    kind: ValueType
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        text = self.path.only(self.path.texts(facts), facts)
+        if isinstance(text, Absent):
+            return text
+        for line in text.splitlines():
+            value = _after(self.name, line.strip())
+            if value is not None:
+                return parsed(self.kind, value)
+        return Absent(f"no line of it is {self.name!r} with a value")
+
+
+def parsed(kind: ValueType, text: str | Absent) -> Scalar | Absent:
+    """What a text says as that kind; what is there and says nothing of the kind is not simply missing."""
+    if isinstance(text, Absent):
+        return text
+    if not text:
+        return Absent("is empty")
+    value = from_kernel(kind, text)
+    return replace(value, unread=True) if isinstance(value, Absent) else value
+
+
+def each_parsed(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
+    """What each of these texts says; absent if one of them says nothing of the kind."""
+    said: list[Scalar] = []
+    for text in texts:
+        value = parsed(kind, text)
+        if isinstance(value, Absent):
+            return value
+        said.append(value)
+    return tuple(said)
+
+
+def _all(kind: ValueType, found: Sequence[str | Absent] | Absent) -> Value | Absent:
+    """What those say that are there; absent if one of them could not be read."""
+    if isinstance(found, Absent):
+        return found
+    said: list[Scalar] = []
+    for text in found:
+        value = parsed(kind, text)
+        if not isinstance(value, Absent):
+            said.append(value)
+        elif value.unreadable or value.pending:
+            return value
+    return tuple(said)
+
+
+def _after(name: str, line: str) -> str | None:
+    """What a line says of a field: after `:` or `=`, or after blanks if the field's name is one word."""
+    if not line.startswith(name):
+        return None
+    rest = line[len(name) :]
+    value = rest.lstrip()
+    if value[:1] in {":", "="}:
+        return value[1:].strip()
+    return value if value and len(value) < len(rest) and len(name.split()) == 1 else None
+
+
+def _piece(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent:
+    """What a word puts into a path; `begins`: a name begins with it."""
+    value = facts(slot.word)
+    if isinstance(value, Absent):
+        return value.by(slot.word)
+    if isinstance(value, tuple):
+        return Absent(f"{slot.word} is a list")
+    text = filtered(text_of(value), slot.filters)
+    if not is_name(text) or (begins and text.startswith(".")):
+        return Absent(f"{slot.word}: {text[:64]!r} cannot be in a path")
+    return literal(text)

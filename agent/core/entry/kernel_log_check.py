@@ -1,0 +1,91 @@
+"""What a check hears in the kernel log: which lines are faults, and how many of them it takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agent.core.language.clause import Clause
+from agent.core.language.glob_parts import Taken
+from agent.core.language.log_pattern import Key, LogPattern
+from agent.core.language.logic import NOTHING, PLAIN, Knowledge
+from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
+
+
+class EventRate(NamedTuple):
+    """So many events within so many seconds."""
+
+    number: int
+    seconds: float
+
+
+ONCE = EventRate(1, 0.0)
+
+
+class Record(NamedTuple):
+    """A line of the kernel log: its number since boot, when it was heard in monotonic seconds, and what it says.
+
+    continues: the line before goes on in it, and is the beginning of its text.
+    """
+
+    number: int
+    at: float
+    text: str
+    continues: bool = False
+
+
+class LogMatch(NamedTuple):
+    """What a line that counts says: of whom, what was taken of it, and whether that holds until a person clears it."""
+
+    key: Key
+    taken: Taken
+    latches: bool
+
+
+class Log(Struct):
+    """`log` with what belongs to it. Equal ones hear the same.
+
+    only, ignore: clauses over what the pattern takes: only these lines count, these do not.
+    latch: whether a line holds until a person clears it; a clause over what is taken, or always or never.
+    trip: how many it takes. recover: seconds after the last that counts; None if only a person makes it healthy.
+    """
+
+    pattern: LogPattern
+    only: Clause | None = None
+    ignore: Clause | None = None
+    latch: Clause | bool = False
+    trip: EventRate = ONCE
+    recover: float | None = None
+
+    def __hash__(self) -> int:
+        """Of what nearly always differs: the rest is long."""
+        return hash(self.pattern.text)
+
+    def hear(self, text: str) -> LogMatch | None:
+        """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
+        read = self.pattern.read(text)
+        if read is None:
+            return None
+        key, taken = read
+        facts = TakenFacts(taken)
+        if self.only is not None and not self.only.verdict(facts, PLAIN):
+            return None
+        if self.ignore is not None and self.ignore.verdict(facts, PLAIN):
+            return None
+        latches = self.latch if isinstance(self.latch, bool) else bool(self.latch.verdict(facts, PLAIN))
+        return LogMatch(key, taken, latches)
+
+
+class TakenFacts:
+    """What is known of a line: the words that were taken of it."""
+
+    def __init__(self, taken: Taken) -> None:
+        self._taken = dict(taken)
+
+    def __call__(self, word: str) -> Value | Absent:
+        """See `Knowledge`."""
+        return self._taken.get(word, Absent(f"the line has no {word}"))
+
+    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+        """See `Knowledge`."""
+        return NOTHING.each(word)

@@ -1,0 +1,56 @@
+"""Allocating: from the devices asked for, and what the host says of them, to the grant or the reason for none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.core.entry.generated_cdi import Edits
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.grant import Grant, RereadDevice
+from agent.core.grants.grant_builder import GrantBuilder
+from agent.core.grants.grant_words import GrantWords
+
+
+def build_grant(
+    spec: ResourceSpec, ids: Sequence[str], chosen: Sequence[RereadDevice], offered: int, *, resource: str = ""
+) -> Grant:
+    """The grant for one container.
+
+    Args:
+        spec: the resource's entry.
+        ids: the ids asked for; their order makes no difference.
+        chosen: their host devices, each once, in list order of the resource: the order of everything given.
+        offered: how many ids the resource lists.
+        resource: its name, where the entry's has words.
+
+    Raises:
+        Refused: a required node is missing or not what was listed, or two devices want one path or variable.
+    """
+    resource = resource or spec.name
+    draft = GrantBuilder(resource)
+    counted: dict[str, int] = {}
+    for n, device in enumerate(chosen):
+        entry = device.spec or spec
+        words = GrantWords(resource, device, n, counted, asked=len(ids), offered=offered)
+        draft.add(entry, device, words)
+        for item in entry.cdi:
+            draft.add_cdi(item, device, words)
+        for annotation in entry.annotations:
+            draft.add_annotation(annotation, device.device, words)
+        if entry.devinfo is not None and spec.slots is None:
+            draft.add_devinfo(entry.devinfo, device, words)
+        if entry.via:
+            draft.add_own(entry, device.device)
+        counted = words.count_on(counted)
+    return draft.grant(ids)
+
+
+def edits_of(entry: ResourceSpec, device: RereadDevice, resource: str) -> Edits:
+    """What a CDI spec of our own says of a device.
+
+    Raises:
+        Refused: as of `allocate`; also if it would say nothing.
+    """
+    draft = GrantBuilder(resource)
+    draft.add(entry, device, GrantWords(resource, device, 0, {}, asked=1, offered=1), spec=True)
+    return draft.spec(device.device)

@@ -1,0 +1,65 @@
+"""Stock: what of a resource there is to choose from, and what each device is preferred by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+
+from agent.core.entry.prefer import Rule
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.preference_costs import shared
+from agent.core.inventory.affinity import Affinity
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import DeviceList, Health
+
+
+class ChoicePool:
+    """A resource's list as a choice sees it, worked out once for each: what is what, and what that is preferred by.
+
+    ids: in list order, which is natural order. places: where each stands. ends: behind the last id of each device.
+    traits: what each device is preferred by. poor: whether it is not Healthy. alike: a number that is equal for those
+    that no rule tells apart.
+    """
+
+    def __init__(
+        self, snapshot: DeviceList, rules: Sequence[Rule] = (), traits: Mapping[str, tuple[Affinity, ...]] | None = None
+    ) -> None:
+        """`traits`: by the key of each device, one for each of the rules."""
+        self.snapshot = snapshot
+        self.rules = tuple(rules)
+        self.traits = [(traits or {}).get(device.key, ()) for device in snapshot.devices]
+        self.poor = [device.health is not Health.HEALTHY for device in snapshot.devices]
+        self.alike = _alike(self.traits, self.poor)
+        self.ids = [id for device in snapshot.devices for id in device.ids()]  # noqa: A001  the API's own word
+        self.places = {id: n for n, id in enumerate(self.ids)}  # noqa: A001
+        self.ends = list(accumulate(map(len, snapshot.devices)))
+
+
+def stock_of(
+    snapshot: DeviceList, spec: ResourceSpec | None, candidates: Mapping[str, Candidate], specs: Sequence[ResourceSpec]
+) -> ChoicePool:
+    """A list with what its devices are preferred by, as the candidates of its resource have it."""
+    if spec is None or not spec.prefer:
+        return ChoicePool(snapshot)
+    traits: dict[str, tuple[Affinity, ...]] = {}
+    for device in snapshot.devices:
+        found = candidates.get(device.key)
+        if found is not None:
+            own = specs[found.entry].prefer
+            by_rule = found.traits if own == spec.prefer else _in_order_of(spec.prefer, own, found.traits)
+            traits[device.key] = by_rule
+    return ChoicePool(snapshot, spec.prefer, traits)
+
+
+def _in_order_of(rules: Sequence[Rule], own: Sequence[Rule], traits: Sequence[Affinity]) -> tuple[Affinity, ...]:
+    """What the devices of another entry are preferred by, for each of the resource's rules."""
+    return tuple(traits[own.index(rule)] if rule in own else None for rule in rules)
+
+
+def _alike(traits: Sequence[tuple[Affinity, ...]], poor: Sequence[bool]) -> list[int]:
+    """Equal numbers for devices that no rule tells apart; a word that is absent tells nothing, so that may be any
+    two.
+    """
+    numbers: dict[object, int] = {}
+    keys = ((n if None in own else tuple(map(shared, own)), poor[n]) for n, own in enumerate(traits))
+    return [numbers.setdefault(key, len(numbers)) for key in keys]

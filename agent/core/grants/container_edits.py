@@ -1,0 +1,45 @@
+"""What a container gets, as CDI has it: `containerEdits`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.core.entry.generated_cdi import Edits
+from agent.core.grants.grant import GrantedMount, GrantedNode
+
+
+def edits(nodes: Iterable[GrantedNode], mounts: Iterable[GrantedMount], env: Mapping[str, str]) -> Edits:
+    """Those of nodes, mounts and variables; what is empty is left out.
+
+    Type and number of a node are not said: the runtime takes them from the node as it is when a container begins, and
+    creates none where that is not a node any more.
+    """
+    every: dict[str, list[Any]] = {
+        "env": [f"{name}={text}" for name, text in env.items()],
+        "deviceNodes": [_node(node) for node in nodes],
+        "mounts": [
+            {
+                "hostPath": mount.host,
+                "containerPath": mount.container,
+                "options": ["rbind", "rprivate", "ro" if mount.read_only else "rw"],
+            }
+            for mount in mounts
+        ],
+    }
+    return {section: items for section, items in every.items() if items}
+
+
+def is_text(said: Edits) -> bool:
+    """Whether all of it is Unicode: a path need not be."""
+    try:
+        json.dumps(said, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _node(node: GrantedNode) -> dict[str, str]:
+    elsewhere = {"hostPath": node.host} if node.host != node.container else {}
+    return {"path": node.container, **elsewhere, "permissions": node.permissions}

@@ -1,0 +1,61 @@
+"""Places in a container: what comes out at which path, nodes and mounts, never two things at one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from agent.core.entry.resource_spec import MountGive
+from agent.core.grants.grant import GrantedMount, GrantedNode
+from agent.core.inventory.device import MatchedPath
+from agent.core.language.value import Absent
+
+
+class ContainerPaths:
+    """Nodes and mounts by their container paths, each once."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, GrantedNode] = {}
+        self.mounts: dict[str, GrantedMount] = {}
+
+    def add_node(self, node: GrantedNode) -> str:
+        """Put one in; why that cannot be, or nothing."""
+        earlier, mount = self.nodes.get(node.container), self.mounts.get(node.container)
+        if earlier is not None and (earlier.host, earlier.permissions) != (node.host, node.permissions):
+            both = f"{earlier.host} {earlier.permissions} and {node.host} {node.permissions}"
+            return f"{node.container} would be both {both}"
+        if mount is not None:
+            return f"{node.container} would be both {node.host} and {_described(mount)}"
+        self.nodes[node.container] = node
+        return ""
+
+    def add_mount(self, mount: GrantedMount) -> str:
+        """Put one in; why that cannot be, or nothing."""
+        earlier, node = self.mounts.get(mount.container), self.nodes.get(mount.container)
+        if earlier is not None and earlier != mount:
+            return f"{mount.container} would be both {_described(earlier)} and {_described(mount)}"
+        if node is not None:
+            return f"{mount.container} would be both {node.host} and {_described(mount)}"
+        self.mounts[mount.container] = mount
+        return ""
+
+
+def node_place(to: str, path: str) -> str:
+    """Where a node comes out: below `to`, under its own name, if that ends in a slash."""
+    return to + path.rpartition("/")[2] if to.endswith("/") else to
+
+
+def mount_places(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: MatchedPath) -> Iterator[str]:
+    """Where a mount comes out."""
+    if not give.to:
+        yield fit.path
+    for paths in places:
+        yield from () if isinstance(paths, Absent) else (node_place(path, fit.path) for path in paths)
+
+
+def nowhere(to: tuple[str, ...] | Absent) -> str:
+    """Why something has no place in the container."""
+    return f"no place in the container: {to.reason if isinstance(to, Absent) else f'its `to` is {len(to)} paths'}"
+
+
+def _described(mount: GrantedMount) -> str:
+    return f"{mount.host} {'read-only' if mount.read_only else 'to write'}"

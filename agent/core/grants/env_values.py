@@ -1,0 +1,69 @@
+"""What a container is told by names, variables or annotations, of which several devices may have a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.core.entry.resource_spec import EnvGive
+from agent.core.grants.grant_words import GrantWords
+from agent.core.language.json_template import object_of
+from agent.core.language.template import Fact, Template
+from agent.core.language.value import Absent
+
+
+class EnvValue(NamedTuple):
+    """One value of one device. member: the name of its JSON in the one object that all devices are in."""
+
+    name: str
+    value: str
+    join: str | None
+    member: str | None = None
+
+
+class EnvValues:
+    """Texts by name. They are put together once all is said: a request may be for hundreds of devices."""
+
+    def __init__(self) -> None:
+        self._joins: dict[str, str] = {}  # by all names, in the order of the texts
+        self._values: dict[str, dict[str, None]] = {}
+        self._members: dict[str, dict[str, str]] = {}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What was said, by name."""
+        return {
+            name: object_of(self._members[name]) if name in self._members else join.join(self._values[name])
+            for name, join in self._joins.items()
+        }
+
+    def add(self, said: EnvValue) -> str:
+        """Put in a value, equal ones once; why it cannot be beside what is there, or nothing."""
+        name, value, join, member = said
+        if name in (self._members if member is None else self._values):
+            return f"{name} would be both a text and an object with a member for each device"
+        self._joins[name] = join or ""
+        if member is not None:
+            members = self._members.setdefault(name, {})
+            if members.setdefault(member, value) != value:
+                return f"{name} would have both {members[member]} and {value} as {member}"
+            return ""
+        values = self._values.setdefault(name, {})
+        values[value] = None
+        return f"{name} would be both {' and '.join([*values][:2])}" if join is None and len(values) > 1 else ""
+
+
+def said_of(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
+    """What one line says of a device, for each element of its list word; what has an absent word is left out."""
+    if isinstance(give.value, Template):
+        for _, fact in words.elements(give.value):
+            yield from _filled(give, fact, give.value.write(fact))
+    elif value := give.value.write(words):
+        yield from _filled(give, words, value)
+
+
+def _filled(give: EnvGive, fact: Fact, value: str | Absent) -> Iterator[EnvValue]:
+    name = give.name.write(fact)
+    member = None if give.member is None else give.member.write(fact)
+    if not isinstance(name, Absent) and not isinstance(value, Absent) and not isinstance(member, Absent):
+        yield EnvValue(name, value, give.join, member)

@@ -1,0 +1,76 @@
+"""Holding: which ids a pod may have, judged from what was granted and what the kubelet's PodResources says.
+
+There is no word from the kubelet when a pod ends, and taking a held id out of a list makes
+current kubelets crash, so doubt counts as held: an id is free only when two answers of PodResources at least
+`SURE_SECONDS` apart, both later than its last grant by as much, do not name it. One answer is not enough, since a
+kubelet that has just started may not know all its pods yet.
+
+These two answers are the only proof of a release. While PodResources is away, an ID that was granted stays held and
+excludes others for good. What else may look like a proof:
+- A second Allocate of the same ID: an app container gets the devices of its pod's init container again.
+- A reboot: the kubelet starts its pods again with the devices in its checkpoint.
+- A restart of the agent, or a device that is absent and comes back: the pod is not told, and runs on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from agent.core.struct import Struct, field
+
+SURE_SECONDS = 60.0
+
+
+class Holder(NamedTuple):
+    """A container that holds a device."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+Holders: TypeAlias = Mapping[tuple[str, str], tuple[Holder, ...]]  # by resource and id
+
+
+class HeldIdHistory(Struct):
+    """Ids that a pod may hold.
+
+    unnamed_since: each with the monotonic time of the first answer that did not name it; None if the last one did, or
+    none came that is late enough after its grant.
+    """
+
+    unnamed_since: Mapping[str, float | None] = field(default_factory=dict)
+    granted_at: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids."""
+        return frozenset(self.unnamed_since)
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002  the API's own word
+        return id in self.unnamed_since
+
+    def granted(self, at: Mapping[str, float]) -> HeldIdHistory:
+        """After grants of these ids, each at its time."""
+        return HeldIdHistory({**self.unnamed_since, **dict.fromkeys(at)}, {**self.granted_at, **at})
+
+    def answered(self, named: frozenset[str], now: float) -> HeldIdHistory:
+        """After an answer of PodResources that names these ids (of ours)."""
+        unnamed: dict[str, float | None] = dict.fromkeys(named)
+        for id, since in self.unnamed_since.items():  # noqa: A001  the API's own word
+            if id in named:
+                continue
+            granted = self.granted_at.get(id)
+            if granted is not None and now - granted < SURE_SECONDS:
+                unnamed[id] = None
+            elif since is None:
+                unnamed[id] = now
+            elif now - since < SURE_SECONDS:
+                unnamed[id] = since
+        return HeldIdHistory(unnamed, {id: at for id, at in self.granted_at.items() if id in unnamed})  # noqa: A001
+
+
+def remembered(ids: Iterable[str]) -> HeldIdHistory:
+    """What an earlier life of the agent knew to be held."""
+    return HeldIdHistory(dict.fromkeys(ids))

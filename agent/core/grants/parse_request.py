@@ -1,0 +1,33 @@
+"""What is requested: from ids of the kubelet's to devices and the shares of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.core.grants.grant import GrantRefusedError, RefusalCause
+from agent.core.inventory.device import Device, DeviceList, Health, list_order
+
+
+def parse_ids(
+    snapshot: DeviceList, ids: Sequence[str], *, healthy: bool = True, since: Callable[[str, str], str] = lambda *_: ""
+) -> Mapping[Device, tuple[int, ...]]:
+    """The devices that ids mean with the shares asked of each, in list order; the order of `ids` makes no difference.
+
+    since: says since when a device of a resource has the health it has, behind a blank; nothing if that is not known.
+
+    Raises:
+        Refused: an id that is not listed, or, where only `healthy` ones may be asked for, that is not Healthy.
+    """
+    shares: dict[Device, list[int]] = {}
+    for id in ids:  # noqa: A001  the API's own word
+        found = snapshot.find(id)
+        if found is None:
+            raise GrantRefusedError(RefusalCause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
+        device, share = found
+        if healthy and device.health is not Health.HEALTHY:
+            begun = since(snapshot.resource, device.id)
+            raise GrantRefusedError(
+                RefusalCause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
+            )
+        shares.setdefault(device, []).extend(() if share is None else (share,))
+    return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}

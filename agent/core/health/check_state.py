@@ -1,0 +1,181 @@
+"""Conditions: whether a check fails now. An automaton over what looks say and when; it asks no clock.
+
+A look in which nothing has changed ends every row: only looks in a row fail or recover, and of these only such as lie
+apart count as several. A row that began at one look is one look long, whenever the last one ended.
+
+What is said first is how a device begins: `trip` is borne with what was well, and nothing was yet.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from agent.core.entry.check import ONE, SHOWN, After, Check, CheckResult, CheckVerdict, LookCount, spoken
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import EventRate, TakenFacts
+from agent.core.health.kernel_log import KernelLogHistory, LogLine
+from agent.core.language.safe_text import cut
+from agent.core.language.template import Slot
+from agent.core.struct import Struct, not_compared, replace
+
+
+@not_compared("turned", "evidence")
+class CheckState(Struct):
+    """Where a check stands.
+
+    reason: what the look said that made it fail. It stays: what a failing device says afterwards is no news.
+    since: when the row began of looks that say the opposite; None if the last one did not.
+    looks, counted_at: how many of these count, and when the last of them was. answer: the one that it rested on.
+    count, grown: what a counter said last, and when it grew by how much, as far as that may still matter.
+    blind: what is counted or listened to cannot be told, and that alone is why it fails.
+    latched: only a person makes it healthy, by a line of the kernel log. cleared: the last such line that one cleared.
+    early: it was never well, and not ill for as long as it takes to fail: one look that says well is enough.
+    turned: when it began to fail, or to be healthy again; None if it has always been so.
+    evidence: the line of the kernel log that it rests on.
+    """
+
+    failing: bool = False
+    reason: str = ""
+    since: float | None = None
+    looks: int = 0
+    counted_at: float = -inf
+    answer: int | None = None
+    count: int | None = None
+    grown: tuple[tuple[float, int], ...] = ()
+    blind: bool = False
+    latched: bool = False
+    cleared: int = -1
+    early: bool = False
+    turned: float | None = None
+    evidence: str = ""
+
+
+HEALTHY = CheckState()
+NEW = CheckState(early=True)  # nothing was said of it yet
+
+
+def step(
+    check: Check, condition: CheckState, outcome: CheckResult, now: float, apart: float
+) -> tuple[CheckState, float | None]:
+    """The condition after a look, and when to look again without an event; None if that is not needed.
+
+    Args:
+        check: how much it takes.
+        condition: the condition before it.
+        outcome: what the look says.
+        now: monotonic seconds.
+        apart: seconds between looks that count as two, for a check that does not say how often to look.
+    """
+    distance = apart if check.every is None else check.every
+    if not isinstance(check.holds, CounterCheck):
+        after = _stepped(check, condition, outcome, now, distance)
+    elif outcome.count is None:
+        after = _uncounted(check, condition, outcome, now, distance)
+    else:
+        after = _counted(check, condition, outcome, now, distance)
+    times = [] if check.every is None else [now + check.every]
+    goal = _goal(check, after)
+    if after.since is not None and goal is not None:
+        if not isinstance(goal, LookCount):
+            times.append(after.since + goal.seconds)
+        elif check.every is not None:
+            times.append(after.counted_at + check.every)
+    return after, min((at for at in times if at > now), default=None)
+
+
+def listened(
+    check: Check, condition: CheckState, outcome: CheckResult, journal: KernelLogHistory, now: float
+) -> tuple[CheckState, float | None]:
+    """The same of a check that listens to the kernel log, whether or not its device was looked at."""
+    if outcome.ear is not None and journal.absent is not None:
+        outcome = check.unknown(f"the kernel log: {journal.absent.reason}")
+    if condition.latched or outcome.says is CheckVerdict.NOTHING:
+        return condition, None
+    well = HEALTHY if condition.cleared < 0 else CheckState(cleared=condition.cleared)
+    if check.log is None or outcome.ear is None:
+        blind = replace(well, failing=True, reason=outcome.reason, blind=True)
+        return (blind if outcome.says is CheckVerdict.BAD else well), None
+    found = [
+        failing
+        for heard in journal.of(check.log, outcome.ear.keys)
+        if (failing := heard.failing(check.log, condition.cleared, now)) is not None
+    ]
+    if not found:
+        return well, None
+    line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
+    same = condition.failing and not condition.blind and over is not None
+    said = condition.reason if same else _said(outcome.ear.phrase, line)
+    evidence = condition.evidence if same and condition.evidence else cut(line.text, SHOWN)
+    return replace(well, failing=True, reason=said, latched=over is None, evidence=evidence), over
+
+
+def dated(condition: CheckState, before: CheckState, now: float) -> CheckState:
+    """The condition with when it turned, which those that step it leave out."""
+    turned = before.turned if condition.failing is before.failing else now
+    return condition if condition.turned == turned else replace(condition, turned=turned)
+
+
+def _said(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
+    return cut(spoken(phrase, TakenFacts(line.taken)) if phrase else line.text, SHOWN)
+
+
+def _goal(check: Check, condition: CheckState) -> After | None:
+    """What it takes to turn."""
+    if condition.failing and not condition.early:
+        return check.recover
+    return ONE if isinstance(check.trip, EventRate) else check.trip
+
+
+def _counted(check: Check, before: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
+    """After a look at a counter: one that is lower than before began anew, and has not grown."""
+    before = replace(before, failing=False, reason="", since=None, blind=False) if before.blind else before
+    count = outcome.count or 0
+    more = 0 if before.count is None else max(0, count - before.count)
+    word = check.holds.word if isinstance(check.holds, CounterCheck) else ""
+    said = outcome.reason or f"{word} grew from {before.count} to {count}"
+    grown: tuple[tuple[float, int], ...] = ()
+    if before.failing or not isinstance(check.trip, EventRate):
+        bad = more > 0
+    else:
+        recent = (*before.grown, (now, more)) if more else before.grown
+        grown = tuple(each for each in recent if each[0] >= now - check.trip.seconds)
+        bad = sum(by for _, by in grown) >= check.trip.number
+    seen = CheckResult(CheckVerdict.BAD, said) if bad else CheckResult(CheckVerdict.GOOD)
+    after = _stepped(check, replace(before, count=None, grown=()), seen, now, apart)
+    return replace(after, count=count, grown=() if after.failing else grown)
+
+
+def _uncounted(check: Check, before: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
+    """After a look at which nobody could tell the counter: that heals by itself, and no growth is missed."""
+    after = _stepped(check, replace(before, count=None, grown=()), outcome, now, apart)
+    blind = after.failing and (before.blind or not before.failing)
+    return replace(after, count=before.count, grown=before.grown, blind=blind)
+
+
+def _stepped(check: Check, condition: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
+    goal = _goal(check, condition)
+    if outcome.says in {CheckVerdict.NOTHING, CheckVerdict.AWAITED}:
+        return condition
+    if outcome.says is CheckVerdict.BESIDE:
+        return HEALTHY if goal is not None else _still(condition)
+    bad = outcome.says is CheckVerdict.BAD
+    if condition.early and not bad:
+        return HEALTHY
+    if (bad is condition.failing and not condition.early) or goal is None:
+        return _still(condition)
+    if condition.early and not condition.failing:
+        condition = replace(condition, failing=True, reason=outcome.reason)
+    begun = now if condition.since is None else condition.since
+    apart_enough = now >= condition.counted_at + apart if outcome.answer is None else outcome.answer != condition.answer
+    counts = condition.since is None or apart_enough
+    looks = condition.looks + counts
+    if looks >= goal.number if isinstance(goal, LookCount) else now >= begun + goal.seconds:
+        return CheckState(bad, condition.reason or outcome.reason if bad else "")
+    if not counts:
+        return replace(condition, since=begun)
+    return replace(condition, since=begun, looks=looks, counted_at=now, answer=outcome.answer)
+
+
+def _still(condition: CheckState) -> CheckState:
+    """The same with no row."""
+    return condition if condition.since is None else CheckState(condition.failing, condition.reason)

@@ -1,0 +1,140 @@
+"""Concluding: the conditions of all checks stepped once for each look at a device, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import is_
+from typing import TypeAlias
+
+from agent.core.health.check_states import CheckStates, DeviceRef
+from agent.core.health.evaluation_step import EvaluationStep
+from agent.core.health.kernel_log import KernelLogHistory, LogKey
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.partner_health import every_check, fails_at_once, find_partner_wait, partners
+from agent.core.lists.resource_names import Offers
+from agent.core.struct import Struct, field, replace
+
+
+class Evaluation(Struct):
+    """Candidates as their checks leave them: what fails is their fault.
+
+    seen: the candidates of the look that this is of. offers: the same, with what fails.
+    listeners: which of them the kernel log speaks of, by what it says, and which have a condition; each by its resource
+        and its key.
+    answers: what checks said at this look, by name and result, so often.
+    """
+
+    conditions: CheckStates = field(default_factory=CheckStates)
+    seen: Offers = field(default_factory=dict)
+    offers: Offers = field(default_factory=dict)
+    listeners: Mapping[LogKey | DeviceRef, frozenset[_Listener]] = field(default_factory=dict)
+    answers: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def partners(self, keys: Iterable[str]) -> frozenset[DeviceRef]:
+        """Of whose health it is spoken by what has one of these keys."""
+        wanted = frozenset(keys)
+        found = (one for of in self.seen.values() for one in of.values() if not wanted.isdisjoint(one.keys))
+        behind = (behind for one in found for behind in partners(one))
+        return frozenset(DeviceRef(one.entry, one.key) for each in behind for one in every_check(each))
+
+
+_Listener: TypeAlias = tuple[tuple[str, str], str]
+_SILENCE = KernelLogHistory()
+
+
+def evaluate(
+    before: Evaluation,
+    seen: Offers,
+    entries: Iterable[str],
+    now: float,
+    apart: float,
+    *,
+    journal: KernelLogHistory = _SILENCE,
+    stirred: Iterable[LogKey] | None = (),
+) -> Evaluation:
+    """After a look, or after the kernel log said something. A candidate that is the same object as before was not
+    looked at: its checks stand still, but for what they hear.
+
+    Args:
+        before: after the last look.
+        seen: the candidates of this one.
+        entries: the names of the entries in force; of others nothing is remembered.
+        now: monotonic seconds.
+        apart: see `step`.
+        journal: what was heard in the kernel log.
+        stirred: of whom it spoke since; None: it may be of anybody.
+    """
+    changed = {of: None for of in {**before.seen, **seen} if before.seen.get(of) is not seen.get(of)}
+    told_of = before.listeners if stirred is None else stirred
+    listening = {one: None for told in told_of for one in before.listeners.get(told, ())}
+    if not changed and not listening:
+        if not before.conditions.well:
+            return before
+        return replace(before, conditions=replace(before.conditions, well=frozenset()))  # nobody was there at the start
+    gone: list[Candidate] = []
+    come: list[Candidate] = []
+    for of in changed:
+        was, found = before.seen.get(of, {}), seen.get(of, {})
+        gone += (candidate for key, candidate in was.items() if found.get(key) is not candidate)
+        come += (candidate for key, candidate in found.items() if was.get(key) is not candidate)
+    listeners = _listeners(before.listeners, gone, come)
+    made = EvaluationStep(before.conditions, gone, come, journal, (now, apart))
+    made.leave(listeners)
+    told = {id(candidate): made.told(candidate) for candidate in come}
+    # In which resources something fails, or did: of the others the candidates are as they were seen.
+    ill = {of for of, found in before.offers.items() if found is not before.seen.get(of)}
+    ill.update((one.resource, one.written) for one in come if told[id(one)] is not one)
+    while listening := listening | {one: None for spot in made.turned() for one in listeners.get(spot, ())}:
+        for of, key in listening:
+            candidate = seen.get(of, {}).get(key)
+            if candidate is not None and id(candidate) not in told:
+                told[id(candidate)] = made.told(candidate, looked=False)
+                changed[of] = None
+                ill.add(of)
+        listening = {}  # and then those of whose partners the health turned here, who were not looked at
+    offers = {of: before.offers[of] for of in seen.keys() - changed}
+    for of in changed:
+        found, offered = seen.get(of, {}), before.offers.get(of, {})
+        if of not in ill:
+            offers |= {of: found} if found else {}
+            continue
+        judged = {key: told.get(id(candidate)) or offered[key] for key, candidate in found.items()}
+        same = all(map(is_, judged.values(), found.values()))
+        offers |= {of: found if same else judged} if found else {}
+    return Evaluation(made.conditions(frozenset(entries)), {**seen}, offers, listeners, made.answers)
+
+
+def _listeners(
+    before: Mapping[LogKey | DeviceRef, frozenset[_Listener]], gone: Iterable[Candidate], come: Iterable[Candidate]
+) -> Mapping[LogKey | DeviceRef, frozenset[_Listener]]:
+    """Of whom the kernel log speaks and who has which condition, after these have gone and those have come."""
+    changes = [(one, told, come is these) for these in (gone, come) for one in these for told in _told_by(one)]
+    if not changes:
+        return before
+    after = {**before}
+    for candidate, told, is_there in changes:
+        one = {((candidate.resource, candidate.written), candidate.device.key)}
+        others = after.pop(told, frozenset())
+        if now := others | one if is_there else others - one:
+            after[told] = now
+    return after
+
+
+def _told_by(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
+    for one in every_check(candidate):
+        yield DeviceRef(one.entry, one.key)
+        if one.check.log is not None and one.outcome.ear is not None:
+            yield from ((one.check.log, key) for key in one.outcome.ear.keys)
+
+
+def evaluate_one_look(seen: Offers) -> Offers:
+    """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
+
+    def told(candidate: Candidate) -> Candidate:
+        reason = fails_at_once(candidate.checked)
+        waits, ailing = find_partner_wait(candidate.hung, fails_at_once)
+        if not (reason or waits or ailing):
+            return candidate
+        return replace(candidate, fault=candidate.fault or reason, waits=candidate.waits or waits, ailing=ailing)
+
+    return {of: {key: told(candidate) for key, candidate in found.items()} for of, found in seen.items()}

@@ -1,0 +1,174 @@
+"""A round: the conditions of the checks of what was looked at, or spoken of, each stepped once whoever asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from functools import partial
+
+from agent.core.entry.check import CheckVerdict
+from agent.core.entry.check_results import DeviceCheckResult, resolve_partners
+from agent.core.entry.counter_check import CounterCheck
+from agent.core.entry.kernel_log_check import Log
+from agent.core.health.check_state import HEALTHY, NEW, CheckState, dated, listened, step
+from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
+from agent.core.health.kernel_log import KernelLogHistory
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.partner_health import every_check, find_partner_wait, find_unhealthy_partners
+from agent.core.reason import NO_REASON, Reason
+from agent.core.struct import replace
+
+OK, FAILING = "ok", "failing"
+_LEFT_LIMIT = 10_000  # places of which it is remembered what failed there when the device left
+
+
+class EvaluationStep:
+    """One stepping of conditions.
+
+    gone, come: the candidates as they were, of devices that were looked at or are there no more, and as they are.
+    times: now, and how far looks lie apart that count as two.
+    """
+
+    def __init__(
+        self,
+        before: CheckStates,
+        gone: Iterable[Candidate],
+        come: Iterable[Candidate],
+        journal: KernelLogHistory,
+        times: tuple[float, float],
+    ) -> None:
+        self._there = {**before.there}
+        self._left = {**before.left}
+        self._due = {**before.due}
+        self._well = before.well
+        self._now, self._apart = times
+        self._journal = journal
+        self._done: dict[tuple[DeviceRef, str], CheckState] = {}
+        self._looked: dict[DeviceRef, Mapping[str, CheckState]] = {}  # the conditions before, of what was looked at
+        self._turned: dict[DeviceRef, None] = {}
+        self.answers: Counter[tuple[str, str]] = Counter()
+        self._gone = dict.fromkeys(DeviceRef(one.entry, one.key) for each in gone for one in every_check(each))
+        self._now_at = {DeviceRef(one.entry, one.key): one.place for each in come for one in every_check(each)}
+        self._unchecked = {
+            DeviceRef(one.written or one.resource, key) for one in come if not one.checked for key in one.keys
+        }
+
+    def leave(self, kept: Container[object]) -> None:
+        """Have those leave that are there no more, before any comes: a device may be there under another key.
+
+        kept: the conditions that anybody has still.
+        """
+        for spot in self._gone:
+            if spot in kept and spot not in self._now_at:
+                continue  # others have it, who were not looked at
+            self._due.pop(spot, None)
+            if spot in self._unchecked:
+                self._there.pop(spot, None)
+            elif spot in self._there and self._now_at.get(spot) != self._there[spot].place:
+                self._leave(spot)
+
+    def turned(self) -> tuple[DeviceRef, ...]:
+        """Whose health turned since this was asked last."""
+        turned, self._turned = self._turned, {}
+        return tuple(turned)
+
+    def told(self, candidate: Candidate, *, looked: bool = True) -> Candidate:
+        """A candidate with what fails as its fault, and what hangs on partners.
+
+        looked: it was looked at, and not only spoken of.
+        """
+        verdict = partial(self._concluded, looked=looked)
+        reason = verdict(candidate.checked)
+        waits, ailing = find_partner_wait(candidate.hung, verdict)
+        fault, waits = candidate.fault or reason, candidate.waits or waits
+        if (fault, waits, ailing) == (candidate.fault, candidate.waits, candidate.ailing):
+            return candidate
+        return replace(candidate, fault=fault, waits=waits, ailing=ailing)
+
+    def _concluded(self, checked: Iterable[DeviceCheckResult], *, looked: bool) -> Reason:
+        """Step the conditions of these checks; the reason of the first that fails."""
+        reason = NO_REASON
+        for one in checked:
+            known = resolve_partners(one, find_unhealthy_partners(one.behind, partial(self._concluded, looked=looked)))
+            spot = DeviceRef(one.entry, one.key)
+            condition = self._condition(spot, known, looked=looked)
+            if condition is None:
+                reason = reason or one.failure(known.outcome.reason)
+            elif condition.failing:
+                reason = reason or one.failure(condition.reason)
+        return reason
+
+    def _condition(self, spot: DeviceRef, one: DeviceCheckResult, *, looked: bool) -> CheckState | None:
+        """The condition of a check after it, stepped once in a round whoever asks; none before the first answer."""
+        name = one.check.name
+        if (spot, name) in self._done:
+            return self._done[spot, name]
+        self._come(spot, one.place)
+        if looked and spot not in self._looked:
+            self._looked[spot] = self._there[spot].conditions
+            self._there[spot] = DeviceCheckStates(one.place, {})  # of what it has now
+            self._due.pop(spot, None)
+        ward = self._there[spot]
+        known = self._looked.get(spot, ward.conditions).get(name)
+        if known is None and DeviceRef(spot.entry, one.place) in self._well:
+            known = HEALTHY
+        if known in (None, NEW) and one.outcome.says is CheckVerdict.AWAITED:
+            self._there[spot] = DeviceCheckStates(
+                one.place, {**ward.conditions, name: NEW}
+            )  # nor is it well for the next life
+            return None
+        before = known or NEW
+        condition, again = self._stepped(one, before, looked=looked)
+        condition = dated(condition, before, self._now)
+        if looked:
+            self._count(one, condition)
+        if ward.conditions.get(name) is not condition:
+            self._there[spot] = DeviceCheckStates(one.place, {**ward.conditions, name: condition})
+        if again is not None:
+            self._due[spot] = min(again, self._due.get(spot, again))
+        if condition.failing != before.failing:
+            self._turned[spot] = None
+        if looked or one.check.log is not None or one.behind:
+            self._done[spot, name] = condition
+        return condition
+
+    def _count(self, one: DeviceCheckResult, condition: CheckState) -> None:
+        """Count what a check says: of what is counted or listened to, that is how it stands."""
+        says = one.outcome.says
+        if one.outcome.doubt is not None:
+            self.answers[one.check.name, one.outcome.doubt.value] += 1
+        elif says is CheckVerdict.GOOD or says is CheckVerdict.BAD:
+            told = condition.failing if isinstance(one.check.holds, CounterCheck | Log) else says is CheckVerdict.BAD
+            self.answers[one.check.name, FAILING if told else OK] += 1
+
+    def _stepped(self, one: DeviceCheckResult, before: CheckState, *, looked: bool) -> tuple[CheckState, float | None]:
+        if one.check.log is not None:
+            return listened(one.check, before, one.outcome, self._journal, self._now)
+        if looked or one.behind:
+            return step(one.check, before, one.outcome, self._now, self._apart)
+        return before, None
+
+    def conditions(self, entries: frozenset[str]) -> CheckStates:
+        """All conditions after it."""
+        left = {spot: ward for spot, ward in self._left.items() if spot.entry in entries}
+        for spot in list(left)[: max(0, len(left) - _LEFT_LIMIT)]:
+            del left[spot]
+        return CheckStates(self._there, left, self._due)
+
+    def _come(self, spot: DeviceRef, place: str) -> None:
+        """Have the conditions there of a device that is at a place now."""
+        if spot not in self._there:
+            self._there[spot] = self._left.pop(DeviceRef(spot.entry, place), DeviceCheckStates(place, {}))
+
+    def _leave(self, spot: DeviceRef) -> None:
+        """Remember what fails of a device that is there no more, and what is cleared; rows do not last."""
+        ward = self._there.pop(spot)
+        failing = {
+            name: CheckState(one.failing, one.reason, latched=one.latched, cleared=one.cleared, turned=one.turned)
+            for name, one in ward.conditions.items()
+            if (one.failing and not one.early) or one.cleared >= 0
+        }
+        if failing:
+            place = DeviceRef(spot.entry, ward.place)
+            before = self._left.pop(place, DeviceCheckStates(ward.place, {}))
+            self._left[place] = DeviceCheckStates(ward.place, {**before.conditions, **failing})

@@ -1,0 +1,125 @@
+"""What was heard in the kernel log: of whom which lines told, whether he was there or not. It asks no clock.
+
+A line is read once for each distinct `Log`, and then looked up by what it says: never lines times devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from agent.core.entry.kernel_log_check import Log, LogMatch, Record
+from agent.core.language.glob_parts import Taken
+from agent.core.language.log_pattern import Key
+from agent.core.language.value import Absent
+from agent.core.struct import Struct
+
+KEYS_LIMIT = 4096  # of whom it is remembered what one `Log` heard
+
+LogKey: TypeAlias = tuple[Log, Key]
+
+
+class LogLine(Struct):
+    """A line that counts: its number since boot, when it was heard, what it says and what was taken of it."""
+
+    number: int
+    at: float
+    text: str
+    taken: Taken
+
+
+class MatchedLines(Struct):
+    """What a `Log` heard of one key.
+
+    recent: the last lines that count, as many as may matter.
+    tripped: the line with which there were enough; `since` is the number of the first of these.
+    latched: the last line that holds until a person clears it.
+    """
+
+    recent: tuple[LogLine, ...] = ()
+    tripped: LogLine | None = None
+    since: int = -1
+    latched: LogLine | None = None
+
+    def and_then(self, log: Log, line: LogLine, *, latches: bool) -> MatchedLines:
+        """After one more line that counts."""
+        last = self.recent[-1] if self.recent else None
+        over = last is not None and log.recover is not None and line.at >= last.at + log.recover
+        recent = (*(() if over else self.recent), line)[-log.trip.number :]
+        tripped, since = (None, -1) if over else (self.tripped, self.since)
+        if len(recent) == log.trip.number and line.at <= recent[0].at + log.trip.seconds:
+            tripped, since = tripped or line, recent[0].number
+        return MatchedLines(recent, tripped, since, line if latches else self.latched)
+
+    def failing(self, log: Log, cleared: int, now: float) -> tuple[LogLine, float | None] | None:
+        """The line that fails it, and when that is over, which for None is never; none if nothing fails.
+
+        cleared: the number of the last line that a person has cleared.
+        """
+        if self.latched is not None and self.latched.number > cleared:
+            return self.latched, None
+        if self.tripped is None or self.since <= cleared:
+            return None
+        if log.recover is None:
+            return self.tripped, None
+        over = self.recent[-1].at + log.recover
+        return None if now >= over else (self.tripped, over)
+
+
+NOTHING_HEARD = MatchedLines()
+
+
+class KernelLogHistory:
+    """All that was heard since boot.
+
+    last: the number of the last line. absent: why the log cannot be read, if it cannot.
+    """
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.absent: Absent | None = None
+        self._heard: dict[Log, dict[Key, MatchedLines]] = {}
+        self._upto: dict[Log, int] = {}
+        self._spoke: set[Log] = set()  # of whom the line that was read last has spoken already
+
+    @property
+    def follows(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._heard)
+
+    def follow(self, logs: Iterable[Log]) -> bool:
+        """Hear for these, and for no others; whether one is new, so that all lines are to be read again."""
+        wanted = dict.fromkeys(logs)
+        new = wanted.keys() - self._heard.keys()
+        self._heard = {log: self._heard.get(log, {}) for log in wanted}
+        self._upto = {log: self._upto.get(log, -1) for log in wanted}
+        return bool(new)
+
+    def hear(self, record: Record) -> frozenset[LogKey]:
+        """Take a line of the kernel's; for whom it counts. One that was heard before counts for nobody."""
+        self.last = max(self.last, record.number)
+        told: set[LogKey] = set()
+        self._spoke = self._spoke if record.continues else set()
+        for log, heard in self._heard.items():
+            if record.number <= self._upto[log]:
+                continue
+            self._upto[log] = record.number
+            spoken = None if log in self._spoke else log.hear(record.text)
+            if spoken is not None:
+                self._spoke.add(log)
+                _remember(heard, log, record, spoken)
+                told.add((log, spoken.key))
+        return frozenset(told)
+
+    def of(self, log: Log, keys: Iterable[Key]) -> tuple[MatchedLines, ...]:
+        """What was heard under these keys."""
+        heard = self._heard.get(log, {})
+        return tuple(heard[key] for key in keys if key in heard)
+
+
+def _remember(heard: dict[Key, MatchedLines], log: Log, record: Record, spoken: LogMatch) -> None:
+    line = LogLine(record.number, record.at, record.text, spoken.taken)
+    before = heard.pop(spoken.key, NOTHING_HEARD)
+    heard[spoken.key] = before.and_then(log, line, latches=spoken.latches)
+    if len(heard) > KEYS_LIMIT:
+        del heard[next(iter(heard))]

@@ -1,0 +1,121 @@
+"""What an event may have changed on the host, and which sightings rest on that."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+
+from agent.core.entry.resource_spec import Source
+from agent.core.struct import Struct
+
+
+class DirtySet(Struct):
+    """What an event may have changed; `everything` is the sweep.
+
+    paths: canonical, below /sys/devices or /dev, without the root prefix; marks of inquiries are among them.
+    subsystems: classes and buses of the kernel that may have gained or lost a device.
+    sources: those whose devices may have changed without any event. keys: such devices.
+    """
+
+    paths: frozenset[str] = frozenset()
+    subsystems: frozenset[str] = frozenset()
+    everything: bool = False
+    sources: frozenset[Source] = frozenset()
+    keys: frozenset[str] = frozenset()
+
+    def __or__(self, other: DirtySet) -> DirtySet:
+        """Both together."""
+        return DirtySet(
+            self.paths | other.paths,
+            self.subsystems | other.subsystems,
+            self.everything or other.everything,
+            self.sources | other.sources,
+            self.keys | other.keys,
+        )
+
+    def __bool__(self) -> bool:
+        """Whether anything is touched at all."""
+        return self.everything or bool(self.paths or self.subsystems or self.sources or self.keys)
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The paths, and where the kernel lists the devices of the subsystems."""
+        listed = (f"/sys/{place}" for name in self.subsystems for place in (f"class/{name}", f"bus/{name}/devices"))
+        return self.paths.union(listed)
+
+    def concerns(self, places: Iterable[str]) -> bool:
+        """Whether one of the places is a touched one, lies above one or below one."""
+        if self.everything:
+            return True
+        touched = self.places
+        above = {parent for path in touched for parent in _parents(path)}
+        return any(
+            place in touched or place in above or any(parent in touched for parent in _parents(place))
+            for place in places
+        )
+
+
+ALL_DIRTY = DirtySet(everything=True)
+
+
+class PathIndex:
+    """Which sightings rest on which places, so that an event costs what it touches and not what there is.
+
+    A place that ends in a slash is a directory with all that is in it.
+
+    Handed on from look to look and only added to: it may name a sighting that no longer rests on a place, and never
+    leaves one out. A look at everything begins a new one.
+
+    directories: what is to be watched for them: those, and where the others lie that are not below /sys or /proc.
+    """
+
+    def __init__(self) -> None:
+        self.directories: set[str] = set()
+        self._keys: dict[str, set[str]] = {}
+        self._sorted: list[str] = []
+
+    def add(self, key: str, places: Iterable[str]) -> None:
+        """The sighting of that key rests on these places."""
+        for place in places:
+            name = place.rstrip("/")
+            if name and place != name:
+                self.directories.add(name)
+            if name not in self._keys:
+                self._keys[name] = set()
+                if self._sorted:
+                    insort(self._sorted, name)
+                if place == name and not _told_otherwise(name):
+                    self.directories.add(name.rpartition("/")[0] or "/")
+            self._keys[name].add(key)
+
+    def resting_on(self, place: str) -> frozenset[str]:
+        """The sightings that rest on a place, or did in an earlier look."""
+        return frozenset(self._keys.get(place, ()))
+
+    def rest_below(self, place: str) -> bool:
+        """Whether a sighting rests on what is below a place."""
+        self._sorted = self._sorted or sorted(self._keys)
+        first, last = (bisect_left(self._sorted, place + end) for end in "/0")
+        return first < last
+
+    def find_dirty_keys(self, touched: DirtySet) -> set[str]:
+        """The sightings that `touched` concerns (see `Touched.concerns`)."""
+        self._sorted = self._sorted or sorted(self._keys)
+        found: set[str] = set()
+        for path in touched.places:
+            for place in (path, *_parents(path)):
+                found |= self._keys.get(place, set())
+            first, last = (bisect_left(self._sorted, path + end) for end in "/0")  # "0" comes after "/"
+            found.update(*(self._keys[place] for place in self._sorted[first:last]))
+        return found
+
+
+def _told_otherwise(place: str) -> bool:
+    """Whether the kernel's events tell of what happens to a place, or nothing does; or it is an inquiry."""
+    return not place.startswith("/") or place in {"", "/dev"} or f"{place}/".startswith(("/sys/", "/proc/"))
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Everything that lies above a path."""
+    while path := path.rpartition("/")[0]:
+        yield path

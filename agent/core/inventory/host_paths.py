@@ -1,0 +1,61 @@
+"""What stands on the host besides facts of devices: nodes, what is mounted, CDI specs; and where that may change."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from agent.core.inventory.device import DeviceNode, MatchedPath
+from agent.core.language.glob import stem
+from agent.core.language.value import Absent
+
+
+class HostPaths(Protocol):
+    """What stands on the host, each asked for by name."""
+
+    def node(self, path: str) -> DeviceNode | Absent:
+        """The device node that a path leads to, links followed; absent with the reason if it is none."""
+
+    def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+        """What there is that fits a pattern, in natural order; absent with the reason if there is nothing."""
+
+    def cdi(self, name: str) -> str | Absent:
+        """The CDI spec that has a device of that full name."""
+
+    @property
+    def cdi_directories(self) -> tuple[str, ...]:
+        """Where CDI specs are looked for."""
+
+
+class RecordingHostPaths:
+    """What one device asks of another `Standing`.
+
+    places: where the answers may change, as `Places` has them.
+    """
+
+    def __init__(self, standing: HostPaths) -> None:
+        self.places: frozenset[str] = frozenset()
+        self._standing = standing
+
+    def node(self, path: str) -> DeviceNode | Absent:
+        """See `Standing`."""
+        found = self._standing.node(path)
+        self.places |= {path, found.path} if isinstance(found, DeviceNode) else {path}
+        return found
+
+    def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+        """See `Standing`."""
+        found = self._standing.fits(pattern)
+        path, whole = stem(pattern)
+        self.places |= {path if whole else f"{path}/"}
+        self.places |= {there.path for there in found} if isinstance(found, tuple) else set()
+        return found
+
+    def cdi(self, name: str) -> str | Absent:
+        """See `Standing`."""
+        self.places |= {f"{directory}/" for directory in self.cdi_directories}
+        return self._standing.cdi(name)
+
+    @property
+    def cdi_directories(self) -> tuple[str, ...]:
+        """See `Standing`."""
+        return self._standing.cdi_directories

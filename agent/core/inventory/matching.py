@@ -1,0 +1,79 @@
+"""Judging: whether one entry takes one host device, first by `exclude`, then by `match`, then by the parts it has."""
+
+from __future__ import annotations
+
+from agent.core.entry.group import Grouping
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.language.clause import ClauseLine, FailedLine, Origin, shown
+from agent.core.language.logic import CAREFUL, Knowledge
+from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
+
+
+class Mismatch(Struct):
+    """The first clause of an entry that turned a device down: its address, where it stands, and what was read.
+
+    undecided: it rests on what is still to come; until then no later entry has the device either.
+    """
+
+    resource: str
+    address: str
+    written: str
+    here: str
+    origin: Origin
+    undecided: bool = False
+
+
+def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
+    """The first clause of the entry that turns down the device of which `facts` tell, or none: it takes it."""
+    for clause in spec.exclude:
+        if not clause.lines:
+            continue
+        failed = clause.failing(facts, CAREFUL)
+        if failed is None:
+            first = clause.lines[0]
+            return _refusal(spec, FailedLine(first, first.here(facts, CAREFUL)))
+        if failed.doubt is None:
+            continue
+        if failed.doubt.pending:
+            return _refusal(spec, failed)
+        return _refusal(
+            spec, FailedLine(failed.statement, f"could not be read ({failed.doubt.reason}), so it stays excluded")
+        )
+    failed = spec.match.failing(facts)
+    if failed is not None:
+        return _refusal(spec, failed)
+    return None if spec.group is None else part_of(spec, spec.group, facts)[1]
+
+
+def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str, Mismatch | None]:
+    """Which part a device is, empty where there are none; if it is none of them, the line that it fails by.
+
+    As long as it is not known what it is together with, neither is whether it is the entry's.
+    """
+    for by in group.by:
+        value = facts(by.word)
+        if isinstance(value, Absent) and value.pending:
+            return "", Mismatch(spec.name, "group.by", by.word, shown(value), spec.origin, undecided=True)
+    first: Mismatch | None = None
+    for name, clause in group.parts.items():
+        failing = clause.failing(facts)
+        if failing is None:
+            return name, None
+        refusal = _refusal(spec, failing)
+        if refusal.undecided:
+            return "", refusal
+        first = first or refusal
+    return "", first
+
+
+def make_mismatch(spec: ResourceSpec, line: ClauseLine, value: Value | Absent) -> Mismatch:
+    """That the entry turns a device down by a line that only asks for the value of its word."""
+    return _refusal(spec, FailedLine(line, shown(value)))
+
+
+def _refusal(spec: ResourceSpec, failed: FailedLine) -> Mismatch:
+    statement = failed.statement
+    return Mismatch(
+        spec.name, statement.address, statement.written, failed.here, statement.origin, failed.doubt is not None
+    )

@@ -1,0 +1,58 @@
+"""Partners: the words of another device, and by what that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from agent.core.entry.joins import Join, WordReader
+from agent.core.entry.partner_checks import HEALTHY
+from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable
+from agent.core.struct import Struct
+
+Key: TypeAlias = tuple[Scalar, ...]
+
+
+class PartnerWord(Struct):
+    """`NAME.word`: what a word says of the partner; without a word what people call it."""
+
+    join: Join
+    word: str = ""
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        partner = facts.partner(self.join)
+        if isinstance(partner, Absent):
+            return partner
+        said = partner(self.word or "name")
+        return said.by(self.join.name) if isinstance(said, Absent) else said
+
+
+def key_of(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> Key | Absent:
+    """What these words say, in the form in which equal values are equal; absent if one of them is."""
+    key: list[Scalar] = []
+    for word, kind in words:
+        value = facts(word)
+        if isinstance(value, Absent):
+            return value.by(word)
+        if isinstance(value, tuple):
+            return Absent(f"{word} is a list")
+        key.append(comparable(kind, value))
+    return tuple(key)
+
+
+class PartnerHealthWord(Struct):
+    """`NAME.healthy`, `NAME.reason`: known when the checks of the partner are concluded, which is after a look."""
+
+    join: Join
+    word: str
+
+    def say(self, facts: WordReader) -> Value | Absent:
+        """See `Own`."""
+        partner = facts.partner(self.join)
+        if isinstance(partner, Absent):
+            return partner
+        ails = facts.ails(self.join)
+        if isinstance(ails, Absent):
+            return ails
+        return not ails if self.word == HEALTHY else ails or Absent("it is healthy")

@@ -1,0 +1,130 @@
+"""Judging at a glance: how entries judge all devices of which a few facts are equal, worked out once for all of these.
+
+Nearly every entry turns nearly every device down by its vendor, its driver or some other fact that many share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import takewhile
+from typing import NamedTuple, TypeAlias
+
+from agent.core.entry.resource_spec import ResourceSpec, Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.facts import Reader
+from agent.core.inventory.matching import Mismatch, make_mismatch
+from agent.core.language.clause import Clause, ClauseLine
+from agent.core.language.logic import CAREFUL, PLAIN
+from agent.core.language.value import Absent, Value
+from agent.core.struct import Struct
+
+
+class PrefilterStep(Struct):
+    """A line of an entry that is decided by the value of its word, if all that comes before it lets a device pass.
+
+    excluding: it is of an `exclude`. then: what is asked after it; None if that is not known by one value.
+    """
+
+    spec: ResourceSpec
+    line: ClauseLine
+    excluding: bool
+    then: PrefilterStep | None
+
+    def answer(self, value: Value | Absent) -> Stand:
+        """Where the entry stands once the word has said this."""
+        verdict = self.line.decide(value, CAREFUL if self.excluding else PLAIN)
+        if self.excluding:
+            return self.then if verdict is False else None
+        if verdict is False:
+            return make_mismatch(self.spec, self.line, value)
+        return self.then if verdict else None
+
+
+# Where an entry stands: it turns the device down, it asks something, or it has to be judged in full.
+Stand: TypeAlias = Mismatch | PrefilterStep | None
+
+
+class Prefilter:
+    """Where entries stand with the devices that have answered the same so far. `stands`: in the order of the entries.
+
+    It remembers where answers lead, as long as it lives.
+    """
+
+    __slots__ = ("_known", "_runs", "stands")
+
+    def __init__(self, stands: Iterable[Stand]) -> None:
+        self.stands = tuple(stands)
+        self._known: dict[tuple[Source, str, Value | Absent], Prefilter] = {}
+        self._runs: dict[int, tuple[Mismatch, ...]] = {}
+
+    def refused(self, number: int) -> tuple[Mismatch, ...]:
+        """How the entries from that number on turn the device down, up to the first of which that is not known."""
+        run = self._runs.get(number)
+        if run is None:
+            stands = takewhile(lambda stand: isinstance(stand, Mismatch), self.stands[number:])
+            run = self._runs[number] = tuple(stand for stand in stands if isinstance(stand, Mismatch))
+        return run
+
+    def judge(
+        self, number: int, by_source: Mapping[Source, HostDevice], reader: Reader
+    ) -> tuple[Prefilter, Mismatch | None]:
+        """Ask a device what the entry of that number asks at a glance: how that turns it down, or that it does not.
+
+        And where they all stand with the device now.
+        """
+        here = self
+        while isinstance(stand := here.stands[number], PrefilterStep):
+            source, word = stand.spec.source, stand.line.word
+            here = here._after(source, word, reader.fact(by_source[source], word))
+        return here, stand
+
+    def _after(self, source: Source, word: str, value: Value | Absent) -> Prefilter:
+        """Where they stand with a device of which a word of a source says this."""
+        answer = source, word, value  # of one word all values are of one type
+        known = self._known.get(answer)
+        if known is None:
+            known = self._known[answer] = Prefilter(_given(stand, source, word, value) for stand in self.stands)
+        return known
+
+
+class SourceEntries(NamedTuple):
+    """The entries that see a host device, in order, each with its number among all; and a glance at nothing yet."""
+
+    entries: tuple[tuple[int, ResourceSpec], ...]
+    glance: Prefilter
+
+
+def view(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEntries:
+    """Those of the entries that see what these sources show."""
+    entries = tuple((number, spec) for number, spec in enumerate(specs) if spec.source in sources)
+    return SourceEntries(entries, Prefilter(_first(spec) for _, spec in entries))
+
+
+def _first(spec: ResourceSpec) -> PrefilterStep | None:
+    """What an entry asks first. What is to be known of a device that it turns down, too, is not seen at a glance."""
+    if spec.slots is not None or (spec.group is not None and spec.group.claims):
+        return None
+    first: PrefilterStep | None = None
+    for line in reversed(_decided(spec, spec.match)):
+        first = PrefilterStep(spec, line, excluding=False, then=first)
+    for clause in reversed(spec.exclude):
+        if clause.lines:
+            lines = _decided(spec, clause)
+            first = PrefilterStep(spec, lines[0], excluding=True, then=first) if lines else None
+    return first
+
+
+def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
+    """The lines that a clause begins with and that the value of a word of the source's decides."""
+    lines: list[ClauseLine] = []
+    for line in clause.lines:
+        if not isinstance(line, ClauseLine) or not line.plain or line.word in spec.own:
+            break
+        lines.append(line)
+    return lines
+
+
+def _given(stand: Stand, source: Source, word: str, value: Value | Absent) -> Stand:
+    while isinstance(stand, PrefilterStep) and stand.line.word == word and stand.spec.source == source:
+        stand = stand.answer(value)
+    return stand

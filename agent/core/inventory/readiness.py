@@ -1,0 +1,42 @@
+"""Waiting: what holds devices back that an entry has taken. They are not listed; one that is turns Unhealthy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent.core.entry.partner_checks import PartnerChecks
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.language.clause import Clause, FailedLine, Statement
+from agent.core.language.logic import PLAIN, Knowledge
+from agent.core.language.safe_text import cut
+
+_SHOWN = 100  # characters of what was read
+
+
+def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledge) -> str:
+    """Which of the entry's gates does not hold; empty if all do. `facts` tell of the machine."""
+    for clause in spec.gate:
+        failed = clause.failing(facts)
+        if failed is not None:
+            return f"waits for {_said(failed)}"
+    return ""
+
+
+def find_not_ready_reason(wait: Iterable[Clause], facts: Knowledge) -> str:
+    """Which of these `wait` holds, or may hold once all is there; empty if none does."""
+    for clause in wait:
+        failed = clause.failing(facts)
+        if failed is None and clause.lines:
+            failed = _of(clause.lines[0], facts)
+        elif failed is None or failed.doubt is None:
+            continue
+        return f"not yet: {_said(failed)}"
+    return ""
+
+
+def _of(statement: Statement, facts: Knowledge) -> FailedLine:
+    return FailedLine(statement, statement.here(facts, PLAIN))
+
+
+def _said(failed: FailedLine) -> str:
+    return f"{failed.statement.address} = {failed.statement.written}, here {cut(failed.here, _SHOWN)}"

@@ -1,0 +1,281 @@
+"""Globs: `*`, `?` and `[…]`, matched whole, never across a `/`, in time text by pattern (no regular expressions).
+
+Where a pattern may take, `{word:type}` is the piece at its place, as a new word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+from agent.core.language.glob_parts import CAPTURED, Capture, One, Pieces, Taken, take
+from agent.core.language.value import Scalar
+from agent.core.struct import Struct
+
+
+class PatternError(ValueError):
+    """A form that this language does not have. `at` is the offset of the piece, `write` what to write instead."""
+
+    def __init__(self, message: str, at: int, length: int, write: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.length = length
+        self.write = write
+
+
+ANY = One((), negated=True)
+_SPECIAL = re.compile(r"[*?[{\\]")
+_CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
+
+_Run: TypeAlias = tuple[One, ...]  # pieces that stand side by side, with no star among them
+
+
+class Glob(Struct, dict=True):
+    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`."""
+
+    text: str
+    pieces: Pieces
+
+    @cached_property
+    def captures(self) -> tuple[Capture, ...]:
+        """Its `{word:type}`, in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Capture))
+
+    @cached_property
+    def _begins(self) -> str:
+        """The literal text before its first other piece."""
+        return _beginning(self.pieces)
+
+    @cached_property
+    def _open(self) -> bool:
+        """Whether a star ends it, and all before that is literal."""
+        return len(self._begins) == len(self.pieces) - 1 and self.pieces[-1] is None
+
+    @cached_property
+    def _segments(self) -> tuple[tuple[_Run, ...], ...]:
+        """The pieces as they are matched: split at each `/` into segments, and these at their stars into runs."""
+        segments: list[list[list[One]]] = [[[]]]
+        for piece in self.pieces:
+            if piece is None:
+                segments[-1].append([])
+            elif piece == _SLASH:
+                segments.append([[]])
+            elif isinstance(piece, One):
+                segments[-1][-1].append(piece)
+        return tuple(tuple(map(tuple, segment)) for segment in segments)
+
+    @property
+    def literal(self) -> bool:
+        """Whether it can match only itself."""
+        return all(isinstance(piece, One) and not piece.negated and _single(piece) for piece in self.pieces)
+
+    def take(self, text: str) -> Taken | None:
+        """What a whole text has at the places of its captures; none if it does not fit.
+
+        From left to right each takes as little as fits, and so does each `*`.
+        """
+        taken: list[tuple[str, Scalar]] = []
+        parts, segments = text.split("/"), tuple(_split(self.pieces))
+        if len(parts) != len(segments):
+            return None
+        for pieces, part in zip(segments, parts, strict=True):
+            found = take(pieces, part)
+            if found is None:
+                return None
+            taken += found
+        return tuple(taken)
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
+        if not text.startswith(self._begins):
+            return False
+        if self._open:
+            return "/" not in text[len(self._begins) :]
+        if self.captures:
+            return self.take(text) is not None
+        parts = text.split("/")
+        return len(parts) == len(self._segments) and all(map(_segment_fits, self._segments, parts))
+
+
+_SLASH = One((("/", "/"),))
+
+
+def parse(text: str, *, taking: bool = False) -> Glob:
+    """A glob from its text. `taking`: it may have captures.
+
+    Raises:
+        PatternError: `**`, `{a,b}`, `[:alpha:]`, a backslash, a `[` that is never closed, a capture that is none.
+    """
+    pieces: list[One | Capture | None] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        if character == "[":
+            one, at = _set(text, at)
+            pieces.append(one)
+            continue
+        if character == "*":
+            if text[at + 1 : at + 2] == "*":
+                raise PatternError(
+                    "** is not supported: one * goes through one directory",
+                    at,
+                    2,
+                    f'write "{text[:at]}*{text[at + 2 :]}", or a list with one pattern for each depth',
+                )
+            pieces.append(None)
+        elif character == "?":
+            pieces.append(ANY)
+        elif character == "{" and taking and "," not in text[at : text.find("}", at) + 1]:
+            capture = _capture(text, at, pieces)
+            pieces.append(capture)
+            at = text.index("}", at)
+        elif character == "{":
+            raise PatternError(
+                "{a,b} is not supported", at, max(text.find("}", at) + 1 - at, 1), _alternatives(text, at)
+            )
+        elif character == "\\":
+            raise PatternError("a backslash escapes nothing here", at, 1, 'a literal star is "[*]"')
+        else:
+            pieces.append(_literal(character))
+        at += 1
+    return Glob(text, tuple(pieces))
+
+
+def literal(text: str) -> str:
+    """Text as a glob that fits only that text, so that a device's words can never widen a pattern."""
+    return _SPECIAL.sub(r"[\g<0>]", text)
+
+
+def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
+    """The capture whose brace stands at `at`."""
+    end = text.find("}", at)
+    if end < 0:
+        raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "[{]"')
+    inside = text[at + 1 : end]
+    found = _CAPTURE.fullmatch(inside)
+    if found is None:
+        if ":" not in inside:
+            message = f"{{{inside}}} has no type, so it takes nothing"
+            raise PatternError(message, at, end + 1 - at, f'write "{text[:end]}:text{text[end:]}" to take what is here')
+        raise PatternError(
+            f"{{{inside}}}: a word is letters, digits and _", at, end + 1 - at, 'write for example "{number:int}"'
+        )
+    word, kind = found.groups()
+    kinds = {each.value: each for each in CAPTURED}
+    if kind not in kinds:
+        message = f"{{{inside}}}: what is taken is {', '.join(kinds)}"
+        raise PatternError(message, at, end + 1 - at, f'write "{text[:at]}{{{word}:text}}{text[end + 1 :]}"')
+    if any(isinstance(piece, Capture) and piece.word == word for piece in before):
+        raise PatternError(f"{word} is taken twice here", at, end + 1 - at, "take another name")
+    return Capture(word, kinds[kind])
+
+
+def _beginning(pieces: Pieces) -> str:
+    """What all that fits begins with, as far as it is written: most of what does not fit is told by that."""
+    begins = ""
+    for piece in pieces:
+        if not isinstance(piece, One) or piece.negated or not _single(piece):
+            break
+        begins += piece.ranges[0][0]
+    return begins
+
+
+def _split(pieces: Pieces) -> Iterator[Pieces]:
+    """The pieces between slashes."""
+    segment: list[One | Capture | None] = []
+    for piece in pieces:
+        if piece == _SLASH:
+            yield tuple(segment)
+            segment = []
+        else:
+            segment.append(piece)
+    yield tuple(segment)
+
+
+@lru_cache(maxsize=1024)
+def stem(glob: str) -> tuple[str, bool]:
+    """The path that all it can fit begins with, up to the first part that fits more than itself; and whether that is
+    all of it.
+    """
+    parts: list[str] = []
+    for part in glob.split("/"):
+        parsed = parse(part)
+        if not parsed.literal:
+            return "/".join(parts), False
+        parts.append("".join(piece.ranges[0][0] for piece in parsed.pieces if isinstance(piece, One)))
+    return "/".join(parts), True
+
+
+def _segment_fits(runs: tuple[_Run, ...], text: str) -> bool:
+    """Whether a text fits runs with a star between each two: the first at its start, the last at its end, each of the
+    others as far left as it can, since what it leaves is never too little for those after it.
+    """
+    first, *middle = runs
+    if not middle:
+        return len(text) == len(first) and _run_fits(first, text, 0)
+    last = middle.pop()
+    end = len(text) - len(last)
+    if end < len(first) or not _run_fits(first, text, 0) or not _run_fits(last, text, end):
+        return False
+    at = len(first)
+    for run in middle:
+        found = next((start for start in range(at, end - len(run) + 1) if _run_fits(run, text, start)), None)
+        if found is None:
+            return False
+        at = found + len(run)
+    return True
+
+
+def _run_fits(run: _Run, text: str, start: int) -> bool:
+    return all(piece.fits(text[start + offset]) for offset, piece in enumerate(run))
+
+
+def _set(text: str, start: int) -> tuple[One, int]:
+    """The set that begins at `start`, and where it ends. A `]` right at its beginning is one of the set."""
+    at = start + 1
+    negated = text[at : at + 1] in {"!", "^"}
+    at += negated
+    ranges: list[tuple[str, str]] = []
+    first = at
+    while at < len(text) and (text[at] != "]" or at == first):
+        low = text[at]
+        if low == "[" and text[at + 1 : at + 2] in {":", "=", "."}:
+            raise PatternError("[:names:] of characters are not supported", at, 2, "write the range, [0-9] or [a-z]")
+        if low == "/":
+            raise PatternError("a / is written for itself, never in brackets", at, 1, "write it outside of them")
+        if text[at + 1 : at + 2] == "-" and at + 2 < len(text) and text[at + 2] != "]":
+            high = text[at + 2]
+            if high < low:
+                raise PatternError(f'the range "{low}-{high}" is empty', at, 3, f'write "{high}-{low}" in the brackets')
+            ranges.append((low, high))
+            at += 3
+        else:
+            ranges.append((low, low))
+            at += 1
+    if at >= len(text):
+        raise PatternError(
+            '"[" is never closed, so this could match nothing',
+            start,
+            len(text) - start,
+            f'write "{text[start:]}]"; a literal bracket is "[[]"',
+        )
+    return One(tuple(ranges), negated), at + 1
+
+
+def _literal(character: str) -> One:
+    return _SLASH if character == "/" else One(((character, character),))
+
+
+def _single(piece: One) -> bool:
+    return len(piece.ranges) == 1 and piece.ranges[0][0] == piece.ranges[0][1]
+
+
+def _alternatives(text: str, at: int) -> str:
+    end = text.find("}", at)
+    if end < 0:
+        return 'alternatives are a list of patterns; a literal brace is "[{]"'
+    spelled = [f'"{text[:at]}{piece}{text[end + 1 :]}"' for piece in text[at + 1 : end].split(",")]
+    return f"write a list: [{', '.join(spelled)}]"

@@ -1,0 +1,195 @@
+"""Patterns of messages: what a line of the kernel log begins with, matched in time text by pattern.
+
+`{word}` is a word whose value has to stand there, `{word:type}` takes what stands there as a new word, `*` is
+anything, `{{` and `}}` are braces, the rest is literal. A number or an address is all of it that stands there; text and
+`*` are as little as fits, from left to right, at the end all that is left.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TypeAlias
+
+from agent.core.language.glob import PatternError
+from agent.core.language.glob_parts import Taken
+from agent.core.language.value import Absent, Scalar, ValueType, comparable, from_kernel, from_person
+from agent.core.struct import Struct, not_compared
+
+LIMIT = 4096  # characters of a message that are looked at; the kernel cuts them far below
+
+KINDS = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # of what can be told to end in a message
+_VALUES = {
+    ValueType.INT: re.compile(r"-?[0-9]{1,20}(?![0-9])"),
+    ValueType.HEX: re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,32}(?![0-9a-fA-F])"),
+    ValueType.PCI: re.compile(r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F](?:\.[0-7])?(?!\.?[0-9a-fA-F])"),
+}
+_BRACE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?::([a-z]*))?")
+
+Key: TypeAlias = tuple[Scalar, ...]  # what stands for the words that are compared, in forms that are equal as they are
+
+
+@not_compared("at")
+class Brace(Struct):
+    """A brace of a message: a word that is compared, or one that is taken. `at` is its offset as written."""
+
+    word: str
+    kind: ValueType
+    takes: bool
+    at: int = 0
+
+
+Piece: TypeAlias = str | Brace | None  # None is a `*`
+_Part: TypeAlias = tuple[Brace | None, tuple[str | Brace, ...]]  # what has any length, and what follows it
+
+
+class LogPattern(Struct, dict=True):
+    """A parsed pattern of a message."""
+
+    text: str
+    pieces: tuple[Piece, ...]
+
+    @cached_property
+    def _begins(self) -> str:
+        """The literal text before its first other piece."""
+        first = self.pieces[0] if self.pieces else None
+        return first if isinstance(first, str) else ""
+
+    @cached_property
+    def _parts(self) -> tuple[_Part, ...]:
+        """The pieces as they are matched: split at each piece of any length."""
+        parts: list[tuple[Brace | None, list[str | Brace]]] = [(None, [])]
+        for piece in self.pieces:
+            if piece is None or (isinstance(piece, Brace) and piece.kind not in _VALUES):
+                parts.append((piece, []))
+            else:
+                parts[-1][1].append(piece)
+        return tuple((lead, tuple(rest)) for lead, rest in parts)
+
+    @property
+    def compared(self) -> tuple[Brace, ...]:
+        """The words whose values have to stand there, in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and not piece.takes)
+
+    @property
+    def taken(self) -> tuple[Brace, ...]:
+        """The words that it takes, in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and piece.takes)
+
+    def read(self, message: str) -> tuple[Key, Taken] | None:
+        """What stands for the words that are compared, and what is taken; none if the message does not fit."""
+        if not message.startswith(self._begins):
+            return None
+        message = message[:LIMIT]
+        found: list[tuple[Brace, Scalar]] = []
+        end = 0
+        for number, (lead, pieces) in enumerate(self._parts):
+            least = end + (lead is not None)
+            at = _at(pieces, message, least, anchored=not number, last=number == len(self._parts) - 1)
+            fit = None if at is None else _fit(pieces, message, at)
+            if at is None or fit is None or at < least:
+                return None
+            if lead is not None:
+                found.append((lead, message[end:at]))
+            end, values = fit
+            found += values
+        key = tuple(comparable(brace.kind, value) for brace, value in found if not brace.takes)
+        return key, tuple((brace.word, value) for brace, value in found if brace.takes)
+
+
+def _at(pieces: tuple[str | Brace, ...], message: str, first: int, *, anchored: bool, last: bool) -> int | None:
+    """Where such pieces begin: at once, where they first fit from `first` on, or at the end if there are none."""
+    if anchored:
+        return first
+    if not pieces:
+        return len(message) if last else first
+    lead = pieces[0]
+    at = first
+    while at <= len(message):
+        if isinstance(lead, str):
+            at = message.find(lead, at)
+            if at < 0:
+                return None
+        if _fit(pieces, message, at) is not None:
+            return at
+        at += 1
+    return None
+
+
+def _fit(pieces: tuple[str | Brace, ...], message: str, at: int) -> tuple[int, list[tuple[Brace, Scalar]]] | None:
+    """Where pieces of known length end that begin at `at`, and what their braces are; none if they do not fit."""
+    values: list[tuple[Brace, Scalar]] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            if not message.startswith(piece, at):
+                return None
+            at += len(piece)
+            continue
+        found = _VALUES[piece.kind].match(message, at)
+        value = None if found is None else _value(piece.kind, found[0])
+        if found is None or value is None:
+            return None
+        values.append((piece, value))
+        at = found.end()
+    return at, values
+
+
+def _value(kind: ValueType, text: str) -> Scalar | None:
+    """What a piece of a message is as that kind. An address may be short there, and of a whole slot."""
+    if kind is ValueType.PCI:
+        return from_person(kind, text)
+    value = from_kernel(kind, text)
+    return None if isinstance(value, Absent) else value
+
+
+def keys_of(kinds: tuple[ValueType, ...], values: tuple[Scalar, ...]) -> frozenset[Key]:
+    """The keys by which messages speak of who has these values: an address, or without function its whole slot."""
+    keys: set[Key] = {()}
+    for kind, value in zip(kinds, values, strict=True):
+        forms = {comparable(kind, value)}
+        if kind is ValueType.PCI:
+            forms.add(str(value).partition(".")[0])
+        keys = {(*key, form) for key in keys for form in forms}
+    return frozenset(keys)
+
+
+def parse(text: str) -> tuple[str | tuple[str, str | None, int, int] | None, ...]:
+    """The pieces of a pattern as written: of a brace the word, the type (None if it says none), offset and length.
+
+    Raises:
+        PatternError: a brace without its partner, or in it what is no word.
+    """
+    pieces: list[str | tuple[str, str | None, int, int] | None] = []
+    at = 0
+    while at < len(text):
+        if text.startswith(("{{", "}}"), at):
+            _literal(pieces, text[at])
+            at += 2
+        elif text[at] == "{":
+            end = text.find("}", at)
+            if end < 0:
+                raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "{{"')
+            found = _BRACE.fullmatch(text, at + 1, end)
+            if found is None:
+                message = f"{text[at : end + 1]} is no word, and no word with a type"
+                raise PatternError(message, at, end + 1 - at, "write {word} to compare, {word:int} to take")
+            pieces.append((found[1], found[2], at, end + 1 - at))
+            at = end + 1
+        elif text[at] == "}":
+            raise PatternError("this brace was never opened", at, 1, 'a literal brace is "}}"')
+        elif text[at] == "*":
+            if pieces[-1:] != [None]:
+                pieces.append(None)
+            at += 1
+        else:
+            _literal(pieces, text[at])
+            at += 1
+    return tuple(pieces)
+
+
+def _literal(pieces: list[str | tuple[str, str | None, int, int] | None], character: str) -> None:
+    last = pieces[-1] if pieces else None
+    if isinstance(last, str):
+        pieces[-1] = last + character
+    else:
+        pieces.append(character)

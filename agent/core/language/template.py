@@ -1,0 +1,222 @@
+"""Texts with `{words}` in them: parsed at load, written when the facts are known, cleaned for their place."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from agent.core.language.glob import literal
+from agent.core.language.value import Absent, Value, text_of
+from agent.core.struct import Struct
+
+Fact: TypeAlias = Callable[[str], Value | Absent]  # what a word says
+
+ID_LIMIT = 63  # characters of a device id, as the device plugin API documents it
+
+_FILTER = re.compile(r"lower|upper|env(?::-)?|(?:first|last|digest):[1-9][0-9]?")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half a character
+
+
+class TextError(ValueError):
+    """A text that cannot be parsed. `at` and `length` mark the piece, `write` says what to write instead."""
+
+    def __init__(self, message: str, at: int, length: int, write: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.length = length
+        self.write = write
+
+
+class Slot(Struct):
+    """The place of one `{word|filter|…}`; `at` is its offset in the text as written."""
+
+    word: str
+    filters: tuple[str, ...]
+    at: int
+
+
+class Template(Struct):
+    """A parsed text: literal pieces and slots."""
+
+    source: str
+    pieces: tuple[str | Slot, ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """Its slots, in order."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Slot))
+
+    def write(self, fact: Fact) -> str | Absent:
+        """The text with every slot filled; absent, with the reason, if one of its words is.
+
+        A list word here is a mistake that the load refuses; it is absent with that reason.
+        """
+        written = self.write_all(fact)
+        if isinstance(written, Absent):
+            return written
+        if len(written) != 1:
+            return Absent(f"{self.source} has {len(written)} values")
+        return written[0]
+
+    def write_all(self, fact: Fact, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
+        """As `write`, once for each element of the one list word that the text may have; `form` is given each word."""
+        texts = [""]
+        for piece in self.pieces:
+            if isinstance(piece, str):
+                texts = [text + piece for text in texts]
+                continue
+            value = fact(piece.word)
+            if isinstance(value, Absent):
+                return value.by(piece.word)
+            values = value if isinstance(value, tuple) else (value,)
+            if not values:
+                return Absent(f"{piece.word} is empty")
+            filled = [form(filtered(text_of(item), piece.filters)) for item in values]
+            texts = [text + item for text in texts for item in filled]
+        return tuple(texts)
+
+    def write_paths(self, fact: Fact, *, glob: bool = False) -> tuple[str, ...] | Absent:
+        """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
+
+        Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
+        of itself can so choose a name within a directory, and no more. An option is what a person wrote;
+        what a resource is called has one slash, and of each side the kubelet's rules make a name.
+        `glob`: it is a pattern, in which a word fits only what it says.
+        """
+        leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
+
+        def safe(word: str) -> Value | Absent:
+            value = fact(word)
+            for item in value if isinstance(value, tuple) else (value,):
+                if not isinstance(item, str) or word == "resource":
+                    continue
+                if word.startswith("options.") and not has_control(item):
+                    continue
+                if not (word == leading and _may_lead(word, item)) and not is_name(item):
+                    return Absent(f"{item[:64]!r} cannot be in a path")
+            return value
+
+        written = self.write_all(safe, literal if glob else str)
+        if not isinstance(written, Absent) and (odd := next((path for path in written if not _is_path(path)), "")):
+            return Absent(f"{odd[:64]!r} is not the shortest form of a path")
+        return written
+
+
+def parse(source: str) -> Template:
+    """A text from what a person wrote; `{{` and `}}` are braces.
+
+    Raises:
+        TextError: a brace without its partner, nothing in it, a word or filter that cannot be one.
+    """
+    pieces: list[str | Slot] = []
+    literal = ""
+    at = 0
+    while at < len(source):
+        if source.startswith(("{{", "}}"), at):
+            literal += source[at]
+            at += 2
+        elif source[at] == "{":
+            end = source.find("}", at)
+            if end < 0:
+                raise TextError("this brace is never closed", at, len(source) - at, 'a literal brace is "{{"')
+            if literal:
+                pieces.append(literal)
+                literal = ""
+            pieces.append(_slot(source[at + 1 : end], at))
+            at = end + 1
+        elif source[at] == "}":
+            raise TextError("this brace was never opened", at, 1, 'a literal brace is "}}"')
+        else:
+            literal += source[at]
+            at += 1
+    if literal or not pieces:
+        pieces.append(literal)
+    return Template(source, tuple(pieces))
+
+
+def clean_id(text: str, suffix_length: int = 0) -> str:
+    """Text made fit for a device id: other characters become `_`, too long a one ends in its digest.
+
+    `::` belongs to shares, so device text cannot write it. `suffix_length` characters stay free.
+    """
+    cleaned = _NOT_ID.sub("_", text).replace("::", ":_")
+    limit = ID_LIMIT - suffix_length
+    if len(cleaned) <= limit:
+        return cleaned
+    return f"{cleaned[: limit - 9]}-{digest(text, 8)}"
+
+
+def env_name(text: str, keep: str = "") -> str:
+    """Text as a part of a variable's name: upper case, all but A-Z, 0-9 and `keep` become `_`."""
+    return "".join(c if c in keep or (c.isascii() and c.isalnum()) else "_" for c in text.upper())
+
+
+def digest(text: str, length: int) -> str:
+    """The first `length` hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:length]
+
+
+def has_control(text: str) -> bool:
+    """Whether a character in it is a control character, or no valid Unicode."""
+    return _CONTROL.search(text) is not None
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be a name in a path, or a part of one, and leads nowhere else."""
+    return bool(text) and "/" not in text and ".." not in text and not has_control(text)
+
+
+def _may_lead(word: str, text: str) -> bool:
+    below = text.startswith("/dev/") or (word.startswith("given.") and text.startswith("/"))
+    return below and not has_control(text)
+
+
+def _is_path(text: str) -> bool:
+    """Whether a path is absolute and nothing in it is empty, `.` or `..`; a slash may end it."""
+    root, *names = text.removesuffix("/").split("/")
+    return not root and all(name not in {"", ".", ".."} for name in names)
+
+
+def _slot(inside: str, at: int) -> Slot:
+    word, *filters = inside.split("|")
+    if not _WORD.fullmatch(word):
+        raise TextError(
+            f"{{{inside}}}: a word is letters, digits, _ and dots; a path becomes a word by [let]",
+            at,
+            len(inside) + 2,
+            f'let.x = "{word}", and write {{x}} here' if "/" in word else "write for example {name}",
+        )
+    for name in filters:
+        if not _FILTER.fullmatch(name):
+            raise TextError(
+                f"no filter {name!r}; filters are lower, upper, first:N, last:N, digest:N, env, env:-",
+                at,
+                len(inside) + 2,
+                f"write for example {{{word}|lower}}",
+            )
+    return Slot(word, tuple(filters), at)
+
+
+def filtered(text: str, filters: tuple[str, ...]) -> str:
+    """The text after these filters, in order."""
+    for name in filters:
+        kind, _, argument = name.partition(":")
+        match kind:
+            case "lower":
+                text = text.lower()
+            case "upper":
+                text = text.upper()
+            case "env":
+                text = env_name(text, keep=argument)
+            case "first":
+                text = text[: int(argument)]
+            case "last":
+                text = text[-int(argument) :]
+            case "digest":
+                text = digest(text, int(argument))
+    return text

@@ -1,0 +1,44 @@
+"""Topology: which devices keep the kubelet from hearing on what NUMA nodes the others of their resource are."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agent.core.inventory.device import DeviceList
+from agent.core.inventory.inventory import Inventory
+
+_NAMED = 3  # devices that are named
+
+
+class WithheldTopology(NamedTuple):
+    """A resource of which no NUMA node is told: how many devices have one, and the ids of those that have none.
+
+    The kubelet does not see devices without a node beside those with one, so it is told of
+    all or of none.
+    """
+
+    having: int
+    lacking: tuple[str, ...]
+
+    @property
+    def said(self) -> str:
+        """The same in words."""
+        lacking, having = len(self.lacking), self.having
+        names = ", ".join(self.lacking[:_NAMED]) + (f" and {lacking - _NAMED} more" if lacking > _NAMED else "")
+        return (
+            f"{names} {'has' if lacking == 1 else 'have'} no NUMA node, so that of the {having} "
+            f"other{'s' * (having != 1)} is not told to the kubelet"
+        )
+
+
+def silence(snapshot: DeviceList, look: Inventory) -> WithheldTopology | None:
+    """Why no NUMA node is told of a list, where some of its devices have one; None if it is told, or none has any."""
+    if any(device.numa for device in snapshot.devices):
+        return None
+    own = (found for (name, _), found in look.candidates().items() if name == snapshot.resource)
+    if not any(candidate.numa for found in own for candidate in found.values()):
+        return None
+    found = [(device, look.candidate(device.key)) for device in snapshot.devices]
+    lacking = tuple(device.id for device, candidate in found if candidate is None or not candidate.numa)
+    having = len(found) - len(lacking)
+    return WithheldTopology(having, lacking) if having else None

@@ -1,0 +1,128 @@
+"""A moment of an agent: all that it knows then, as frozen values. Times are monotonic seconds where nothing else is
+said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.held_ids import Holder
+from agent.core.health.check_states import CheckStates
+from agent.core.health.drain_overlay import DrainSet
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import DeviceLists
+from agent.core.lists.resource_names import Offers
+from agent.core.lists.transitions import Change
+from agent.core.reason import NO_REASON, Reason, ReasonCause
+from agent.core.registration_phase import Phase
+from agent.core.struct import Struct, field, not_compared
+
+STARTING = Reason(ReasonCause.STARTING, "starting")
+
+
+@not_compared("since")
+class ResourceState(Struct):
+    """Where a resource's registration stands, why it is not further, and since when."""
+
+    phase: Phase
+    reason: Reason = NO_REASON
+    since: float = 0.0
+
+    @property
+    def is_without_kubelet(self) -> bool:
+        """Whether the resource waits because the kubelet is down or was replaced."""
+        return self.reason.cause is ReasonCause.KUBELET
+
+
+class KubeletState(Struct):
+    """The kubelet as all resources together see it; `up` is None while that cannot be said."""
+
+    up: bool | None = None
+    since: float | None = None
+    reason: str = ""
+    restarts: int = 0
+
+
+class ActiveConfigState(Struct):
+    """The configuration in force.
+
+    errors: in files that are left out. refused: why the last reload changed nothing; empty if it was done.
+    """
+
+    digest: str
+    loaded: float
+    files: int
+    errors: int = 0
+    refused: str = ""
+
+
+class Stream(Struct):
+    """How many streams of a resource are open, and whether all have its newest list."""
+
+    open: int = 0
+    told: bool = False
+
+
+class AgentSnapshot(Struct):
+    """Everything at one moment.
+
+    time: seconds since 1970, at `now`. started: when the agent did.
+    states, streams: by resource.
+    held: ids that pods may hold. holders: the containers that hold each id of a resource, as the kubelet said at
+        `holders_at`.
+    changes: the last of each device, by resource and id.
+    missing: what there is of entries that expect more, by name as written.
+    unwritten: why the state file is not as it should be; empty if it is.
+    deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
+    crowded: that the process may open few more files; empty if it may open enough.
+    """
+
+    node: str
+    version: str
+    time: float
+    now: float
+    started: float
+    configuration: ActiveConfigState
+    specs: Sequence[ResourceSpec]
+    look: Inventory
+    offers: Offers
+    conditions: CheckStates
+    assembly: DeviceLists
+    states: Mapping[str, ResourceState]
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    kubelet: KubeletState = field(default_factory=KubeletState)
+    drained: DrainSet = field(default_factory=DrainSet)
+    held: frozenset[str] = frozenset()
+    holders: Mapping[tuple[str, str], tuple[Holder, ...]] = field(default_factory=dict)
+    holders_at: float | None = None
+    pod_resources_up: bool = False
+    changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
+    unwritten: str = ""
+    deaf: str = ""
+    crowded: str = ""
+
+    def at(self, when: float | None) -> str | None:
+        """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""
+        return None if when is None else stamp(self.time - (self.now - when))
+
+    def entry(self, resource: str) -> ResourceSpec | None:
+        """The entry that a resource is of; none if it is retired."""
+        written = self.assembly.written.get(resource)
+        if written is None:
+            return None
+        return next((spec for spec in self.specs if spec.name == (written or resource)), None)
+
+    def candidate(self, resource: str, device: Device) -> Candidate | None:
+        """What the last look made of a device; none if it is not there, or not offered any more."""
+        written = self.assembly.written.get(resource)
+        return None if written is None else self.offers.get((resource, written), {}).get(device.key)
+
+
+def stamp(seconds: float) -> str:
+    """Seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

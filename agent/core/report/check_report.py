@@ -1,0 +1,91 @@
+"""What each check of a device says at a moment: `ok`, `failing`, `unknown` or `not asked`, since when, and what heals
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agent.core.entry.check import ONE, Check, CheckVerdict, LookCount, LookDuration, Trip
+from agent.core.entry.check_results import DeviceCheckResult
+from agent.core.entry.kernel_log_check import EventRate
+from agent.core.health.check_state import HEALTHY, CheckState
+from agent.core.health.check_states import DeviceCheckStates, DeviceRef
+from agent.core.inventory.device import Device
+from agent.core.report.agent_snapshot import AgentSnapshot
+
+FAILING = "failing"
+CLEAR = "after repair, by device-agent clear"
+_SAID = {
+    CheckVerdict.GOOD: "ok",
+    CheckVerdict.BAD: "ok",  # as long as it takes to fail
+    CheckVerdict.NOTHING: "unknown",
+    CheckVerdict.AWAITED: "unknown",
+    CheckVerdict.BESIDE: "not asked",
+}
+
+
+def checks_of(moment: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
+    """The checks of a device, for programs; what fails comes first, else in file order.
+
+    Of a device that is not there, those that failed when it left.
+    """
+    found = moment.candidate(resource, device)
+    rows = list(_left(moment, resource, device)) if found is None else [_row(moment, one) for one in found.checked]
+    return sorted(rows, key=lambda row: row["verdict"] != FAILING)
+
+
+def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
+    ward = moment.conditions.there.get(DeviceRef(one.entry, one.key))
+    condition = (ward.conditions if ward else {}).get(one.check.name, HEALTHY)
+    row = _said(moment, one.check.name, condition, one.member)
+    if condition.failing:
+        log = one.check.log
+        if condition.early:
+            return {**row, "recovers": f"by itself, after {_after(ONE, 'good')}: it was never well"}
+        latched = condition.latched or (log.recover if log else one.check.recover) is None
+        return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
+    if one.outcome.ear is not None and moment.deaf:
+        return {**row, "verdict": "unknown", "reason": f"the kernel log: {moment.deaf}"}
+    reason = one.outcome.reason
+    if one.outcome.says is CheckVerdict.BAD:
+        reason = f"{reason}; it fails after {_after(one.check.trip)}"
+    return {**row, "verdict": _SAID[one.outcome.says], "reason": reason or None}
+
+
+def _left(moment: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
+    entry = moment.assembly.written.get(resource) or resource
+    for place in device.places:
+        ward = moment.conditions.left.get(DeviceRef(entry, place), DeviceCheckStates(place, {}))
+        for name, condition in ward.conditions.items():
+            if condition.failing:
+                yield {**_said(moment, name, condition, ""), "recovers": "when it is back"}
+
+
+def _said(moment: AgentSnapshot, name: str, condition: CheckState, member: str) -> Mapping[str, object]:
+    return {
+        "check": name,
+        "member": member or None,
+        "verdict": FAILING,
+        "latched": False,
+        "since": moment.at(condition.turned),
+        "reason": condition.reason or None,
+        "evidence": condition.evidence or None,
+        "recovers": None,
+    }
+
+
+def _recovers(check: Check) -> str:
+    if check.log is not None:
+        return f"by itself, after {check.log.recover or 0:g} s without such a line"
+    return CLEAR if check.recover is None else f"by itself, after {_after(check.recover, 'good')}"
+
+
+def _after(after: Trip, kind: str = "such") -> str:
+    match after:
+        case LookCount(number):
+            return f"{number} {kind} look{'s' * (number != 1)}"
+        case LookDuration(seconds):
+            return f"{seconds:g} s of {kind} looks"
+        case EventRate(number, seconds):
+            return f"{number} within {seconds:g} s"

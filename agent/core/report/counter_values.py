@@ -1,0 +1,42 @@
+"""What was counted since the agent started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.core.struct import Struct, field
+
+
+class Distribution(NamedTuple):
+    """How many measurements were at most each bound, in order and not added up, with those above all at the end."""
+
+    bounds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum: float
+
+
+class CounterValues(Struct):
+    """All counts. Keys: the resource, and to what or with which result.
+
+    list_bytes: the size of the list sent last.
+    changes: seconds from an event to the list on the last stream. looks, calls: seconds that one took; calls by method.
+    checks: what checks said at looks, by name and result.
+    blips: how often a device was gone for so short a time that no list says so, by resource.
+    events: those that were looked into, overruns: how often some were lost, heard: whether they come; by who tells of
+        them.
+    """
+
+    transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    registrations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    allocations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    lists: Mapping[str, int] = field(default_factory=dict)
+    list_bytes: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
+    changes: Distribution | None = None
+    looks: Distribution | None = None
+    calls: Mapping[str, Distribution] = field(default_factory=dict)
+    checks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    overruns: Mapping[str, int] = field(default_factory=dict)
+    heard: Mapping[str, bool] = field(default_factory=dict)
+    blips: Mapping[str, int] = field(default_factory=dict)

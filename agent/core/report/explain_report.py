@@ -1,0 +1,53 @@
+"""What a running agent adds to an explanation: what a fresh look at the host cannot know."""
+
+from __future__ import annotations
+
+from agent.core.inventory.device import Device
+from agent.core.lists.device_lookup import find_devices
+from agent.core.lists.transitions import Change
+from agent.core.report.agent_snapshot import AgentSnapshot, stamp
+from agent.core.report.device_report import Said, device_of, resource_of
+from agent.core.report.status_report import attention
+
+SCHEMA = "device-agent/explain/1"
+
+
+def explained(moment: AgentSnapshot, name: str) -> Said:
+    """The devices that a name means, with what happened to them; or the resource of that name; and in any case all
+    that needs a person.
+    """
+    lists = moment.assembly.snapshots
+    found = [] if name in lists else find_devices(name, lists.values(), moment.offers)
+    return {
+        "schema": SCHEMA,
+        "time": stamp(moment.time),
+        "config": moment.configuration.digest,
+        "kubelet": {
+            "up": moment.kubelet.up,
+            "since": moment.at(moment.kubelet.since),
+            "reason": moment.kubelet.reason or None,
+        },
+        "attention": attention(moment),
+        "resource": resource_of(moment, lists[name]) if name in lists else None,
+        "devices": [
+            {**device_of(moment, resource, device), "history": _history(moment, resource, device)}
+            for resource, device in found
+        ],
+    }
+
+
+def _history(moment: AgentSnapshot, resource: str, device: Device) -> list[Said]:
+    """What changed, oldest first."""
+    entry = moment.entry(resource)
+    checks = frozenset(check.name for check in entry.checks) if entry else frozenset()
+    return [_change(moment, one, checks) for one in moment.changes.get((resource, device.id), ())]
+
+
+def _change(moment: AgentSnapshot, one: Change, checks: frozenset[str]) -> Said:
+    return {
+        "time": moment.at(one.at),
+        "from": one.old.value if one.old else None,
+        "to": one.new.value if one.new else None,
+        "check": one.check if one.check in checks else None,
+        "reason": one.reason or None,
+    }

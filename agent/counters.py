@@ -1,0 +1,81 @@
+"""Counting: what happened since the agent started. Bounded by the resources there are, whatever happens."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+
+from agent.core.report.counter_values import CounterValues, Distribution
+
+CHANGE_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+CALL_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
+METHODS = ("Allocate", "GetPreferredAllocation")
+
+
+class Histogram:
+    """Measurements, counted by size."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def reading(self) -> Distribution:
+        """What was counted so far."""
+        return Distribution(self._bounds, tuple(self._counts), self._sum)
+
+
+class Counters:
+    """All that is counted; see `Tally`."""
+
+    def __init__(self) -> None:
+        self.transitions: Counter[tuple[str, str]] = Counter()
+        self.registrations: Counter[tuple[str, str]] = Counter()
+        self.allocations: Counter[tuple[str, str]] = Counter()
+        self.lists: Counter[str] = Counter()
+        self.blips: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()  # by who tells of them
+        self.overruns: Counter[str] = Counter()
+        self.heard: dict[str, bool] = {}  # whether he does
+        self.list_bytes: dict[str, int] = {}
+        self.changes = Histogram(CHANGE_BOUNDS)
+        self.looks = Histogram(CHANGE_BOUNDS)
+        self.calls = {method: Histogram(CALL_BOUNDS) for method in METHODS}
+
+    def sent(self, resource: str, size: int) -> None:
+        """A list of so many bytes has gone out."""
+        self.lists[resource] += 1
+        self.list_bytes[resource] = size
+
+    def forget(self, resource: str) -> None:
+        """Drop what was counted of a resource that is served no more."""
+        for counted in (self.transitions, self.registrations, self.allocations):
+            for key in [key for key in counted if key[0] == resource]:
+                del counted[key]
+        self.lists.pop(resource, None)
+        self.blips.pop(resource, None)
+        self.list_bytes.pop(resource, None)
+
+    def tally(self, checks: Mapping[tuple[str, str], int] | None = None) -> CounterValues:
+        """All of it now; answers of `checks` are counted elsewhere."""
+        return CounterValues(
+            dict(self.transitions),
+            dict(self.registrations),
+            dict(self.allocations),
+            dict(self.lists),
+            dict(self.list_bytes),
+            dict(self.events),
+            self.changes.reading(),
+            self.looks.reading(),
+            {method: counted.reading() for method, counted in self.calls.items()},
+            dict(checks or {}),
+            dict(self.overruns),
+            dict(self.heard),
+            dict(self.blips),
+        )

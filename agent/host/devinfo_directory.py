@@ -1,0 +1,163 @@
+"""The directory of device-information files: which of those in it are ours, and how they come and go.
+
+Other programs write there too, so a file is ours only if we remember having written what is in it. What we write is
+remembered first, in a directory of the state's: a file there for each of ours, with its id and what it says. Neither
+needs to outlast the machine: `/run` does not.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+from agent.core.entry.devinfo import DevInfo
+from agent.core.language.template import digest
+from agent.core.struct import Struct
+
+LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
+_OURS = "devinfo"  # the directory of the state's
+_MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not be root's
+
+
+class DevInfoError(Exception):
+    """Why a device-information file cannot be written."""
+
+
+class _Memory(Struct):
+    """What is remembered of one of our files: the id it is of, and the texts that may stand in it, newest first."""
+
+    id: str
+    texts: tuple[str, ...]
+
+
+class DevInfoDirectory:
+    """Writes and removes our files. Every call may wait for a disk; no two may be made at once.
+
+    Args:
+        directory: where CNI plugins look.
+        state: the directory of the state, in which ours are remembered.
+    """
+
+    def __init__(self, directory: str, state: str) -> None:
+        self._directory = directory
+        self._ours = os.path.join(state, _OURS)
+
+    def write(self, infos: Iterable[DevInfo]) -> None:
+        """Have these files there, whole, or as they were.
+
+        Raises:
+            DevInfoError: the disk is full or cannot be written, or somebody else's file is in the way.
+        """
+        for info in infos:
+            path = os.path.join(self._directory, info.name)
+            try:
+                self._write(path, info)
+            except OSError as error:
+                raise DevInfoError(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}") from None
+
+    def keep(self, held: Callable[[str], bool]) -> tuple[bool, list[str]]:
+        """Remove our files whose ids are not held.
+
+        What is not as we wrote it any more is somebody else's by now, and stays.
+
+        Returns:
+            Whether any of ours are left; and why some could not be removed.
+        """
+        left, faults = False, []
+        for name, memory in self._memories():
+            if memory is not None and held(memory.id):
+                left = True
+                continue
+            path = os.path.join(self._directory, name)
+            try:
+                if memory is not None and _read(path, _size(*memory.texts)) in memory.texts:
+                    os.unlink(path)
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._ours, name))
+            except OSError as error:
+                left = True
+                faults.append(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}")
+        return left, faults
+
+    def _write(self, path: str, info: DevInfo) -> None:
+        memory = self._memory(info.name)
+        mine = memory.texts if memory is not None and memory.id == info.id else ()
+        there = _read(path, _size(info.text, *mine))
+        if there == info.text:
+            return
+        ours = there in mine
+        if there is not None and not ours:
+            raise DevInfoError(f"{path} is another program's, and says something else: remove it")
+        texts = [info.text, *([there] if ours and there is not None else [])]
+        os.makedirs(self._ours, mode=0o700, exist_ok=True)
+        _replace(os.path.join(self._ours, info.name), json.dumps({"id": info.id, "texts": texts}))
+        _make(self._directory)
+        _replace(path, info.text)
+
+    def _memories(self) -> Iterator[tuple[str, _Memory | None]]:
+        try:
+            names = sorted(os.listdir(self._ours))
+        except OSError:
+            return
+        for name in names:
+            yield name, self._memory(name)
+
+    def _memory(self, name: str) -> _Memory | None:
+        """What is remembered of a file; none if that is nothing, or was torn."""
+        text = _read(os.path.join(self._ours, name), LIMIT)
+        try:
+            said = json.loads(text or "")
+            return _Memory(str(said["id"]), tuple(map(str, said["texts"])))
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def _size(*texts: str) -> int:
+    """How many bytes a file has at most that says one of these."""
+    return max((len(text.encode()) for text in texts), default=0)
+
+
+def _read(path: str, size: int) -> str | None:
+    """What a plain file says; none if there is nothing. What is no plain file, cannot be read, or has more bytes than
+    that says "": not ours.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            data = file.read(size + 1) if plain else b""
+            return data.decode("utf-8", "replace") if len(data) <= size else ""
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return ""
+
+
+def _replace(path: str, text: str) -> None:
+    """Put a file in place whole. Its other name is no name of such a file, and is the same each time."""
+    directory, name = os.path.split(path)
+    new = os.path.join(directory, f".device-agent-{digest(name, 16)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(new, flags, _MODE), "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), _MODE)
+            file.write(text)
+        os.replace(new, path)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(new)
+        raise
+
+
+def _make(directory: str) -> None:
+    """Make a directory, and those above it, that others can read, whatever our umask."""
+    if not os.path.isdir(directory):
+        above = os.path.dirname(directory)
+        if above != directory:
+            _make(above)
+        with suppress(FileExistsError):
+            os.mkdir(directory, _DIRECTORY_MODE)
+            os.chmod(directory, _DIRECTORY_MODE)

@@ -1,0 +1,98 @@
+"""Log lines to the journal by its own protocol (systemd.io/JOURNAL_NATIVE_PROTOCOL): words, priority and fields."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import socket
+from collections.abc import Mapping
+
+from agent.core.message_id import NOTICE
+
+SOCKET = "/run/systemd/journal/socket"
+NAME = "device-agent"
+PRIORITIES = {
+    logging.DEBUG: 7,
+    logging.INFO: 6,
+    NOTICE: 5,
+    logging.WARNING: 4,
+    logging.ERROR: 3,
+    logging.CRITICAL: 2,
+}  # syslog(3)
+
+
+def is_journal(environ: Mapping[str, str], stream: int) -> bool:
+    """Whether a stream leads to the journal: systemd names its device and inode in JOURNAL_STREAM (systemd.exec(5))."""
+    try:
+        there = os.fstat(stream)
+    except OSError:
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{there.st_dev}:{there.st_ino}"
+
+
+class Marked(logging.Formatter):
+    """`<N>` in front of each line, as sd-daemon(3) wants it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines."""
+        mark = f"<{PRIORITIES.get(record.levelno, 6)}>"
+        return "\n".join(mark + line for line in super().format(record).splitlines())
+
+
+class JournalHandler(logging.Handler):
+    """One datagram for each record; what the journal does not take goes where `otherwise` writes. Never waits: where
+    neither has room, because the journal hangs, lines are lost, and it is said how many.
+    """
+
+    def __init__(self, otherwise: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
+        """`path` is the journal's socket, `stream` what `otherwise` writes to."""
+        super().__init__()
+        self._otherwise = otherwise
+        self._path = path
+        self._stream = stream
+        self._lost = 0
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send one."""
+        try:
+            if self._lost and self._sent(_missing(self._lost)):
+                self._lost = 0
+            if not self._sent(record):
+                self._lost += 1
+        except Exception:  # noqa: BLE001  as every handler does: a line that cannot be written ends nobody
+            self.handleError(record)
+
+    def _sent(self, record: logging.LogRecord) -> bool:
+        try:
+            self._socket.sendto(datagram(self.format(record), record), self._path)
+        except OSError:  # not there, busy, or it is too long
+            if not select.select((), (self._stream,), (), 0)[1]:
+                return False
+            self._otherwise.handle(record)
+        return True
+
+    def close(self) -> None:
+        """Send no more."""
+        self._socket.close()
+        super().close()
+
+
+def _missing(number: int) -> logging.LogRecord:
+    said = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "%d log lines are lost", "args": (number,)}
+    return logging.makeLogRecord(said)
+
+
+def datagram(message: str, record: logging.LogRecord) -> bytes:
+    """A record as the journal reads it."""
+    priority = str(PRIORITIES.get(record.levelno, 6))
+    said = {"MESSAGE": message, "PRIORITY": priority, "SYSLOG_IDENTIFIER": NAME, **getattr(record, "fields", {})}
+    return b"".join(_field(name, value.encode("utf-8", "backslashreplace")) for name, value in said.items())
+
+
+def _field(name: str, value: bytes) -> bytes:
+    """`NAME=value`; a value of several lines has its length in front."""
+    if b"\n" not in value:
+        return b"%s=%s\n" % (name.encode(), value)
+    return b"%s\n%s%s\n" % (name.encode(), len(value).to_bytes(8, "little"), value)

@@ -1,0 +1,130 @@
+"""Events of network interfaces that are none of udev's: link, address, alternative names, default routes.
+
+Like udev's they say no more than where to look (`Touched`); when the socket overran, everything may have changed.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.language.value import Absent
+from agent.host import rtnetlink
+from agent.host.netlink import NetlinkListener
+from agent.host.root import Root
+
+ROUTES = "/proc/net"  # what reads routes rests on this
+
+_GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
+_RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net.core.rmem_max
+_ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
+
+# Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
+_RESTLESS = frozenset({7, 11, 23, 26})
+
+_UNSAID = (0, "")
+
+
+@asynccontextmanager
+async def watch_link_events(root: Root, changed: Callable[[DirtySet], None]) -> AsyncIterator[Absent | None]:
+    """Call `changed` for every event, from the event loop, until left; gives why it cannot listen, if it cannot."""
+    try:
+        listener = _Listener(_socket(), root, changed)
+    except OSError as error:
+        yield Absent(f"no events of network links: {error}")
+        return
+    try:
+        yield None
+    finally:
+        listener.close()
+
+
+def _socket() -> socket.socket:
+    made = socket.socket(
+        socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+    )
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)
+        _only_default_routes(made)
+        made.bind((0, _GROUPS))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _only_default_routes(made: socket.socket) -> None:
+    """Let the kernel throw away what tells of other routes: a router has hundreds of thousands (BPF, socket(7))."""
+    kinds = [socket.htons(kind) for kind in (rtnetlink.NEWROUTE, rtnetlink.DELROUTE)]  # BPF loads in network order
+    steps = (
+        (0x28, 0, 0, 4),  # load the message's type
+        (0x15, 1, 0, kinds[0]),
+        (0x15, 0, 2, kinds[1]),
+        (0x30, 0, 0, rtnetlink.HEADER.size + 1),  # of a route: load the length of the prefix
+        (0x15, 0, 1, 0),
+        (0x06, 0, 0, 0xFFFFFFFF),  # take it
+        (0x06, 0, 0, 0),  # drop it
+    )
+    program = array.array("B", b"".join(struct.pack("=HBBI", *step) for step in steps))
+    made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(steps), program.buffer_info()[0]))
+
+
+class _Listener(NetlinkListener):
+    what = "network links"
+
+    def __init__(self, bound: socket.socket, root: Root, changed: Callable[[DirtySet], None]) -> None:
+        self._root = root
+        self._known: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
+        super().__init__(bound, changed)
+
+    def take(self) -> DirtySet | None:
+        """See `Listener.take`."""
+        try:
+            data = self._socket.recv(rtnetlink.BUFFER)
+        except BlockingIOError:
+            return None
+        touched = DirtySet()
+        for kind, _flags, payload in rtnetlink.messages(data):
+            touched |= self._touched_by(kind, payload)
+        return touched
+
+    def lost(self) -> None:
+        """See `Listener.lost`."""
+        self._known.clear()
+
+    def _touched_by(self, kind: int, payload: bytes) -> DirtySet:
+        """What a message says to look at: nothing, if it says what was said before."""
+        if kind in {rtnetlink.NEWROUTE, rtnetlink.DELROUTE} and len(payload) >= rtnetlink.ROUTE.size:
+            is_default = rtnetlink.ROUTE.unpack_from(payload)[1] == 0
+            return DirtySet(frozenset({ROUTES})) if is_default else DirtySet()
+        if kind not in {rtnetlink.NEWLINK, rtnetlink.DELLINK} or len(payload) < rtnetlink.LINK.size:
+            return DirtySet()
+        family, hardware, index, flags, _ = rtnetlink.LINK.unpack_from(payload)
+        if family != socket.AF_UNSPEC:  # a bridge tells of its ports
+            return DirtySet()
+        said = [pair for pair in rtnetlink.attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
+        before = self._known.pop(index, _UNSAID)
+        directory = self._directory(dict(said).get(rtnetlink.IFNAME, b""))
+        now = (hash((hardware, flags, *said)), directory)
+        if kind == rtnetlink.NEWLINK:
+            self._known[index] = now
+            if now == before:
+                return DirtySet()
+        paths = {path for path in (before[1], directory) if path}
+        # It may have come, or it went, perhaps into another network namespace.
+        lists = frozenset({"net"} if kind == rtnetlink.DELLINK or before == _UNSAID else ())
+        # An interface that goes down takes its routes along, and no message says so.
+        return DirtySet(frozenset(paths | {ROUTES}), lists)
+
+    def _directory(self, name: bytes) -> str:
+        """The canonical directory of an interface; empty if it has none any more."""
+        path = f"/sys/class/net/{rtnetlink.text(name)}"
+        if not name or not os.path.islink(path):
+            return ""
+        directory = self._root.device(path)
+        return "" if isinstance(directory, Absent) else directory

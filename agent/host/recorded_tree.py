@@ -1,0 +1,83 @@
+"""What a tree on disk says of the machine that it stands for, besides its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from agent.core.language.value import Absent
+
+DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
+UNREAD = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
+TOLD = "/.told"  # beside it: what the kernel said by calls, not in files; see `told_text`
+
+Told: TypeAlias = tuple[str, ...] | Absent
+
+_DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
+
+
+class Tree:
+    """The tree below a prefix.
+
+    unread: what it says of files that were not read where it was recorded. told: what it says that the kernel told.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.unread = _unread(prefix)
+        self.told = dict(_told(prefix))
+        self._prefix = prefix
+        self._nodes: dict[str, tuple[str, int, int]] = {}
+        self._stamp: tuple[int, int, int] | None = None
+
+    def nodes(self) -> Mapping[str, tuple[str, int, int]]:
+        """The nodes that it declares, as making real ones takes root's rights; read again once that file changes."""
+        try:
+            status = os.stat(self._prefix + DECLARED)
+            now = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if now != self._stamp:
+                with open(self._prefix + DECLARED, encoding="utf-8", errors="surrogateescape") as file:
+                    found = [_DECLARATION.fullmatch(line.strip()) for line in file]
+                self._nodes = {m[4]: (m[1], int(m[2]), int(m[3])) for m in found if m}
+                self._stamp = now
+        except OSError:
+            self._nodes, self._stamp = {}, None
+        return self._nodes
+
+
+def told_text(told: Mapping[str, Told]) -> str:
+    """What `TOLD` holds, as JSON: `"/sys/devices/…/net/eth0/altnames": ["enp1s0"]`, or why it was not told.
+
+    A path is that of the file that would say it if there were one. A person may write such a file, too.
+    """
+    said = {
+        path: {"absent": answer.reason, "unread": answer.unreadable} if isinstance(answer, Absent) else answer
+        for path, answer in sorted(told.items())
+    }
+    return json.dumps(said, indent=0)
+
+
+def _told(prefix: str) -> Iterator[tuple[str, Told]]:
+    """What a tree says that the kernel told; what is written otherwise is passed over."""
+    try:
+        with open(prefix + TOLD, encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return
+    for path, answer in said.items() if isinstance(said, dict) else ():
+        if isinstance(answer, list) and all(isinstance(each, str) for each in answer):
+            yield path, tuple(answer)
+        elif isinstance(answer, dict) and isinstance(reason := answer.get("absent"), str):
+            yield path, Absent(reason, unreadable=bool(answer.get("unread")))
+
+
+def _unread(prefix: str) -> Mapping[str, Absent]:
+    """What a recorded tree says of files that were not read where it was recorded."""
+    try:
+        with open(prefix + UNREAD, encoding="utf-8") as file:
+            said = json.load(file)
+        return {path: Absent(str(reason), unreadable=bool(unread)) for path, (reason, unread) in said.items()}
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -1,0 +1,132 @@
+"""A socket in the file system, such as the kubelet's: which one is there now, and waiting until there is another.
+
+The file proves nothing by itself (a stopped kubelet leaves it behind); its *identity* (device,
+inode, change time) tells one kubelet's life from the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from agent.host.inotify import PathWatch
+from agent.host.root import Root
+
+POLL_SECONDS = 1.0
+
+
+class Identity(NamedTuple):
+    """What differs between the sockets of two lives."""
+
+    device: int
+    inode: int
+    changed_ns: int
+
+
+class SocketWatch:
+    """The present identity of one socket, kept up to date by inotify and by `check`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.identity = identify(path)
+        self._changed = asyncio.Event()
+
+    def check(self) -> None:
+        """Look at the file now; wakes who waits if it is another."""
+        identity = identify(self.path)
+        if identity != self.identity:
+            self.identity = identity
+            self._wake()
+
+    def stir(self) -> None:
+        """Something happened in the directory: look at the file, and wake all who wait."""
+        self.identity = identify(self.path)
+        self._wake()
+
+    async def there(self) -> Identity:
+        """The identity of the socket, as soon as there is one."""
+        while self.identity is None:
+            await self._changed.wait()
+        return self.identity
+
+    async def other_than(self, identity: Identity) -> None:
+        """Return when the socket that is there is another one; its mere absence is not enough."""
+        while self.identity in (None, identity):
+            await self._changed.wait()
+
+    async def stirred(self) -> None:
+        """Return at the next event in the directory, whatever it is."""
+        await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+class Presences:
+    """Several sockets, followed by one inotify, whether their directories are there already or not.
+
+    Where that fails for a directory, its socket is looked at every `POLL_SECONDS`.
+    """
+
+    def __init__(self, *paths: str) -> None:
+        self.all = tuple(SocketWatch(path) for path in paths)
+        self._directories = frozenset(os.path.dirname(path) for path in paths)
+        self._watch = PathWatch(Root(), self._changed)
+        self._failing = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        await self._watch.__aenter__()
+        self._look_again()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._watch.__aexit__(kind, error, trace)
+
+    async def run(self, every: float) -> None:
+        """Look at the sockets once in so many seconds, in case inotify missed something, until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(every):
+                    await self._failing.wait()
+            except TimeoutError:
+                pass
+            else:
+                await asyncio.sleep(min(POLL_SECONDS, every))
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._watch.watch(self._directories)
+        for presence in self.all:
+            if os.path.dirname(presence.path) in self._watch.faults:
+                presence.stir()
+            else:
+                presence.check()
+        self._mark()
+
+    def _changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+        touched = paths | {os.path.dirname(path) for path in paths}
+        for presence in self.all:
+            if overflow or os.path.dirname(presence.path) in touched:
+                presence.stir()
+        self._mark()
+
+    def _mark(self) -> None:
+        if self._watch.faults:
+            self._failing.set()
+        else:
+            self._failing.clear()
+
+
+def identify(path: str) -> Identity | None:
+    """The identity of the socket at a path; None if there is none, or something else."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return Identity(found.st_dev, found.st_ino, found.st_ctime_ns) if stat.S_ISSOCK(found.st_mode) else None

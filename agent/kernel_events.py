@@ -1,0 +1,65 @@
+"""The kernel's events while the agent runs: of devices, from udev where it runs, and of network links."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.language.value import Absent
+from agent.counters import Counters
+from agent.host.link_events import watch_link_events
+from agent.host.root import Root
+from agent.host.socket_watch import SocketWatch
+from agent.host.uevents import group, watch_uevents
+
+log = logging.getLogger("agent")
+
+
+class KernelEvents:
+    """Hears them, and says what they touch.
+
+    Args:
+        root: the host; a tree in its place has none.
+        nudge: called with what may have changed.
+        udev: the socket by which udevd is known.
+        counts: told which events are heard, and when some were lost.
+    """
+
+    def __init__(self, root: Root, nudge: Callable[[DirtySet], None], udev: SocketWatch, counts: Counters) -> None:
+        self._root = root
+        self._nudge = nudge
+        self._udev = udev
+        self._counts = counts
+
+    def told(self, by: str, touched: DirtySet) -> None:
+        """Events were told; if they were lost, that is everything."""
+        self._counts.events[by] += 1
+        self._counts.overruns[by] += touched.everything
+        self._nudge(touched)
+
+    async def run(self, listening: asyncio.Event) -> None:
+        """Hear them until cancelled. `listening` is set as soon as nothing that happens is missed."""
+        if self._root.prefix:
+            listening.set()
+            return
+        async with watch_link_events(self._root, partial(self.told, "links")) as deaf:
+            self._counts.heard["links"] = deaf is None
+            if deaf is not None:
+                log.warning("%s: changes of network links are seen at each sweep", deaf.reason)
+            await self._listen_to_udev(listening)
+
+    async def _listen_to_udev(self, listening: asyncio.Event) -> None:
+        while True:
+            async with watch_uevents(partial(self.told, "uevents")) as source:
+                self._counts.heard["uevents"] = not isinstance(source, Absent)
+                if isinstance(source, Absent):
+                    log.warning("%s: changes below /dev are seen at once, others at each sweep", source.reason)
+                listening.set()
+                self._nudge(ALL_DIRTY)
+                # Not what runs by now: that may have come since.
+                heard = group() if isinstance(source, Absent) else source
+                while group() == heard:
+                    await self._udev.stirred()

@@ -1,0 +1,52 @@
+"""AMD's Device Metrics Exporter, which judges the GPUs of its node; see protos/metricssvc."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from grpclib.const import Cardinality
+
+from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
+from agent.core.language.safe_text import cut, escape
+from agent.core.language.value import ValueType, from_kernel
+from agent.kubelet.grpc_channel import LimitedChannel
+
+_LIST = "/metricssvc.MetricsService/List"
+_SHOWN = 40  # characters of what it says
+_SAYS = {
+    "healthy": QueryResult(QueryStatus.WELL),
+    "unhealthy": QueryResult(QueryStatus.ILL, "the exporter says unhealthy"),
+    "unknown": QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown"),
+}
+_WORST = (QueryStatus.ILL, QueryStatus.UNKNOWN, QueryStatus.WELL)
+
+
+async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+    """What it says of the GPU that `of` names: by its PCI address, or its UUID. It cannot be watched."""
+    async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
+        await call.send_message(b"", end=True)
+        message = await call.recv_message()
+    said = await asyncio.to_thread(_said, message or b"", service.of)  # in many parts it takes its time
+    nothing = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.of}")
+    yield min(said, key=lambda answer: _WORST.index(answer.reply), default=nothing)
+
+
+def _said(message: bytes, of: str) -> list[QueryResult]:
+    """What it says of each that has this name: one that is cut into partitions may be listed more than once.
+
+    Raises:
+        ValueError: it is no answer.
+    """
+    from agent.kubelet.messages.metricssvc import GpuStateResponse  # the first lists need not wait for it
+
+    try:
+        states = [(one.device, one.uuid, one.health) for one in GpuStateResponse.parse(message).gpu_state]
+    except Exception as error:  # whatever comes of bytes that are no message
+        raise ValueError(str(error)) from error
+    names = {of.lower(), from_kernel(ValueType.PCI, of)}
+    return [
+        _SAYS.get(health.lower(), QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(cut(health, _SHOWN))}"))
+        for device, uuid, health in states
+        if not names.isdisjoint((from_kernel(ValueType.PCI, device), device.lower(), uuid.lower()))
+    ]

@@ -1,0 +1,88 @@
+"""The gRPC health protocol: whether a service says that it is well.
+
+grpc.health.v1, as https://github.com/grpc/grpc-proto/blob/master/grpc/health/v1/health.proto has it: `Watch` where the
+server has it, so that a change is known at once, else `Check`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from grpclib.const import Cardinality
+from grpclib.exceptions import GRPCError
+
+from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
+from agent.kubelet.grpc_channel import LimitedChannel
+
+_WATCH, _CHECK = "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/Check"
+_BREATH = 0.02  # seconds between two answers: who floods is read slowly, and then has to wait
+_SERVICE = 0x0A  # the tag of HealthCheckRequest.service, a string; without it the server as a whole is asked for
+_STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
+_SHORT = 0x7F  # what a length of one byte can say
+_SAYS = {
+    0: QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN"),
+    1: QueryResult(QueryStatus.WELL),
+    2: QueryResult(QueryStatus.ILL, "the service says NOT_SERVING"),
+    3: QueryResult(QueryStatus.UNKNOWN, "the service says SERVICE_UNKNOWN"),
+}
+
+
+async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+    """What it says, and what it says instead until it is time to ask again."""
+    heard = False
+    try:
+        async with aclosing(_watched(channel, service)) as said:
+            async for answer in said:
+                heard = True
+                yield answer
+    except GRPCError:
+        if heard:
+            raise
+        yield await _checked(channel, service)  # UNIMPLEMENTED, or what servers say instead
+
+
+async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+    """All that it says while it is watched."""
+    until = asyncio.get_running_loop().time() + service.every
+    async with channel.request(_WATCH, Cardinality.UNARY_STREAM, bytes, bytes) as stream:
+        async with asyncio.timeout(service.timeout):
+            await stream.send_message(_request(service.of), end=True)
+            message = await stream.recv_message()
+        while message is not None:
+            yield _says(message)
+            channel.heard()
+            await asyncio.sleep(_BREATH)
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await stream.recv_message()
+            except TimeoutError:
+                await stream.cancel()
+                return
+        async with asyncio.timeout(service.timeout):
+            await stream.recv_trailing_metadata()
+    yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: it ended the call")
+
+
+async def _checked(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
+    """What it says when it is asked once."""
+    async with asyncio.timeout(service.timeout), channel.request(_CHECK, Cardinality.UNARY_UNARY, bytes, bytes) as call:
+        await call.send_message(_request(service.of), end=True)
+        message = await call.recv_message()
+    return _says(message or b"")
+
+
+def _says(message: bytes) -> QueryResult:
+    """What a HealthCheckResponse says. Its one field has one byte, for there are four statuses."""
+    status = message[1] if len(message) == 2 and message[0] == _STATUS else 0 if not message else -1
+    return _SAYS.get(status, QueryResult(QueryStatus.UNKNOWN, "the service answers what is no status"))
+
+
+def _request(of: str) -> bytes:
+    """A HealthCheckRequest for a service by name."""
+    name = of.encode()
+    if not name:
+        return b""
+    size = bytes([len(name)]) if len(name) <= _SHORT else bytes([len(name) & _SHORT | 0x80, len(name) >> 7])
+    return bytes([_SERVICE]) + size + name

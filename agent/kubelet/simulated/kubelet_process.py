@@ -1,0 +1,152 @@
+"""One kubelet process, from its start to its end."""
+
+import asyncio
+import contextlib
+import os
+import stat
+
+from agent.kubelet.simulated.admission import Admission
+from agent.kubelet.simulated.checkpoint import NAME as CHECKPOINT
+from agent.kubelet.simulated.checkpoint import Checkpoint
+from agent.kubelet.simulated.clients import Clients
+from agent.kubelet.simulated.device_table import DeviceTable, ReceivedList
+from agent.kubelet.simulated.devices_of_pods import Holdings
+from agent.kubelet.simulated.listener import GrpcListener
+from agent.kubelet.simulated.pod_resources import PodResources
+from agent.kubelet.simulated.registration import Registration
+from agent.kubelet.simulated.simulated_node import SimulatedNode
+from agent.kubelet.simulated.watcher import Watcher
+
+SOCKET = "kubelet.sock"
+
+
+def clean(directory: str, *, all_files: bool) -> list[str]:
+    """What a kubelet removes at start, at the top level only; returns the names."""
+    removed = []
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        if entry.name == CHECKPOINT:
+            continue
+        with contextlib.suppress(OSError):
+            # For sockets a link is followed, and the link removed.
+            if not entry.is_dir(follow_symlinks=False) if all_files else stat.S_ISSOCK(entry.stat().st_mode):
+                os.unlink(entry.path)
+                removed.append(entry.name)
+    return removed
+
+
+class KubeletProcess:
+    """Made: the directory is cleaned and kubelet.sock bound. Listening: connections wait. Running: they are served."""
+
+    def __init__(self, node: SimulatedNode, *, wipe: bool) -> None:
+        self._node = node
+        self.over = False
+        os.makedirs(node.directory, mode=0o755, exist_ok=True)
+        checkpoint = Checkpoint.read(node.directory)
+        self.table = DeviceTable(node.clock, node.limits.grace)
+        self.table.remember(checkpoint.registered)
+        self.admission = Admission(
+            self.table,
+            Holdings(checkpoint.held),
+            events=node.events,
+            release=node.release,
+            limits=node.limits,
+            chance=node.chance,
+            numa_nodes=node.numa_nodes,
+            save=self._save,
+            active=lambda key: key in node.pods and node.pods[key].active,
+        )
+        path = os.path.join(node.directory, SOCKET)
+        removed = clean(node.directory, all_files=node.release.wipes_all_files) if wipe else []
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        self._registry = GrpcListener(path)
+        self._listeners = [self._registry]
+        self.clients: Clients | None = None
+        self.ready = asyncio.Event()
+        node.events.add("bound", removed=removed)
+
+    def listen(self) -> None:
+        self._registry.listen()
+        self._node.events.add("listening")
+
+    def _pod_resources(self, directory: str) -> GrpcListener:
+        """Appears by rename, already listening."""
+        os.makedirs(directory, mode=0o750, exist_ok=True)
+        temporary = os.path.join(directory, f".{os.getpid()}.sock")
+        listener = GrpcListener(temporary)
+        self._listeners.append(listener)
+        listener.listen()
+        listener.rename(os.path.join(directory, SOCKET))
+        self._node.events.add("pod_resources", socket=listener.path)
+        return listener
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        node = self._node
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self.clients = Clients(
+                    self.table,
+                    lists=node.lists,
+                    receive=self._receive,
+                    events=node.events,
+                    release=node.release,
+                    limits=node.limits,
+                    tasks=tasks,
+                )
+                registration = Registration(
+                    node.directory, self.clients, node.faults, events=node.events, release=node.release, tasks=tasks
+                )
+                tasks.create_task(self._registry.serve(registration))
+                if node.pod_resources_directory is not None:
+                    active_only = node.release.lists_active_pods_only
+                    service = PodResources(node.pods, self.admission, self.table, node.limits, active_only=active_only)
+                    tasks.create_task(self._pod_resources(node.pod_resources_directory).serve(service))
+                if node.watcher_directory is not None:
+                    watcher = Watcher(
+                        node.watcher_directory,
+                        self.clients,
+                        node.faults,
+                        events=node.events,
+                        release=node.release,
+                        limits=node.limits,
+                    )
+                    tasks.create_task(watcher.run())
+                self.ready.set()
+        finally:
+            await self.close()
+
+    def _receive(self, seen: ReceivedList) -> None:
+        self.table.listed(seen.resource, seen.devices)
+        self._save()
+        self._node.events.add(
+            "list",
+            seen.resource,
+            list=seen.number,
+            healthy=len(seen.healthy),
+            unhealthy=len(seen.ids - seen.healthy),
+            size=seen.size,
+            repeated=seen.repeated,
+            duplicates=sorted(seen.duplicates),
+        )
+
+    def _save(self) -> None:
+        # Without its directory the real one logs an error and goes on.
+        with contextlib.suppress(FileNotFoundError):
+            if not self.over:
+                Checkpoint.write(self._node.directory, self.admission.holdings.all(), self.table.healthy)
+
+    def drop(self) -> None:
+        """As SIGKILL: every connection ends without a word."""
+        self.over = True
+        for listener in self._listeners:
+            listener.drop()
+        if self.clients is not None:
+            self.clients.drop()
+
+    async def close(self) -> None:
+        self.over = True
+        for listener in self._listeners:
+            await listener.close()
+        if self.clients is not None:
+            await self.clients.close()

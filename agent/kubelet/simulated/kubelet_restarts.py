@@ -1,0 +1,222 @@
+"""The lives of a kubelet in one directory: starting, stopping, looking at it, waiting for it."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from agent.kubelet.simulated import hints as numa
+from agent.kubelet.simulated.clients import Client, Clients, ReceivedLists
+from agent.kubelet.simulated.device_table import NodeStatus
+from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped
+from agent.kubelet.simulated.events import KubeletEvent, KubeletEvents
+from agent.kubelet.simulated.fault_injection import Faults
+from agent.kubelet.simulated.kubelet_process import SOCKET, KubeletProcess
+from agent.kubelet.simulated.limits import Limits
+from agent.kubelet.simulated.pod import Pod
+from agent.kubelet.simulated.release import Release
+from agent.kubelet.simulated.simulated_node import SimulatedNode
+
+T = TypeVar("T")
+
+
+class KubeletRestarts:
+    """Several lives in one directory. `events`, `lists`, `faults` and `pods` last over all of them."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        release: str = "1.36",
+        watcher_directory: str | os.PathLike[str] | None = None,
+        pod_resources_directory: str | os.PathLike[str] | None = None,
+        topology_policy: str = "none",
+        numa_nodes: Iterable[int] = (0,),
+        limits: Limits | None = None,
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        listener: Callable[[KubeletEvent], None] | None = None,
+    ) -> None:
+        """`clock` is that of the grace after a stream's end alone; `seed` that of what Go leaves to chance."""
+        if topology_policy not in numa.POLICIES:
+            raise ValueError(f"topology policy {topology_policy!r}: one of {', '.join(numa.POLICIES)}")
+        self.directory = os.fspath(directory)
+        self.socket = os.path.join(self.directory, SOCKET)
+        self.events = KubeletEvents(listener)
+        self.lists = ReceivedLists()
+        self.faults = Faults()
+        self.pods: dict[str, Pod] = {}
+        self.crashed: str | None = None
+        self._node = SimulatedNode(
+            directory=self.directory,
+            watcher_directory=None if watcher_directory is None else os.fspath(watcher_directory),
+            pod_resources_directory=None if pod_resources_directory is None else os.fspath(pod_resources_directory),
+            release=Release.parse(release),
+            limits=limits or Limits(),
+            topology_policy=topology_policy,
+            numa_nodes=tuple(numa_nodes),
+            chance=random.Random(seed),  # noqa: S311
+            clock=clock,
+            events=self.events,
+            lists=self.lists,
+            faults=self.faults,
+            pods=self.pods,
+        )
+        self._life: KubeletProcess | None = None
+        self._task: asyncio.Task[None] | None = None
+        # Pods are admitted one at a time: while a plugin thinks, all others wait.
+        self._sync_loop = asyncio.Lock()
+
+    # ------------------------------------------------------------ lives
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._life is not None
+
+    async def start(self, *, wipe: bool = True, listen_after: float = 0.0) -> None:
+        """`wipe=False` leaves the plugins' sockets; between bind and listen pass `listen_after` seconds."""
+        if self._life is not None:
+            raise RuntimeError("the kubelet is running")
+        self.crashed = None
+        life = KubeletProcess(self._node, wipe=wipe)
+        try:
+            await asyncio.sleep(listen_after)
+            life.listen()
+        except BaseException:
+            await life.close()
+            raise
+        self._life = life
+        # Not in a group of ours: start and stop may be called in different tasks, as pytest does.
+        self._task = asyncio.create_task(life.run(), name="simulated kubelet")
+        self._task.add_done_callback(lambda _: self.events.wake())
+        ready = asyncio.create_task(life.ready.wait())
+        await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            ready.cancel()
+            await self.stop()
+
+    async def stop(self, kind: Literal["term", "kill"] = "term") -> None:
+        """All connections end; kubelet.sock and the plugins' sockets stay. Stopped already: nothing."""
+        life, task = self._life, self._task
+        if life is None or task is None:
+            return
+        self._life = self._task = None
+        if kind == "kill":
+            life.drop()
+        task.cancel()
+        await asyncio.wait({task})
+        self.events.add("stopped", signal=kind)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    async def restart(
+        self, *, wipe: bool = True, gap: float = 0.0, kind: Literal["term", "kill"] = "term", listen_after: float = 0.0
+    ) -> None:
+        await self.stop(kind)
+        await asyncio.sleep(gap)
+        await self.start(wipe=wipe, listen_after=listen_after)
+
+    def _alive(self) -> tuple[KubeletProcess, Clients]:
+        if self.crashed is not None:
+            raise KubeletCrashed(self.crashed)
+        if self._life is None or self._life.clients is None:
+            raise KubeletStopped("no kubelet is running")
+        return self._life, self._life.clients
+
+    async def _crash(self, crash: KubeletCrashed) -> None:
+        self.crashed = str(crash)
+        self.events.add("crashed", reason=self.crashed)
+        await self.stop("kill")
+
+    # ------------------------------------------------------------ waiting
+
+    async def until(self, condition: Callable[[], T], timeout: float = 10.0) -> T:  # noqa: ASYNC109
+        """The first true value of `condition`, looked at after every event; TimeoutError with the last events."""
+
+        def look() -> T:
+            if self.crashed is not None:
+                raise KubeletCrashed(self.crashed)
+            if self._task is not None and self._task.done() and not self._task.cancelled():
+                self._task.result()
+            return condition()
+
+        return await self.events.until(look, timeout)
+
+    # ------------------------------------------------------------ looking
+
+    def status(self) -> NodeStatus:
+        """What the node would report; looking forgets resources whose grace is over, as the real pass does."""
+        return NodeStatus() if self._life is None else self._life.table.status()
+
+    def capacity(self, resource: str) -> int:
+        return self.status().capacity.get(resource, 0)
+
+    def allocatable(self, resource: str) -> int:
+        return self.status().allocatable.get(resource, 0)
+
+    def healthy(self, resource: str) -> frozenset[str]:
+        return frozenset(() if self._life is None else self._life.table.healthy.get(resource, ()))
+
+    def unhealthy(self, resource: str) -> frozenset[str]:
+        return frozenset(() if self._life is None else self._life.table.unhealthy.get(resource, ()))
+
+    def known(self, resource: str) -> bool:
+        """Whether a pod that asks for it is refused, or runs without, when there is none."""
+        return self._life is not None and self._life.admission.known(resource)
+
+    def held(self, resource: str) -> dict[str, tuple[str, str]]:
+        """Id: (pod, container)."""
+        holdings = [] if self._life is None else self._life.admission.holdings.all()
+        return {i: (h.pod, h.container) for h in holdings if h.resource == resource for i in h.ids}
+
+    def taken(self, resource: str) -> frozenset[str]:
+        """What the kubelet takes for allocated; more than `held` where devices leaked."""
+        return frozenset(() if self._life is None else self._life.admission.holdings.taken.get(resource, ()))
+
+    def streams(self, resource: str) -> int:
+        """How many ListAndWatch streams are open for it."""
+        return len(self._clients_of(resource))
+
+    def connections(self) -> int:
+        """Connections to plugins, with those the real kubelet would leak."""
+        return 0 if self._life is None or self._life.clients is None else len(self._life.clients.open)
+
+    def hints(self, resource: str, wanted: int, *, pod: str = "", container: str = "") -> list[numa.Hint] | None:
+        """For a container to come, or for one that holds devices: None is any node, an empty list no way."""
+        life, _ = self._alive()
+        return life.admission.hints(pod, container, resource, wanted)
+
+    # ------------------------------------------------------------ streams
+
+    def _clients_of(self, resource: str) -> list[Client]:
+        return [] if self._life is None or self._life.clients is None else self._life.clients.of(resource)
+
+    def stop_reading(self, resource: str) -> None:
+        """A slow kubelet: the streams stay open, nothing is read from them."""
+        for client in self._clients_of(resource):
+            client.reading.clear()
+
+    def resume_reading(self, resource: str) -> None:
+        for client in self._clients_of(resource):
+            client.reading.set()
+
+    def cancel_stream(self, resource: str, which: int = 0) -> None:
+        """RST_STREAM by the kubelet; 0 is the oldest, -1 the newest."""
+        self._clients_of(resource)[which].cancel_stream()
+
+    async def open_stream(self, resource: str) -> None:
+        """A second connection and stream at the socket of the newest, as a duplicate registration makes."""
+        _, clients = self._alive()
+        await clients.connect(resource, self._clients_of(resource)[-1].socket, again=True)

@@ -1,0 +1,57 @@
+"""`health.NAME.socket`: whether a service at a Unix socket says that a device is well, in what it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+from h2.exceptions import H2Error
+
+from agent.core.entry.query import QueryResult, QueryStatus, ServiceProtocol, SocketQuery
+from agent.kubelet import amd_exporter, grpc_health
+from agent.kubelet.grpc_channel import LimitedChannel
+from agent.kubelet.wire import one_line
+
+_Answers = Callable[[LimitedChannel, SocketQuery], AsyncGenerator[QueryResult, None]]
+_LANGUAGES: Mapping[ServiceProtocol, _Answers] = {
+    ServiceProtocol.GRPC_HEALTH: grpc_health.answers,
+    ServiceProtocol.AMD_METRICS: amd_exporter.answers,
+}
+_LIMIT = 256 * 1024  # bytes that one answer has at most
+_MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # products that not every node has
+
+
+async def ask(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
+    """What a service says, and what it says instead until it is time to ask again."""
+    answers = _LANGUAGES[service.speaks]
+    channel = LimitedChannel(service.path, _LIMIT)
+    try:
+        async with _dialled(channel, service), aclosing(answers(channel, service)) as said:
+            async for answer in said:
+                yield answer
+    except TimeoutError:
+        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", late=True)
+    except GRPCError as error:
+        text = one_line(f"{error.status.name}: {error.message or 'no text'}")
+        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {text}")
+    except OSError as error:
+        off = isinstance(error, FileNotFoundError) and service.speaks in _MAY_BE_MISSING
+        why = os.strerror(error.errno) if error.errno else "no connection"
+        yield QueryResult(QueryStatus.OFF if off else QueryStatus.UNKNOWN, f"{service.path}: {why}")
+    except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
+        # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
+        why = "it says too much" if channel.flooded else "the connection was lost, or is none of gRPC"
+        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {why}")
+
+
+@asynccontextmanager
+async def _dialled(channel: LimitedChannel, service: SocketQuery) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(service.timeout):
+            await channel.__connect__()
+        yield
+    finally:
+        channel.close()

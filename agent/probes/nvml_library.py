@@ -1,0 +1,91 @@
+"""NVIDIA's management library, as nvml.h has it: what the probe calls of it. It hangs and crashes on sick GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+
+LIBRARY = "libnvidia-ml.so.1"
+GONE = (9, 12, 18)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
+TIMEOUT, LOST = 10, 15
+XID = 0x8  # nvmlEventTypeXidCriticalError
+WHOLE = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
+RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+
+
+class Pci(ctypes.Structure):
+    """nvmlPciInfo_t."""
+
+    _fields_ = (
+        ("busIdLegacy", ctypes.c_char * 16),
+        *((name, ctypes.c_uint) for name in ("domain", "bus", "device", "pciDeviceId", "pciSubSystemId")),
+        ("busId", ctypes.c_char * 32),
+    )
+
+
+class NvmlEvent(ctypes.Structure):
+    """nvmlEventData_t."""
+
+    _fields_ = (
+        ("device", ctypes.c_void_p),
+        ("eventType", ctypes.c_ulonglong),
+        ("eventData", ctypes.c_ulonglong),
+        ("gpuInstanceId", ctypes.c_uint),
+        ("computeInstanceId", ctypes.c_uint),
+    )
+
+
+class NvmlField(ctypes.Structure):
+    """nvmlFieldValue_t."""
+
+    _fields_ = (
+        ("fieldId", ctypes.c_uint),
+        ("scopeId", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latencyUsec", ctypes.c_longlong),
+        ("valueType", ctypes.c_uint),
+        ("nvmlReturn", ctypes.c_uint),
+        ("value", ctypes.c_uint),
+        ("rest", ctypes.c_uint),
+    )
+
+
+class NvmlError(Exception):
+    """A call that failed, with its code."""
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(said)
+        self.code = code
+
+
+class Nvml:
+    """The library, its functions by name."""
+
+    def __init__(self, path: str) -> None:
+        self._library = ctypes.CDLL(path)
+
+    def __call__(self, name: str, *arguments: object) -> None:
+        """Call a function; one that an older library has not is not supported."""
+        function = getattr(self._library, name, None)
+        if function is None:
+            raise NvmlError(3, f"{name}: not in this library")
+        code = function(*arguments)
+        if code:
+            raise NvmlError(code, f"{name}: NVML error {code}")
+
+    def number(self, name: str, *before: object) -> int | None:
+        """The number that a function gives, None where it does not."""
+        found = ctypes.c_uint()
+        try:
+            self(name, *before, ctypes.byref(found))
+        except NvmlError:
+            return None
+        return found.value
+
+    def text(self, name: str, handle: ctypes.c_void_p) -> str | None:
+        """The text that a function gives, None where it does not."""
+        found = ctypes.create_string_buffer(96)
+        try:
+            self(name, handle, found, ctypes.c_uint(len(found)))
+        except NvmlError:
+            return None
+        return found.value.decode("ascii", "replace")

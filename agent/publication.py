@@ -1,0 +1,115 @@
+"""What follows from new lists: who is told of them, what is remembered, offered and watched from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from agent.allocation.devices_in_use import DevicesInUse
+from agent.allocation.devinfo_files import DevInfoFiles
+from agent.checks.query_results import QueryResults
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.device import DeviceList, Health
+from agent.core.inventory.dirty_set import DirtySet
+from agent.core.lists.build_lists import DeviceLists
+from agent.core.lists.expected_count import find_missing_devices
+from agent.core.lists.numa_topology import silence
+from agent.host.inotify import PathWatch
+from agent.registration.resource_tasks import RegistrationOptions, ResourceTasks, way_of
+from agent.state.state_file import StateFile
+from agent.state.state_format import SavedState
+from agent.status.agent_status import Status
+from agent.tracker.tracker import Tracker
+
+
+class ListPublication:
+    """Draws them.
+
+    Args:
+        tracker: whose lists they are.
+        held: told whether something waits for pods to let go.
+        devinfo: whose files may wait for that too.
+        status: told what has changed.
+        offering: told which resources there are.
+        file: told what should outlast this life, of the boot `boot`.
+        nodes: watches where devices come and go.
+        answers: told what was looked at.
+    """
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        held: DevicesInUse,
+        devinfo: DevInfoFiles,
+        *,
+        status: Status,
+        offering: ResourceTasks,
+        file: StateFile,
+        boot: str,
+        nodes: PathWatch,
+        answers: QueryResults,
+    ) -> None:
+        self._tracker = tracker
+        self._held = held
+        self._devinfo = devinfo
+        self._status = status
+        self._offering = offering
+        self._file = file
+        self._boot = boot
+        self._nodes = nodes
+        self._answers = answers
+        self._first = True  # nothing has been published yet in this life
+        self._offered: tuple[Mapping[str, str], Sequence[ResourceSpec]] = {}, ()
+
+    def published(self, before: Mapping[str, DeviceList], assembly: DeviceLists) -> None:
+        """After each assembly: say what changed, remember it, and watch what is to be watched now."""
+        first, self._first = self._first, False
+        tracker = self._tracker
+        self._answers.looked(tracker)
+        self._status.published(before, assembly, first=first)
+        if (assembly.written, tracker.specs) != self._offered:
+            self._offered = assembly.written, tracker.specs
+            self.offer(doubt=not first)
+        self._status.silenced(
+            {
+                name: silence(list_, tracker.look)
+                for name, list_ in assembly.snapshots.items()
+                if first or before.get(name) is not list_
+            }
+        )
+        self._status.expected(find_missing_devices(tracker.specs, tracker.look, assembly))
+        self.update_polling()
+        self.save_state()
+        # What happened in these between the look that named them and now, nobody saw.
+        if unseen := self._nodes.watch(tracker.directories):
+            tracker.nudge(DirtySet(unseen))
+        for name in assembly.ending:
+            self._offering.retire(name)
+
+    def offer(self, *, doubt: bool = True) -> None:
+        """Offer the resources that there are now. One that is new here may have been another's, and be held.
+
+        doubt: whether one can be new, and not only for us.
+        """
+        ways = self.ways(self._tracker.assembly.written)
+        self._offering.keep(ways)
+        if self._offering.add(ways) and doubt:
+            self._held.assume_in_use()
+
+    def ways(self, resources: Iterable[str]) -> dict[str, RegistrationOptions]:
+        """How resources that an entry has are with the kubelet."""
+        entries = {name: self._tracker.entry_of(name) for name in resources}
+        return {name: way_of(entry, self._tracker.specs) for name, entry in entries.items() if entry is not None}
+
+    def update_polling(self) -> None:
+        """Say whether something waits for pods to let go: a device that is Unhealthy or in a pod, a file."""
+        lists = self._tracker.assembly.snapshots.values()
+        unhealthy = any(list_.count(Health.UNHEALTHY) for list_ in lists)
+        self._held.want(unhealthy or bool(self._tracker.look.away) or self._devinfo.any)
+
+    def save_state(self) -> None:
+        """Have written what should outlast this life, if there is anything new in it."""
+        if self._first:
+            return
+        assembly, known, drained = self._tracker.assembly, self._held.known, self._tracker.drained
+        fanned = {name: one.written for name, one in assembly.fanned.items()}
+        self._file.save(SavedState(assembly.snapshots, known, fanned, self._tracker.memory, self._boot, drained))

@@ -1,0 +1,208 @@
+"""Offering: the lives of the resources that the kubelet is offered; how each begins, moves, retires, returns, ends.
+
+Each resource has one task, from its first socket to its last. What is wanted of it may change at any moment; the task
+looks at it again whenever something has ended, so two registrations of one resource are never there together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.message_id import MessageId, fields
+from agent.core.reason import Reason
+from agent.core.registration_phase import Phase
+from agent.host.directory_lock import DirectoryLock
+from agent.host.socket_watch import SocketWatch
+from agent.kubelet.endpoint import Endpoint
+from agent.kubelet.grpc_server_call import Unexpected
+from agent.kubelet.plugin import Granting
+from agent.kubelet.socket_file import new_generation
+from agent.kubelet.wire import ListEncoder, Options
+from agent.registration.socket_registration import keep_registered
+from agent.registration.wait_for_any import first
+from agent.registration.watcher_registration import keep_offered
+from agent.registry import Registry
+from agent.status.agent_status import Status
+
+FAREWELL_SECONDS = 1.0  # how long a retired resource's last list may take
+
+log = logging.getLogger("agent")
+
+
+class RegistrationOptions(NamedTuple):
+    """How a resource is with the kubelet: how it registers, whether it is to be asked which ids are preferred, and
+    whether before each start of a container.
+    """
+
+    registration: str
+    preferred: bool = False
+    pre_start: bool = False
+
+
+def way_of(entry: ResourceSpec, specs: Iterable[ResourceSpec]) -> RegistrationOptions:
+    """The way that an entry wants, and those that add devices to it."""
+    starts = any(spec.prestart for spec in specs if spec.name == entry.name)
+    # The kubelet would choose two shares of one device, and the grant that is refused then is final for the pod.
+    preferred = entry.limit.distinct or bool(entry.prefer)
+    return RegistrationOptions(entry.registration, preferred=preferred, pre_start=starts)
+
+
+class _Offer:
+    """What is wanted of one resource.
+
+    way: how it is there. leaving: it is to end, when the kubelet has its last list.
+    """
+
+    def __init__(self, way: RegistrationOptions) -> None:
+        self.way = way
+        self.leaving = False
+        self.encoder = ListEncoder()
+        self.changed = asyncio.Event()
+        self.life: asyncio.Task[None] | None = None
+
+    def want(self, way: RegistrationOptions, *, leaving: bool) -> None:
+        """Want something of it; its life goes on from there."""
+        self.way, self.leaving = way, leaving
+        self.changed.set()
+
+
+class ResourceTasks:
+    """Offers resources to the kubelet.
+
+    Args:
+        registry, granting: what the endpoints serve.
+        status: told what becomes of each.
+        kubelet: the kubelet's socket; ours for `socket` are made beside it.
+        watcher: a socket in the plugin watcher's directory that is never there; ours for `watcher` are made beside it.
+        claim: on the kubelet's directory, made again for each endpoint: the directory may be another by then.
+        unexpected: told of every defect that came up in a call.
+        forget: called with a resource that has ended because it retired.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        granting: Granting,
+        status: Status,
+        *,
+        kubelet: SocketWatch,
+        watcher: SocketWatch,
+        claim: DirectoryLock,
+        unexpected: Unexpected,
+        forget: Callable[[str], None],
+    ) -> None:
+        self._registry = registry
+        self._granting = granting
+        self._status = status
+        self._kubelet = kubelet
+        self._watcher = watcher
+        self._claim = claim
+        self._unexpected = unexpected
+        self._forget = forget
+        self._offers: dict[str, _Offer] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    @property
+    def offered(self) -> int:
+        """How many resources are offered."""
+        return len(self._offers)
+
+    async def run(self, until: asyncio.Event) -> None:
+        """Offer what is added, until that event; every stream and socket is gone when this returns."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                await until.wait()
+            finally:
+                self._tasks = None
+            for offer in self._offers.values():
+                if offer.life is not None:
+                    offer.life.cancel()
+
+    def add(self, ways: Mapping[str, RegistrationOptions]) -> bool:
+        """Offer those resources that are not offered yet, each in its way; none any more once all is to end.
+
+        Whether there was one.
+        """
+        before = len(self._offers)
+        for name, way in ways.items():
+            if self._tasks is not None and name not in self._offers:
+                self._status.add(name)
+                offer = self._offers[name] = _Offer(way)
+                offer.life = self._tasks.create_task(self._live(name, offer), name=name)
+        return len(self._offers) > before
+
+    def keep(self, ways: Mapping[str, RegistrationOptions]) -> None:
+        """Let those that are offered already stay, in these ways, even if they were about to end."""
+        for name in ways.keys() & self._offers.keys():
+            self._offers[name].want(ways[name], leaving=False)
+
+    def retire(self, name: str) -> None:
+        """End a resource when the kubelet has its last list, unless it is kept after all."""
+        offer = self._offers.get(name)
+        if offer is None:
+            self._forget(name)
+        else:
+            offer.want(offer.way, leaving=True)
+
+    async def _live(self, name: str, offer: _Offer) -> None:
+        """One resource with the kubelet, until it has left."""
+        while not offer.leaving:
+            await first(self._kept(name, offer), self._wait_for_change(name, offer))
+        # Nothing waits between the question and this: whoever wants it back now begins anew.
+        del self._offers[name]
+        self._forget(name)
+        self._registry.forget(name)
+        self._status.remove(name)
+        log.info("%s: retired", name, extra=fields(MessageId.RETIRED, resource=name))
+
+    async def _kept(self, name: str, offer: _Offer) -> None:
+        """Keep it with the kubelet in its present way, until cancelled."""
+
+        def report(phase: Phase, reason: Reason) -> None:
+            self._status.phase(name, phase, reason)
+
+        def serve() -> AbstractAsyncContextManager[Endpoint]:
+            self._claim.take()
+            return Endpoint.serve(
+                os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
+                name,
+                new_generation(),
+                self._registry,
+                self._granting,
+                options=options,
+                unexpected=self._unexpected,
+                encoder=offer.encoder,
+                watcher=watcher,
+            )
+
+        options = Options(pre_start=offer.way.pre_start, preferred=offer.way.preferred)
+        watcher = offer.way.registration == "watcher"
+        if watcher:
+            await keep_offered(serve, self._watcher.stirred, report)
+        else:
+            await keep_registered(name, serve, self._kubelet, report)
+
+    async def _wait_for_change(self, name: str, offer: _Offer) -> None:
+        """Return when it is to be registered in another way, or when it leaves and the kubelet has its last list."""
+        way = offer.way
+        while True:
+            offer.changed.clear()
+            if offer.way != way:
+                return
+            if not offer.leaving:
+                await offer.changed.wait()
+                continue
+            try:
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await self._registry.delivered([name])
+            except TimeoutError:
+                log.debug("%s: the kubelet did not take its last list", name)
+            if offer.leaving:
+                return

@@ -1,0 +1,155 @@
+"""Registration: one resource's way to a live stream with the kubelet that is there, for ever.
+
+Level-triggered. What is wanted is one open ListAndWatch stream with the kubelet whose socket is there now; whatever
+happens (the directory wiped, the socket made anew, the stream ended, Register refused or hanging), the answer is to
+look at what is there and begin again with a fresh endpoint. The signs of one kubelet restart therefore come to one
+registration, and while the stream lives there is nothing to do, on no timer.
+
+The other way, a socket in the plugin watcher's directory, is `watched.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from agent.core.backoff import STEADY_SECONDS, Backoff
+from agent.core.reason import NO_REASON, Reason, ReasonCause
+from agent.core.registration_phase import Phase, PhaseListener
+from agent.host.socket_watch import Identity, SocketWatch
+from agent.kubelet.endpoint import Endpoint, Serve
+from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, register
+from agent.registration.wait_for_any import first
+
+STREAM_SECONDS = 10.0  # from Register's answer to the first ListAndWatch
+EAGER_SECONDS = 1.0  # so long a socket that refuses connections is tried every EAGER_PAUSE: it will listen soon
+EAGER_PAUSE = 0.015
+SELDOM = Backoff(first=0.1, ceiling=10.0)  # after that
+DOWN_SECONDS = 0.5  # after so long an unreachable kubelet is said to be down
+AGAIN = Backoff(first=1.25, ceiling=60.0)
+
+
+async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, report: PhaseListener) -> None:
+    """Keep a resource registered by `Register`, until cancelled.
+
+    Args:
+        resource: its name.
+        serve: makes a fresh endpoint with a socket name never used before.
+        kubelet: the kubelet's socket.
+        report: told each change of phase with its reason.
+    """
+    again = AGAIN
+    before: Identity | None = None
+    while True:
+        if kubelet.identity is None:
+            report(Phase.WAITING, _lost(f"{kubelet.path} is not there"))
+        identity = await kubelet.there()
+        again = (again if identity == before else again.reset()).failed()
+        before = identity
+        pause = again.seconds(random.random())  # noqa: S311  jitter, no secret
+        begun = asyncio.get_running_loop().time()
+        try:
+            async with serve() as endpoint:
+                lived = await _one_registration(resource, endpoint, identity, kubelet, report, pause=pause)
+                unharmed = endpoint.present
+                await endpoint.end()
+        except TimeoutError as error:
+            report(Phase.WAITING, Reason.of(str(error)))
+            lived, unharmed = 0.0, True
+        except OSError as error:
+            report(Phase.WAITING, Reason.of(f"its socket cannot be made: {error}"))
+            lived, unharmed = 0.0, True
+        if lived >= STEADY_SECONDS:
+            again = again.reset()
+        elif unharmed or again.failures > 1:  # a socket that was removed is made anew at once, but not for ever
+            left = begun + lived + pause - asyncio.get_running_loop().time()
+            await first(asyncio.sleep(left), kubelet.other_than(identity))
+
+
+async def _one_registration(
+    resource: str, endpoint: Endpoint, identity: Identity, kubelet: SocketWatch, report: PhaseListener, *, pause: float
+) -> float:
+    """Register one endpoint and stay with it to its end; how many seconds its stream lived.
+
+    It is done with when its stream ended, another kubelet is there, its socket was removed before a stream came, or
+    no stream came: for STREAM_SECONDS, or for `pause` when Register failed. A stream counts whatever Register says.
+    """
+    loop = asyncio.get_running_loop()
+    await endpoint.answers()
+    report(Phase.REGISTERING, NO_REASON)
+    failure = await first(
+        _register(resource, endpoint, identity, kubelet, report),
+        endpoint.streams_ended(grace=0.0),
+        kubelet.other_than(identity),
+        _removed(endpoint, kubelet),
+    )
+    if failure is not None and not endpoint.streams:
+        if failure:
+            report(Phase.WAITING, failure)
+        await first(
+            endpoint.stream_opened(),
+            kubelet.other_than(identity),
+            _removed(endpoint, kubelet),
+            seconds=pause if failure else STREAM_SECONDS,
+        )
+    if not endpoint.streams or kubelet.identity not in (None, identity):
+        if failure == NO_REASON and endpoint.present and kubelet.identity == identity:
+            nobody = f"the kubelet opened no stream within {STREAM_SECONDS:g} s of Register"
+            report(Phase.WAITING, Reason.of(nobody))
+        return 0.0
+    report(Phase.STREAMING, NO_REASON)
+    since = loop.time()
+    await first(endpoint.streams_ended(grace=0.0), kubelet.other_than(identity))
+    other = kubelet.identity not in (None, identity)
+    report(Phase.WAITING, _lost("another one is there" if other else "its stream ended"))
+    return loop.time() - since
+
+
+async def _register(
+    resource: str, endpoint: Endpoint, identity: Identity, kubelet: SocketWatch, report: PhaseListener
+) -> Reason:
+    """Call Register until that kubelet answers, or its connection is lost; the failure, `NO_REASON` for none.
+
+    A socket is visible before it listens (ECONNREFUSED for some ms), and a stopped kubelet's stays: so it is tried
+    at short intervals at first, then ever more seldom. The wait ends early when something happens in the kubelet's
+    directory.
+    """
+    loop = asyncio.get_running_loop()
+    since = loop.time()
+    seldom = SELDOM
+
+    def meant() -> bool:
+        kubelet.check()
+        return kubelet.identity == identity
+
+    while True:
+        if meant():
+            try:
+                await register(kubelet.path, endpoint.name, resource, endpoint.options, meant=meant)
+            except KubeletUnreachable as error:
+                if error.sent:
+                    return _lost(str(error))
+                if loop.time() - since >= DOWN_SECONDS:
+                    report(Phase.WAITING, _lost(f"{kubelet.path} {error}"))
+            except RefusedByKubelet as error:
+                return Reason(ReasonCause.REFUSED, str(error))
+            except TimeoutError as error:
+                return Reason.of(f"the kubelet: {error}")
+            else:
+                return NO_REASON
+        if loop.time() - since < EAGER_SECONDS:
+            await asyncio.sleep(EAGER_PAUSE)
+            continue
+        seldom = seldom.failed()
+        await first(asyncio.sleep(seldom.seconds(random.random())), kubelet.stirred())  # noqa: S311  jitter
+
+
+async def _removed(endpoint: Endpoint, kubelet: SocketWatch) -> None:
+    """Return when the endpoint's socket file is gone."""
+    while endpoint.present:
+        await kubelet.stirred()
+
+
+def _lost(text: str) -> Reason:
+    """Return the reason of a resource whose kubelet is down or was replaced."""
+    return Reason(ReasonCause.KUBELET, text)

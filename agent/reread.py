@@ -1,0 +1,182 @@
+"""What the host says now of devices that were listed: read anew for them alone, just before it matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from agent.core.entry.check import CheckVerdict
+from agent.core.entry.fact_copy import things
+from agent.core.entry.group import Grouping
+from agent.core.entry.query import QueryFacts
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
+from agent.core.grants.required_paths import cdi_names, mount_patterns, node_paths
+from agent.core.inventory.candidate import Candidate
+from agent.core.inventory.device import Device
+from agent.core.inventory.facts import Facts, Finder
+from agent.core.inventory.group_candidate import words_of
+from agent.core.inventory.inventory import Inventory
+from agent.core.inventory.member_facts import wrap_single_member
+from agent.core.inventory.partner_index import KnownPartners
+from agent.core.language.clause import Clause
+from agent.core.language.template import clean_id
+from agent.core.language.value import Absent, natural
+from agent.core.lists.list_builder import offered
+from agent.core.lists.resource_names import Offers
+from agent.host.cdi_specs import SpecDirectories
+from agent.host.root import Root
+from agent.scanners import source_kinds
+from agent.scanners.host_reader import HostReader
+from agent.scanners.query_source import UNASKED, QuerySource
+
+
+class RereadScope(NamedTuple):
+    """What is read anew for: the words of the host that are wanted of an entry, and the clauses."""
+
+    words: Callable[[ResourceSpec], frozenset[str]]
+    whens: Callable[[ResourceSpec], Iterable[Clause]]
+
+
+GIVING = RereadScope(ResourceSpec.giving_words, lambda spec: spec.whens)
+STARTING = RereadScope(ResourceSpec.starting_words, lambda spec: spec.starting_whens)
+
+
+class DeviceRequest(NamedTuple):
+    """A device asked for, the numbers of the shares asked of it, what the last look made of its host devices, and the
+    entry that gives it.
+
+    known: it is known by its own id, and not given with others by a slot.
+    """
+
+    device: Device
+    shares: tuple[int, ...]
+    candidate: Candidate
+    spec: ResourceSpec
+    known: bool = True
+
+
+class CurrentInventory(Protocol):
+    """What a look made of the host, and the entries that it was made by."""
+
+    @property
+    def look(self) -> Inventory:
+        """The look."""
+
+    @property
+    def specs(self) -> tuple[ResourceSpec, ...]:
+        """The entries, in file order."""
+
+    @property
+    def offers(self) -> Offers:
+        """The candidates of the look, what fails as their fault."""
+
+
+def find_device_requests(
+    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory
+) -> list[DeviceRequest]:
+    """The devices asked for, with what the last look made of them.
+
+    Raises:
+        Refused: one is not offered any more, or none is there.
+    """
+    asked = list(_whole(resource, spec, devices, truth) if spec.slots else _each(resource, devices, truth))
+    if not asked:
+        raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: none of its devices is there any more")
+    return asked
+
+
+def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory) -> Iterator[DeviceRequest]:
+    for device, shares in devices.items():
+        found = truth.look.candidate(device.key)
+        if found is None or found.resource != resource:
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
+        told = truth.offers.get((found.resource, found.written), {}).get(found.device.key, found)
+        yield DeviceRequest(device, shares, told, truth.specs[found.entry])
+
+
+def _whole(
+    resource: str, spec: ResourceSpec, devices: Mapping[Device, tuple[int, ...]], truth: CurrentInventory
+) -> Iterator[DeviceRequest]:
+    """Everything healthy of a resource, which each of its slots gives."""
+    slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
+    offers = truth.offers.get((resource, spec.written), {})
+    for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
+        if not found.trouble:
+            name = found.ids[0] if found.ids else found.device.name
+            device = offered(found, name, spec.slots.count if spec.slots else None)
+            yield DeviceRequest(device, slots, found, truth.specs[found.entry], known=False)
+
+
+def reread_devices(
+    root: Root,
+    asked: Sequence[DeviceRequest],
+    cdi: SpecDirectories,
+    purpose: RereadScope = GIVING,
+    *,
+    answers: QuerySource = UNASKED,
+) -> list[RereadDevice]:
+    """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
+    reader = HostReader(root, cdi, answers)
+    partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
+    ailing = {of: why for one in asked for of, why in one.candidate.ailing.items()}
+    finder = KnownPartners(reader, partners, ailing)
+    same_partners = all(source_kinds.same(root, partner) for partner in partners.values())
+    wanted = {key: (purpose.words(spec), tuple(purpose.whens(spec))) for key, spec in specs_of(asked).items()}
+    return [
+        _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in asked
+    ]
+
+
+def _anew(
+    root: Root,
+    asked: DeviceRequest,
+    words: frozenset[str],
+    whens: Sequence[Clause],
+    reader: HostReader,
+    *,
+    finder: Finder,
+    same_partners: bool,
+) -> RereadDevice:
+    device, candidate, spec = asked.device, asked.candidate, asked.spec
+    facts = {host.key: Facts(spec, host, reader, finder) for host in candidate.hosts}
+    first = facts[candidate.device.key]
+    group = candidate.group
+    fact = wrap_single_member(first) if group is None else words_of(spec.group or Grouping(), group, facts)
+    by_each = [] if group is None else [(host, fact.of(facts[host.key])) for host in group.members]
+    # What is listed Healthy had its id from these words.
+    lead = next((one for one in facts.values() if one.device.place == device.lead), None if device.lead else first)
+    texts = [text.write(fact.of(lead)) for text in spec.id]
+    ids = {clean_id(text, spec.suffix_length) for text in texts if not isinstance(text, Absent)}
+    is_it = not asked.known or device.id in ids or (lead is None and candidate.is_known(device))
+    all_words = [fact, *(one for _, one in by_each)]
+    return RereadDevice(
+        device,
+        asked.shares,
+        {word: fact(word) for word in words},
+        nodes={path: reader.node(path) for one in all_words for path in node_paths(spec, one)},
+        same=is_it and same_partners and all(source_kinds.same(root, host) for host in candidate.hosts),
+        mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
+        cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
+        each=tuple(
+            RereadMember(
+                {word: one(word) for word in words}, group is None or host in group.matched, things(whens, one)
+            )
+            for host, one in by_each
+        ),
+        spec=spec,
+        things=things(whens, fact),
+        host=candidate.device,
+        unfit=_unfit(spec, [one for _, one in by_each] or [fact]),
+    )
+
+
+def specs_of(asked: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
+    """The entries of these devices, each once, by its identity: most often that is one."""
+    return {id(one.spec): one.spec for one in asked}
+
+
+def _unfit(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:
+    """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
+    outcomes = (check.ask(facts) for check in spec.checks if check.again for facts in hosts)
+    return next((outcome.reason for outcome in outcomes if outcome.says is CheckVerdict.BAD), "")

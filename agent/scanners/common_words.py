@@ -1,0 +1,232 @@
+"""Words of every host device."""
+
+from __future__ import annotations
+
+from agent.core.language.value import Absent, Value, ValueType
+from agent.scanners.disks import beside, data
+from agent.scanners.disks_in_use import in_use, names_in_use
+from agent.scanners.path_id import path_id
+from agent.scanners.word_table import PCI_ADDRESS, LookCache, Relation, Thing, Word, table
+
+_DEEP = 8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+_OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # of a disk, by way of SCSI
+_STORAGE = "0x01"  # so begins the class of a PCI function with disks; of no other disks are looked for
+_CONSOLE = "/sys/class/tty/console/active"
+_MANY = 4096  # directories looked through for one device: bounds what broken hardware can cost
+
+
+def parent_directory(sight: LookCache, directory: str) -> str | Absent:
+    """The canonical directory of the next device above: the next one that has a `subsystem`."""
+    above = directory.rpartition("/")[0]
+    while above.startswith("/sys/devices/"):
+        if not isinstance(sight.link(f"{above}/subsystem"), Absent):
+            return above
+        above = above.rpartition("/")[0]
+    return Absent("nothing is above it")
+
+
+def nearest(sight: LookCache, directory: str, subsystem: str) -> str | Absent:
+    """The device itself or the nearest one above it that is of that subsystem."""
+    here: str | Absent = directory
+    while isinstance(here, str) and here:
+        if sight.link(f"{here}/subsystem") == subsystem and _is_device(subsystem, here):
+            return here
+        here = parent_directory(sight, here)
+    return Absent(f"it is no {subsystem} device, and none is above it")
+
+
+def own_node(sight: LookCache, thing: Thing) -> str | Absent:
+    """The canonical path of the thing's node, if that really is one."""
+    path = thing.node
+    if not path:
+        if not thing.directory:
+            return Absent("it has no node")
+        name = sight.properties(thing.directory).values.get("DEVNAME", "")
+        if not name:
+            return Absent("it has no node")
+        path = name if name.startswith("/dev/") else f"/dev/{name}"
+    sight.places.add(path)
+    node = sight.root.node(path)
+    if isinstance(node, Absent):
+        return Absent(f"{path} {node.reason}" if node.reason.startswith("is ") else f"{path}: {node.reason}")
+    sight.places.add(node.path)
+    return node.path
+
+
+def below(sight: LookCache, directory: str, same: str) -> tuple[Thing, ...]:
+    """The devices below a directory, depth first; not into another of the bus `same`, nor another USB device.
+
+    What is of one class with what it stands below is a part of that: a sound card's streams, an input device's event
+    node, a disk's partitions.
+    """
+    apart = {"usb"} if not same or _is_class(sight, same) else {"usb", same}
+    found: list[Thing] = []
+    waiting = [(directory, 0)]
+    looked = 0
+    while waiting and looked < _MANY:
+        here, depth = waiting.pop()
+        looked += 1
+        if here != directory:
+            subsystem = sight.link(f"{here}/subsystem")
+            if isinstance(subsystem, str):
+                if subsystem in apart and _is_device(subsystem, here):
+                    continue
+                found.append(Thing("every", here.rpartition("/")[2], here, subsystem=subsystem))
+        if depth < _DEEP:
+            paths = [f"{here}/{name}" for name in sight.root.directories(here)]
+            waiting.extend((path, depth + 1) for path in reversed(paths))
+    return tuple(found)
+
+
+def _is_class(sight: LookCache, subsystem: str) -> bool:
+    path = f"/sys/class/{subsystem}"
+    return sight.once("class", path, lambda: sight.root.is_directory(path))
+
+
+def _is_device(subsystem: str, directory: str) -> bool:
+    """Whether it is a device of the bus and not a part of one (a USB interface), nor a bus's own entry."""
+    name = directory.rpartition("/")[2]
+    if subsystem == "usb":
+        return ":" not in name and (name.startswith("usb") or name[:1].isdecimal())
+    return subsystem != "pci" or PCI_ADDRESS.fullmatch(name) is not None
+
+
+def _nodes(sight: LookCache, thing: Thing) -> Value | Absent:
+    found: list[str] = []
+    own = own_node(sight, thing)
+    if isinstance(own, str):
+        found.append(own)
+    if thing.directory:
+        subsystem = _subsystem_of(sight, thing)
+        others = list(below(sight, thing.directory, subsystem))
+        for directory in beside(sight, thing.directory, subsystem):
+            others += (Thing("every", directory.rpartition("/")[2], directory), *below(sight, directory, ""))
+        for other in others:
+            if not isinstance(sight.text(f"{other.directory}/dev"), Absent):
+                node = own_node(sight, other)
+                if isinstance(node, str):
+                    found.append(node)
+    return tuple(dict.fromkeys(found))
+
+
+def _subsystem_of(sight: LookCache, thing: Thing) -> str:
+    subsystem = thing.subsystem or sight.link(f"{thing.directory}/subsystem")
+    return subsystem if isinstance(subsystem, str) else ""
+
+
+def _driver(sight: LookCache, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return Absent("it has no driver")
+    own = sight.link(f"{thing.directory}/driver")
+    if isinstance(own, str):
+        return own
+    behind = sight.root.device(f"{thing.directory}/device")
+    if isinstance(behind, str) and isinstance(sight.link(f"{thing.directory}/device"), str):  # of PCI it is a file
+        sight.places.add(behind)
+        own = sight.link(f"{behind}/driver")
+    return Absent("no driver is bound") if isinstance(own, Absent) and not own.unreadable else own
+
+
+def _subsystem(sight: LookCache, thing: Thing) -> Value | Absent:
+    return sight.link(f"{thing.directory}/subsystem") if thing.directory else Absent("it is in none")
+
+
+def _path_id(sight: LookCache, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return Absent("it sits on no bus")
+    properties = sight.properties(thing.directory)
+    said = properties.values.get("ID_PATH") or path_id(sight, thing.directory)
+    return properties.get("ID_PATH") if isinstance(said, Absent) and properties.pending else said
+
+
+def _numa(sight: LookCache, thing: Thing) -> Value | Absent:
+    return sight.numa(thing.directory)
+
+
+def _mounted(sight: LookCache, thing: Thing) -> Value | Absent:
+    """Also of another node of a disk in use: its generic one, its controller's. A partition stands for itself."""
+    if not thing.directory:
+        return False
+    if thing.directory in in_use(sight):
+        return True
+    subsystem = sight.link(f"{thing.directory}/subsystem")
+    if subsystem == "nvme-generic":
+        return f"nvme{thing.directory.rpartition('/')[2].removeprefix('ng')}" in names_in_use(sight)
+    return subsystem in _OTHER_NODES and parent_directory(sight, thing.directory) in in_use(sight)
+
+
+def _data(sight: LookCache, thing: Thing) -> Value | Absent:
+    if not thing.directory:
+        return ()
+    directory, subsystem = thing.directory, _subsystem_of(sight, thing)
+    if subsystem in _OTHER_NODES:
+        above = parent_directory(sight, directory)
+        directory, subsystem = (above, "scsi") if isinstance(above, str) else (directory, subsystem)
+    if subsystem == "pci":
+        kind = sight.text(f"{directory}/class")
+        if isinstance(kind, str) and not kind.startswith(_STORAGE):
+            return ()
+    found = ((each.directory, each.subsystem) for each in below(sight, directory, subsystem))
+    return data(sight, directory, subsystem, found)
+
+
+def _console(sight: LookCache, thing: Thing) -> Value | Absent:
+    if not thing.directory or sight.link(f"{thing.directory}/subsystem") != "tty":
+        return False
+    active = sight.text(_CONSOLE)
+    if isinstance(active, Absent):
+        return False if active.reason == "no such file" else active
+    names, name = active.split(), thing.directory.rpartition("/")[2]
+    # tty0 stands for whichever virtual terminal is in front.
+    return name in names or ("tty0" in names and name.removeprefix("tty").isdecimal())
+
+
+def _pci(sight: LookCache, thing: Thing) -> Thing | Absent:
+    return sight.once("pci", thing.directory, lambda: _nearest(sight, thing.directory, "pci"))
+
+
+def _usb(sight: LookCache, thing: Thing) -> Thing | Absent:
+    return sight.once("usb", thing.directory, lambda: _nearest(sight, thing.directory, "usb"))
+
+
+def _nearest(sight: LookCache, directory: str, bus: str) -> Thing | Absent:
+    found = nearest(sight, directory, bus)
+    return found if isinstance(found, Absent) else Thing(bus, found.rpartition("/")[2], found, subsystem=bus)
+
+
+def _parent(sight: LookCache, thing: Thing) -> Thing | Absent:
+    found = parent_directory(sight, thing.directory)
+    return found if isinstance(found, Absent) else Thing("every", found.rpartition("/")[2], found)
+
+
+EVERY = table(
+    "every",
+    Word("name", ValueType.TEXT, "last part of its directory or node", "-", lambda _, thing: thing.name, at_hand=True),
+    Word("node", ValueType.PATH, "its own node, if that exists", "DEVNAME of uevent", own_node, at_hand=True),
+    Word("nodes", ValueType.PATH, "its own node and those below it", "dev files below", _nodes, many=True),
+    Word("driver", ValueType.TEXT, "bound driver, of a class device that of the device behind it", "driver", _driver),
+    Word("subsystem", ValueType.TEXT, "class or bus", "subsystem", _subsystem),
+    Word("numa", ValueType.INT, "its NUMA node, or that of the nearest device above", "numa_node", _numa),
+    Word("path_id", ValueType.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _path_id),
+    Word(
+        "mounted",
+        ValueType.BOOL,
+        "the machine itself uses it: mounted or swapped to, or it carries such",
+        "-",
+        _mounted,
+    ),
+    Word(
+        "data",
+        ValueType.TEXT,
+        "what its disks hold: filesystem, partitions, lvm, zfs and the like; held, shared or unprobed",
+        "udev, partition, holders/",
+        _data,
+        many=True,
+    ),
+    Word(
+        "console", ValueType.BOOL, "a terminal that is the machine's console", "/sys/class/tty/console/active", _console
+    ),
+    Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _pci),
+    Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _usb),
+    Relation("parent", "every", "the next device above", "the real path", _parent),
+)

@@ -1,0 +1,95 @@
+"""Globs on the file system: which paths fit, one component after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from agent.core.language.glob import Glob, parse
+from agent.core.language.glob_parts import Taken
+from agent.core.language.value import Absent
+from agent.host.root import Root
+
+
+@lru_cache(maxsize=1024)
+def pattern(component: str) -> Glob:
+    """One component of a path as a glob, which may be one of a source that takes."""
+    return parse(component, taking=True)
+
+
+def is_glob(text: str) -> bool:
+    """Whether it can fit more than itself."""
+    return "*" in text or "?" in text or "[" in text or "{" in text
+
+
+@lru_cache(maxsize=1024)
+def literal(glob: str) -> str:
+    """What all that it fits begins with."""
+    return re.split(r"[*?[{]", glob, maxsplit=1)[0]
+
+
+@lru_cache(maxsize=1024)
+def fitting(component: str) -> Callable[[str], bool]:
+    """Whether a name fits; a hidden one only where the pattern begins with its dot.
+
+    Nearly all globs are a word and a star: these are told without the matcher.
+    """
+    if not is_glob(component):
+        return component.__eq__
+    begins = literal(component)
+    matches = None if component == f"{begins}*" else pattern(component).matches
+
+    def fit(name: str) -> bool:
+        if not name.startswith(begins) or (name[:1] == "." and not begins):
+            return False
+        return matches is None or matches(name)
+
+    return fit
+
+
+def fits_path(glob: str, path: str) -> bool:
+    """Whether a whole path fits a whole glob."""
+    parts, names = glob.split("/"), path.split("/")
+    return len(parts) == len(names) and all(fitting(part)(name) for part, name in zip(parts, names, strict=True))
+
+
+def taken(globs: tuple[str, ...], path: str) -> Taken:
+    """What the first of the globs that fits a path takes of it."""
+    if not _any_takes(globs):
+        return ()
+    for glob in globs:
+        if fits_path(glob, path):
+            return pattern(glob).take(path) or ()
+    return ()
+
+
+@lru_cache(maxsize=256)
+def _any_takes(globs: tuple[str, ...]) -> bool:
+    return any("{" in glob.replace("[{]", "") for glob in globs)
+
+
+def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str | tuple[str, Absent]]:
+    """Paths below `base` that fit, in no order; or a directory that could not be listed, and why.
+
+    The last component, if it is no glob, is not looked up: whether it is there is for the reader to see.
+    """
+    if not components:
+        yield base
+        return
+    first, rest = components[0], components[1:]
+    if not is_glob(first):
+        yield from expand(root, f"{base}/{first}", rest)
+        return
+    names = root.names(base or "/", ordered=False)
+    if isinstance(names, Absent):
+        yield base or "/", names
+        return
+    begins, fit = literal(first), fitting(first)
+    for name in [name for name in names if name.startswith(begins)]:  # of a long list most go here
+        if fit(name):
+            path = f"{base}/{name}"
+            if not rest:
+                yield path
+            elif root.is_directory(path):
+                yield from expand(root, path, rest)

@@ -1,0 +1,116 @@
+"""The kinds of source: every module of this package that says it is one (`KIND`). Nothing else names them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+import agent.scanners
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.device import HostDevice
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.listing import Listing, SkippedPath
+from agent.core.language.value import ValueType
+from agent.core.struct import Struct
+from agent.host.root import Root
+from agent.scanners import word_route
+from agent.scanners.scanner import Found, Scanner
+from agent.scanners.word_route import UnknownWord
+
+__all__ = ["KINDS", "UnknownWord", "WordType", "default_ids", "listing", "watched", "word", "words"]
+
+
+class WordType(Struct):
+    """What a word is before it is read; `many` is a list, for which there are list tests only.
+
+    table: it is several things, and this is the table of their words.
+    """
+
+    kind: ValueType
+    many: bool
+    table: str = ""
+
+
+_READERS = {"catalog", "reading", "sweep"}  # they read the catalog, so it cannot import them
+
+
+def _kinds() -> Mapping[str, Scanner]:
+    names = [module.name for module in pkgutil.iter_modules(agent.scanners.__path__) if module.name not in _READERS]
+    modules = [importlib.import_module(f"agent.scanners.{name}") for name in names]
+    return {module.KIND: cast("Scanner", module) for module in modules if hasattr(module, "KIND")}
+
+
+KINDS: Mapping[str, Scanner] = _kinds()
+
+
+def word(kind: str, written: str) -> WordType:
+    """The type of a word or path of a source kind, or of the things of a table.
+
+    Raises:
+        UnknownWord: it has none such.
+        agent.core.language.glob.PatternError: a glob in a path that is none.
+    """
+    way = word_route.route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
+    things = way.many and way.word is None and not way.property and not way.path
+    return WordType(way.kind, way.many, way.relations[-1].table if things else "")
+
+
+def words(kind: str) -> tuple[str, ...]:
+    """All words that stand by themselves for a source kind, sorted."""
+    return word_route.choices(KINDS[kind].TABLE)
+
+
+def default_ids(kind: str) -> tuple[str, ...]:
+    """The texts of `id` where an entry says none, best first; empty if it must say one."""
+    return KINDS[kind].DEFAULT_IDS
+
+
+def listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
+    """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone.
+
+    However many of them look into one directory, it is listed once.
+    """
+    with root.once():
+        return _listing(root, sources, previous, touched)
+
+
+def _listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
+    devices: dict[Source, tuple[HostDevice, ...]] = {}
+    oddities: dict[Source, tuple[SkippedPath, ...]] = {}
+    directories: dict[Source, frozenset[str]] = {}
+    for source in dict.fromkeys(sources):
+        known = previous is not None and source in previous.found
+        before = _found(previous, source)
+        scanner = KINDS[source.kind]
+        whole = not known or source in touched.sources
+        if previous is not None and not whole and not scanner.concerns(source, before, touched):
+            devices[source], oddities[source] = before
+            directories[source] = previous.directories[source]
+            continue
+        try:
+            now = scanner.scan(root, source, before, ALL_DIRTY if whole else touched)
+        except OSError as error:
+            now = Found(
+                before.devices, (SkippedPath(error.filename or str(source), f"cannot be read: {error}", failed=True),)
+            )
+        devices[source], oddities[source] = now
+        directories[source] = scanner.directories(root, source, now)
+    return Listing(devices, oddities, directories)
+
+
+def same(root: Root, device: HostDevice) -> bool:
+    """Whether what stands at a device's place now is the very thing that was listed."""
+    return KINDS[device.source].same(root, device)
+
+
+def watched(root: Root, sources: Iterable[Source]) -> frozenset[str]:
+    """The directories to watch by inotify for sources of which nothing is known yet."""
+    return frozenset().union(*(KINDS[source.kind].directories(root, source, Found()) for source in sources))
+
+
+def _found(listing: Listing | None, source: Source) -> Found:
+    if listing is None:
+        return Found()
+    return Found(listing.found.get(source, ()), listing.oddities.get(source, ()))

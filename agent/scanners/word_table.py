@@ -1,0 +1,169 @@
+"""The form of the word tables, and `Sight`: what words are read through in one look."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from agent.core.inventory.device import DeviceNode
+from agent.core.language.value import Absent, Scalar, Value, ValueType, from_kernel, saying
+from agent.core.struct import Struct
+from agent.host import numa, udev
+from agent.host.root import Root
+
+T = TypeVar("T")
+
+EMPTY = Absent("the file is empty")
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # as sysfs writes it; VMD: wide domains
+
+
+class Thing(Struct):
+    """Something that has words: a device by its canonical directory, or a node that sysfs does not know.
+
+    table: the name of its table. node: its device node as found; empty where the directory tells.
+    """
+
+    table: str
+    name: str
+    directory: str = ""
+    node: str = ""
+    subsystem: str = ""
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """What it is remembered under."""
+        return self.table, self.directory or self.node
+
+
+class Word(Struct):
+    """A fact: its type, what it means to a person, where the kernel says it, and how it is read.
+
+    at_hand: of a device with a known node it needs nothing but names below /dev, so that no hardware is waited for.
+    """
+
+    name: str
+    kind: ValueType
+    about: str
+    kernel: str
+    read: Callable[[LookCache, Thing], Value | Absent]
+    many: bool = False
+    at_hand: bool = False
+
+
+class Relation(Struct):
+    """A way to one other thing with a table of words, or (`many`) to several."""
+
+    name: str
+    table: str
+    about: str
+    kernel: str
+    follow: Callable[[LookCache, Thing], Thing | tuple[Thing, ...] | Absent]
+    many: bool = False
+
+
+class WordTable(Struct):
+    """The words of one kind of thing. `device`: it also has those of every device."""
+
+    name: str
+    words: Mapping[str, Word]
+    relations: Mapping[str, Relation]
+    device: bool = True
+
+
+def table(name: str, *entries: Word | Relation, device: bool = True) -> WordTable:
+    """A table of these words and relations."""
+    return WordTable(
+        name,
+        {entry.name: entry for entry in entries if isinstance(entry, Word)},
+        {entry.name: entry for entry in entries if isinstance(entry, Relation)},
+        device,
+    )
+
+
+def attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
+    """A word that is one file of the device's directory."""
+    file = file or name
+    says = saying(kind)
+
+    def read(sight: LookCache, thing: Thing) -> Value | Absent:
+        text = sight.text(f"{thing.directory}/{file}")
+        if isinstance(text, Absent):
+            return text
+        value = says(text) if text else EMPTY
+        return from_kernel(kind, text) if value is None else value
+
+    return Word(name, kind, about, file, read)
+
+
+class LookCache:
+    """What is remembered within one look, so that each thing is read once whoever asks.
+
+    places: collects where the facts now being read come from; whoever asks puts a set of its own here.
+    nodes: those that were asked for by path.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self.places: set[str] = set()
+        self.nodes: dict[str, DeviceNode | Absent] = {}
+        self._once: dict[tuple[str, str], Any] = {}
+        self._texts: dict[str, str | Absent] = {}
+        self._links: dict[str, str | Absent] = {}
+
+    def once(self, what: str, of: str, read: Callable[[], T]) -> T:
+        """What `read` says, asked the first time only for this `what` of that `of`."""
+        key = (what, of)
+        if key in self._once:
+            known: T = self._once[key]
+            return known
+        said = self._once[key] = read()
+        return said
+
+    def text(self, path: str) -> str | Absent:
+        """What a file says."""
+        said = self._texts.get(path)
+        if said is None:
+            said = self._texts[path] = self.root.read(path)
+        return said
+
+    def value(self, kind: ValueType, path: str) -> Scalar | Absent:
+        """What a file says, as a value of that kind."""
+        text = self.text(path)
+        if isinstance(text, Absent):
+            return text
+        return from_kernel(kind, text) if text else EMPTY
+
+    def link(self, path: str) -> str | Absent:
+        """The name of what a link leads to."""
+        target = self._links.get(path)
+        if target is None:
+            target = self._links[path] = self.root.link(path)
+        return target
+
+    def node(self, path: str) -> DeviceNode | Absent:
+        """The device node that a path leads to."""
+        if path not in self.nodes:
+            self.nodes[path] = self.root.node(path)
+        return self.nodes[path]
+
+    def names(self, directory: str) -> tuple[str, ...]:
+        """What is in a directory; nothing if it is not there."""
+        names = self.once("names", directory, lambda: self.root.names(directory))
+        return () if isinstance(names, Absent) else names
+
+    def properties(self, directory: str) -> udev.Properties:
+        """The udev properties of a device."""
+        return self.once("properties", directory, lambda: udev.properties(self.root, directory))
+
+    def numa(self, directory: str) -> int | Absent:
+        """The NUMA node of a device: its own, else the nearest ancestor's; -1 and nodes that are none say nothing."""
+        if not directory.startswith("/sys/devices/"):
+            return Absent("no device above it says one")
+        return self.once("numa", directory, lambda: self._numa(directory))
+
+    def _numa(self, directory: str) -> int | Absent:
+        own = self.value(ValueType.INT, f"{directory}/numa_node")
+        if isinstance(own, int) and own in self.once("numa", "", lambda: numa.known(self.root)):
+            return own
+        return self.numa(directory.rpartition("/")[0])

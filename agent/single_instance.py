@@ -1,0 +1,51 @@
+"""Being alone: no other agent has this state directory, nor this directory of the kubelet's."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from agent.host.directory_lock import DirectoryLock, DirectoryLockedError
+
+log = logging.getLogger("agent")
+
+
+class AlreadyRunning(RuntimeError):  # noqa: N818  the state it is in
+    """Another agent has this state directory, or this directory of the kubelet's."""
+
+
+@contextmanager
+def hold_instance_lock(state: str, claim: DirectoryLock) -> Iterator[None]:
+    """Have both for this process alone.
+
+    Raises:
+        AlreadyRunning: another has one of them.
+    """
+    with _locked(state), closing(claim):
+        try:
+            claim.take()
+        except DirectoryLockedError as taken:
+            raise AlreadyRunning(str(taken)) from None
+        yield
+
+
+@contextmanager
+def _locked(directory: str) -> Iterator[None]:
+    """Hold the state directory for this process alone; where it cannot be written, only say so."""
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        # Read and write: whatever stands there, even a FIFO, opens at once.
+        lock = os.fdopen(os.open(os.path.join(directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb")
+    except OSError as error:
+        log.warning("state: %s cannot be used (%s): nothing is remembered over a restart", directory, error)
+        yield
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyRunning(f"another device-agent is running with the state directory {directory}") from None
+        yield

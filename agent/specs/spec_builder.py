@@ -1,0 +1,97 @@
+"""The making of one CDI spec of our own: what its devices have, read from the host, and its file as that wants it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agent.core.entry.generated_cdi import Edits, document, file_name, parsed, rendered
+from agent.core.grants.build_grant import edits_of
+from agent.core.grants.grant import GrantRefusedError
+from agent.core.language.value import Absent
+from agent.host.cdi_spec_file import SpecFiles
+from agent.host.cdi_specs import SpecDirectories
+from agent.host.root import Root
+from agent.reread import DeviceRequest, reread_devices
+
+
+class SpecDevice(NamedTuple):
+    """What a device has in its spec, and what that was made of."""
+
+    asked: DeviceRequest
+    edits: Edits
+
+    def is_of(self, other: DeviceRequest) -> bool:
+        """Whether nothing of it was looked at again."""
+        mine = self.asked
+        return mine.candidate is other.candidate and mine.spec is other.spec and mine.device.id == other.device.id
+
+
+class SpecInputs(NamedTuple):
+    """What is to be in a spec.
+
+    known: what need not be read again. asked: what has to be. listed: all that may stay as it was.
+    """
+
+    resource: str
+    known: Mapping[str, SpecDevice]
+    asked: Mapping[str, DeviceRequest]
+    listed: frozenset[str]
+
+
+class WrittenSpec(NamedTuple):
+    """What a spec says now, by the full names of its devices; why it lacks some, by key; how its file is known."""
+
+    said: Mapping[str, SpecDevice]
+    edits: Mapping[str, Edits]
+    faults: Mapping[str, str]
+    version: tuple[int, ...] = ()
+
+
+class SpecBuilder:
+    """Makes specs, each call in a thread.
+
+    specs: all specs, to see what else has a name of ours. files: ours; none where there is no directory for them.
+    """
+
+    def __init__(self, root: Root, specs: SpecDirectories, files: SpecFiles | None) -> None:
+        self._root = root
+        self._specs = specs
+        self._files = files
+
+    def make(self, plan: SpecInputs) -> WrittenSpec:
+        """Read what has to be, and write what has changed."""
+        said, faults = self._read(plan)
+        keys = {one.device.key for one in plan.asked.values()} | {one.asked.device.key for one in plan.known.values()}
+        if self._files is None:
+            return WrittenSpec(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
+        name = file_name(plan.resource)
+        try:
+            former = parsed(self._files.read(name) or b"", self._files.owner) or {}
+            edits = {one: former[one] for one in former if one in plan.listed} | {
+                one: each.edits for one, each in said.items()
+            }
+            data = rendered(document(plan.resource, edits), self._files.owner) if edits else None
+            self._files.put(name, data)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else error.strerror
+            reason = f"its CDI spec {self._files.path(name)}: {why}"
+            return WrittenSpec(said, {}, {**dict.fromkeys(keys, reason), **faults})
+        specs = self._specs.read(self._root)
+        for one, each in said.items():
+            if isinstance(found := specs.find(one), Absent):
+                faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
+        return WrittenSpec(said, edits, faults, self._files.version(name))
+
+    def _read(self, plan: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
+        """What each device has, and why that cannot be said of some, by key."""
+        said, faults = dict(plan.known), dict[str, str]()
+        asked = list(plan.asked.items())
+        read = reread_devices(self._root, [one for _, one in asked], self._specs)
+        for (name, one), chosen in zip(asked, read, strict=True):
+            try:
+                said[name] = SpecDevice(one, edits_of(one.spec, chosen, plan.resource))
+            except GrantRefusedError as refused:
+                faults[one.device.key] = f"its CDI spec: {refused.text}"
+        return said, faults

@@ -1,0 +1,136 @@
+"""The state file: what must survive a restart. Ids given (so that they are given again) and ids that pods may hold.
+
+JSON, written whole and renamed into place. A file that is missing, of another version or damaged is reported and
+taken as empty: nothing in it is needed to serve what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import stat
+
+from agent.core.struct import replace
+from agent.state.state_format import SavedState, Writer, from_json
+
+FILE = "state.json"
+SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take
+LAST_WRITE_SECONDS = 2.0  # how long the way out may wait for a disk
+
+log = logging.getLogger(__name__)
+
+
+def load(directory: str, boot: str = "") -> SavedState:
+    """The state of the agent's last life. `boot` is this one: what counts from boot on does not outlast it."""
+    path = os.path.join(directory, FILE)
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "no plain file")
+            text = file.read(SIZE_LIMIT + 1)
+    except FileNotFoundError:
+        return SavedState()
+    except OSError as error:
+        log.warning("state: %s cannot be read (%s): starting without it", path, error)
+        return SavedState()
+    try:
+        if len(text) > SIZE_LIMIT:
+            raise ValueError(f"more than {SIZE_LIMIT} bytes")
+        state = from_json(json.loads(text))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        log.warning("state: %s is not as this version writes it (%r): starting without it", path, error)
+        return SavedState()
+    if state.boot == boot:
+        return state
+    return replace(state, memory=replace(state.memory, counted={}, cleared={}, well={}), boot=boot)
+
+
+class StateFile:
+    """Writes the newest state after each change; while it writes, further changes become one.
+
+    Attributes:
+        fault: why what was saved last could not be written; empty if it is, or nothing was tried.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._wanted: SavedState | None = None
+        self._written = ""
+        self._writer = Writer()
+        self._changed = asyncio.Event()
+        self.fault = ""
+        self._tried: SavedState | None = None  # what was written last, or could not be
+        self._progress = asyncio.Event()
+
+    def save(self, state: SavedState) -> None:
+        """Have a state written soon."""
+        self._wanted = state
+        self._changed.set()
+
+    async def saved(self) -> bool:
+        """Return when what was saved last is written, or cannot be; whether it is."""
+        while self._tried is not self._wanted:
+            await self._progress.wait()
+        return not self.fault
+
+    async def run(self) -> None:
+        """Write whatever is saved, until cancelled; what was saved last is written even then."""
+        writing: asyncio.Task[None] | None = None
+        try:
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                # Not to be torn by a cancellation: its thread would go on, beside that of the last write.
+                writing = asyncio.create_task(self._write())
+                await asyncio.shield(writing)
+        finally:
+            await self._finish(writing)
+
+    async def _finish(self, writing: asyncio.Task[None] | None) -> None:
+        try:
+            async with asyncio.timeout(LAST_WRITE_SECONDS):
+                if writing is not None:
+                    await writing
+                await self._write()
+        except (TimeoutError, asyncio.CancelledError):  # as what in Python 3.11.2, where it was cancelled before
+            log.warning("state: the disk does not answer: what changed last is not remembered")
+
+    async def _write(self) -> None:
+        state = self._wanted
+        if state is None:
+            return
+        await self._put(state)
+        self._tried = state
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    async def _put(self, state: SavedState) -> None:
+        import aiofiles.os  # the first lists need not wait for it
+
+        path = os.path.join(self._directory, FILE)
+        text = await asyncio.to_thread(self._writer.text, state)
+        if text == self._written:
+            self._well()
+            return
+        try:
+            await aiofiles.os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            async with aiofiles.open(f"{path}.new", "w", encoding="utf-8") as file:
+                await file.write(text)
+                await file.flush()
+                await asyncio.to_thread(os.fsync, file.fileno())
+            await aiofiles.os.replace(f"{path}.new", path)
+        except OSError as error:
+            if not self.fault:
+                log.warning("state: cannot be written (%s): ids held by pods will not outlast a restart", error)
+            self.fault = f"{path}: {error.strerror or error}"
+            return
+        self._well()
+        self._written = text
+
+    def _well(self) -> None:
+        if self.fault:
+            log.info("state: is written again")
+        self.fault = ""

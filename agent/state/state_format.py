@@ -1,0 +1,198 @@
+"""What outlasts the agent, and its text: JSON, a line for each resource. What is read is taken as nobody's word."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from agent.core.entry.resource_spec import SHARE_MARK
+from agent.core.health.check_states import By
+from agent.core.health.drain_overlay import Drain, DrainSet
+from agent.core.health.saved_checks import SavedChecks
+from agent.core.inventory.device import SUFFIX, Device, DeviceList, Health, Member, list_order
+from agent.core.language.template import ID_LIMIT
+from agent.core.reason import Reason
+from agent.core.struct import Struct, field
+
+VERSION = 1
+NOT_SEEN = Reason.of("not seen since the agent started")
+_ID = re.compile(rf"[A-Za-z0-9_.:@-]{{1,{ID_LIMIT}}}")
+_SHARES_LIMIT = 1_000_000
+
+T = TypeVar("T")
+
+
+class SavedState(Struct):
+    """The lists as last told, and the ids that pods may hold.
+
+    fanned: those lists whose name came out of words, with the name as its entry writes it.
+    memory: what is known of checks. boot: the boot that this was in.
+    drained: what a person has taken out of scheduling.
+    """
+
+    lists: Mapping[str, DeviceList] = field(default_factory=dict)
+    held: frozenset[str] = frozenset()
+    fanned: Mapping[str, str] = field(default_factory=dict)
+    memory: SavedChecks = field(default_factory=SavedChecks)
+    boot: str = ""
+    drained: DrainSet = field(default_factory=DrainSet)
+
+
+class Writer:
+    """The text of a state; a list in which nothing of what is remembered has changed is not written anew."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, tuple[DeviceList, str]] = {}
+
+    def text(self, state: SavedState) -> str:
+        """As the file has it, a line for each resource."""
+        self._lists = {name: self._list(name, snapshot) for name, snapshot in state.lists.items()}
+        lists = ",\n".join(f" {json.dumps(name)}: {text}" for name, (_, text) in self._lists.items())
+        memory = state.memory
+        said = {"fanned": dict(sorted(state.fanned.items())), "held": sorted(state.held), "failing": memory.failing}
+        said |= {"boot": state.boot, "latched": memory.latched, "counted": memory.counted, "cleared": memory.cleared}
+        said |= {"well": {entry: sorted(places) for entry, places in memory.well.items()}}
+        said |= {"drained": {"places": state.drained.places, "resources": state.drained.resources}}
+        others = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in said.items())
+        return f'{{"version": {VERSION},\n"lists": {{\n{lists}\n}},\n{others}}}\n'
+
+    def _list(self, name: str, snapshot: DeviceList) -> tuple[DeviceList, str]:
+        before, text = self._lists.get(name, (None, ""))
+        if before is None or not _alike(before.devices, snapshot.devices):
+            text = json.dumps([_remembered(device) for device in snapshot.devices])
+        return snapshot, text
+
+
+def _alike(before: Sequence[Device], now: Sequence[Device]) -> bool:
+    """Whether the file would say the same of both. What did not change is the same object (`assemble`)."""
+    return len(before) == len(now) and all(
+        one is other or _remembered(one) == _remembered(other) for one, other in zip(before, now, strict=True)
+    )
+
+
+def _remembered(device: Device) -> dict[str, object]:
+    return {
+        "id": device.id,
+        "place": device.place,
+        "key": device.key,
+        "stamp": device.stamp,
+        "numa": list(device.numa),
+        "shares": device.shares,
+        "first_share": device.first_share,
+        **({} if not device.grouping else _grouped(device)),
+        **({} if not device.carried else {"carried": list(device.carried)}),
+        **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
+        **({} if not device.shuts else {"shuts": list(device.shuts)}),
+    }
+
+
+def _grouped(device: Device) -> dict[str, object]:
+    """What is remembered of a device that is several host devices."""
+    return {
+        "members": list(map(list, device.members)),
+        "lost": list(map(list, device.missing_members)),
+        "lead": device.lead,
+        "grouping": device.grouping,
+    }
+
+
+def from_json(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
+    """The state that a file says.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not as `Writer` writes it.
+    """
+    content = _typed(content, dict)
+    if content["version"] != VERSION:
+        raise ValueError(f"version {content['version']}")
+    lists = {
+        name: DeviceList(name, tuple(sorted(map(_device, _typed(devices, list)), key=list_order)))
+        for name, devices in _typed(content["lists"], dict).items()
+    }
+    devices = sorted((device for list_ in lists.values() for device in list_.devices), key=list_order)
+    for device, following in pairwise(devices):
+        if device.form == following.form and following.first_share < (device.shares or 1):
+            raise ValueError(f"{device.id} is in it twice")
+    held = frozenset(_typed(id, str) for id in _typed(content["held"], list))  # noqa: A001  the API's own word
+    said = _typed(content.get("fanned", {}), dict)
+    fanned = {name: _typed(written, str) for name, written in said.items() if name in lists}
+    failing, latched = _by(content.get("failing", {}), str), _by(content.get("latched", {}), bool)
+    counted, cleared = _by(content.get("counted", {}), int), _by(content.get("cleared", {}), int)
+    boot = _typed(content.get("boot", ""), str)
+    drained = _drained(content.get("drained", {}))
+    well = {
+        entry: {_typed(place, str) for place in _typed(places, list)}
+        for entry, places in _typed(content.get("well", {}), dict).items()
+    }
+    return SavedState(lists, held, fanned, SavedChecks(failing, latched, counted, cleared, well), boot, drained)
+
+
+def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
+    return {
+        entry: {
+            place: {check: _typed(said, kind) for check, said in _typed(checks, dict).items()}
+            for place, checks in _typed(places, dict).items()
+        }
+        for entry, places in _typed(entries, dict).items()
+    }
+
+
+def _drained(content: Any) -> DrainSet:  # noqa: ANN401  JSON is anything
+    said = _typed(content, dict)
+    places, resources = (_typed(said.get(part, {}), dict) for part in ("places", "resources"))
+    return DrainSet(
+        {name: _drain(drain) for name, drain in places.items()},
+        {name: _drain(drain) for name, drain in resources.items()},
+    )
+
+
+def _drain(entry: Any) -> Drain:  # noqa: ANN401  JSON is anything
+    reason, since = _typed(entry, list)
+    return Drain(_typed(reason, str), float(_typed(since, float)))
+
+
+def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
+    entry = _typed(entry, dict)
+    id, first = _typed(entry["id"], str), _typed(entry["first_share"], int)  # noqa: A001  the API's own word
+    shares = None if entry["shares"] is None else _typed(entry["shares"], int)
+    if not _ID.fullmatch(id):
+        raise ValueError(f"{id[:ID_LIMIT]!r} is no id")
+    if not (first == 0 if shares is None else 0 <= first < shares <= _SHARES_LIMIT):
+        raise ValueError(f"{id} has shares from {first} to {shares}")
+    numa = tuple(_typed(node, int) for node in _typed(entry["numa"], list))
+    if any(node < 0 for node in numa):
+        raise ValueError(f"{id} has NUMA nodes {numa}")
+    suffix = _typed(entry.get("suffix", SHARE_MARK), str)
+    if not SUFFIX.fullmatch(suffix):
+        raise ValueError(f"{id} has shares behind {suffix[:ID_LIMIT]!r}")
+    return Device(
+        id=id,
+        place=_typed(entry["place"], str),
+        key=_typed(entry["key"], str),
+        health=Health.UNHEALTHY,
+        reason=NOT_SEEN,
+        numa=numa,
+        shares=shares,
+        first_share=first,
+        stamp=_typed(entry["stamp"], str),
+        members=_members(entry.get("members", [])),
+        missing_members=_members(entry.get("lost", [])),
+        lead=_typed(entry.get("lead", ""), str),
+        grouping=_typed(entry.get("grouping", ""), str),
+        suffix=suffix,
+        shuts=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
+        carried=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
+    )
+
+
+def _members(entries: Any) -> tuple[Member, ...]:  # noqa: ANN401  JSON is anything
+    return tuple(Member(*(_typed(part, str) for part in _typed(entry, list))) for entry in _typed(entries, list))
+
+
+def _typed(value: Any, kind: type[T]) -> T:  # noqa: ANN401  JSON is anything
+    if type(value) is not kind:
+        raise TypeError(f"{kind.__name__} expected, not {value!r:.64}")
+    return value

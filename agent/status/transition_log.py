@@ -1,0 +1,96 @@
+"""Telling: how transitions of devices become log lines, one each, with the pods that are touched."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agent.core.grants.held_ids import Holders
+from agent.core.inventory.device import Health, split_share
+from agent.core.language.safe_text import escape
+from agent.core.lists.transitions import STORM, Transition
+from agent.core.message_id import NOTICE, MessageId, fields
+
+log = logging.getLogger("agent")
+
+
+class LoggedTransition(NamedTuple):
+    """A transition with what is known beside it: since when it was as it was (RFC 3339), which check says so, and by
+    which line of the kernel log.
+    """
+
+    change: Transition
+    since: str = ""
+    check: str = ""
+    evidence: str = ""
+
+
+def log_transitions(told: Sequence[LoggedTransition], holders: Callable[[], Holders]) -> None:
+    """Log transitions of one resource; more at once than a person reads are one line."""
+    if len(told) > STORM:
+        _at_once([one.change for one in told])
+        return
+    for one in told:
+        change = one.change
+        touched = (change.blip or change.new is Health.UNHEALTHY) and change.old is Health.HEALTHY
+        pods = _pods(change, holders()) if touched else ()
+        held = f" (held by {', '.join(pods)})" if pods else ""
+        log.log(
+            logging.WARNING if pods else _level(change),
+            "%s%s",
+            escape(str(change)),
+            escape(held),
+            extra=fields(
+                _kind(change),
+                resource=change.resource,
+                device=change.id,
+                address=escape(change.place),
+                **{"from": change.old.value if change.old else None},
+                to=change.new.value if change.new else None,
+                reason=escape(change.reason),
+                pod=escape(" ".join(pods)),
+                since=one.since,
+                check=one.check,
+                evidence=escape(one.evidence),
+            ),
+        )
+
+
+def _at_once(changes: Sequence[Transition]) -> None:
+    worse = sum(change.new is not Health.HEALTHY for change in changes)
+    log.warning(
+        "%s: %d devices changed at once: %d Healthy, %d not; the first: %s",
+        changes[0].resource,
+        len(changes),
+        len(changes) - worse,
+        worse,
+        escape(str(changes[0])),
+        extra=fields(MessageId.AT_ONCE, resource=changes[0].resource),
+    )
+
+
+def _kind(change: Transition) -> MessageId:
+    if change.blip:
+        return MessageId.BLIP
+    if change.new is None:
+        return MessageId.GONE
+    if change.new is Health.UNHEALTHY:
+        return MessageId.UNHEALTHY
+    return MessageId.HEALTHY if change.old is Health.UNHEALTHY else MessageId.LISTED
+
+
+def _level(change: Transition) -> int:
+    levels = {MessageId.UNHEALTHY: logging.WARNING, MessageId.HEALTHY: NOTICE}
+    return levels.get(_kind(change), logging.INFO)
+
+
+def _pods(change: Transition, holders: Holders) -> Sequence[str]:
+    """Which pods have a device that is Healthy no more, or not what they have."""
+    found = {
+        f"{holder.namespace}/{holder.pod}": None
+        for (resource, id), held in holders.items()  # noqa: A001  the API's own word
+        if resource == change.resource and change.id in {id, split_share(id)[0][0]}
+        for holder in held
+    }
+    return [*found]

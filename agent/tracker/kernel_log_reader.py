@@ -1,0 +1,107 @@
+"""Hearing: the kernel log on the event loop, while a check listens to it. What it says goes to the checks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from agent.core.entry.kernel_log_check import Log
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.host.kmsg import KernelLog
+from agent.host.root import Root
+from agent.tracker.check_evaluator import CheckEvaluator
+
+RECORDS = 256  # taken in one go, before others on the event loop have their turn
+
+log = logging.getLogger(__name__)
+
+
+class KernelLogReader:
+    """Listens for as long as one of the entries in force has a check that does.
+
+    Args:
+        checking: who is told. stirred: called when a line is of somebody. clock: monotonic seconds.
+
+    Attributes:
+        lines: how many the kernel has said.
+    """
+
+    def __init__(
+        self, root: Root, checking: CheckEvaluator, stirred: Callable[[], None], clock: Callable[[], float]
+    ) -> None:
+        self._kernel_log = KernelLog(root, clock)
+        self._checking = checking
+        self._stirred = stirred
+        self._reading: int | None = None
+        self.lines = 0
+
+    @property
+    def overruns(self) -> int:
+        """How often lines were lost."""
+        return self._kernel_log.overruns
+
+    async def follow(self, specs: Iterable[ResourceSpec], *, anew: bool) -> None:
+        """Listen for the checks of these entries; all that was said since boot is heard when this returns.
+
+        anew: see to it that it is still being read.
+        """
+        new = self._checking.journal.follow(logs(specs))
+        if not self._checking.journal.follows:
+            self.close()
+            return
+        if new or self._checking.journal.absent is not None:
+            self.close()
+            why = self._kernel_log.begin()
+            if why is not None and why != self._checking.journal.absent:
+                log.warning("%s: checks that listen to the kernel log cannot tell", why.reason)
+            self._checking.deaf(why)
+        for _ in iter(self._take, False):
+            await asyncio.sleep(0)
+        if new or anew or self._reading is None:
+            self._listen()
+
+    def poll(self) -> None:
+        """Hear what a plain file says by now, of which nothing tells when it is written to."""
+        if self._checking.journal.follows and self._reading is None:
+            while self._take():
+                pass
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._stop()
+        self._kernel_log.close()
+
+    def _listen(self) -> None:
+        self._stop()
+        handle = self._kernel_log.handle
+        if handle is not None:
+            with suppress(OSError):  # what cannot be waited for is read at each sweep
+                asyncio.get_running_loop().add_reader(handle, self._readable)
+                self._reading = handle
+
+    def _stop(self) -> None:
+        if self._reading is not None:
+            asyncio.get_running_loop().remove_reader(self._reading)
+            self._reading = None
+
+    def _readable(self) -> None:
+        self._take()
+        if self._kernel_log.ended:
+            self._stop()  # until the next sweep
+        if self._checking.stirred:
+            self._stirred()
+
+    def _take(self) -> bool:
+        """Whether there were records, and may be more."""
+        records = self._kernel_log.take(RECORDS)
+        self.lines += len(records or ())
+        self._checking.hear(records or ())
+        return records is not None
+
+
+def logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
+    """What the checks of these entries listen for, and those of partners of whose health they speak."""
+    checks = (check for spec in specs for check in spec.every_check())
+    return dict.fromkeys(check.log for check in checks if check.log is not None)

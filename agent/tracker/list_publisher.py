@@ -1,0 +1,133 @@
+"""The lists as last told: how new ones are made, and how they reach the registry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.device import Device, DeviceList
+from agent.core.inventory.inventory import Inventory
+from agent.core.lists.build_lists import DeviceLists, build_lists
+from agent.core.lists.list_inputs import HeldIds
+from agent.core.lists.missing_members import forgotten
+from agent.core.lists.resource_names import GeneratedName, Offers, map_names_to_entries
+from agent.core.struct import replace
+from agent.registry import Registry
+from agent.specs.generated_specs import GeneratedSpecs, with_faults
+
+DELIVERY_SECONDS = 1.0  # how long a list that lost a device may take before the list that gains it goes out anyway
+
+log = logging.getLogger(__name__)
+
+
+class ListPublisher:
+    """Makes the lists and tells them.
+
+    Args:
+        registry: who is told.
+        specs: the entries, in file order.
+        told: the lists of the last life. fanned: those of them whose names came out of words, as these are written.
+        own_specs: who writes CDI specs of our own.
+        held: the ids that pods may hold, asked at each assembly. known: those that were granted or named by
+            PodResources, asked then too.
+        published: called after each, with the old lists and the new.
+        clock: the monotonic seconds by which lists are judged.
+
+    Attributes:
+        assembly: the lists as last told.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        specs: Sequence[ResourceSpec],
+        told: Mapping[str, DeviceList],
+        fanned: Mapping[str, str],
+        *,
+        own_specs: GeneratedSpecs | None,
+        held: Callable[[], frozenset[str]],
+        known: Callable[[], frozenset[str]],
+        published: Callable[[Mapping[str, DeviceList], DeviceLists], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        names = {name: GeneratedName(written) for name, written in fanned.items()}
+        self.assembly = DeviceLists(dict(told), written=map_names_to_entries(specs, names), fanned=names)
+        self._registry = registry
+        self._own_specs = own_specs
+        self._held = held
+        self._known = known
+        self._published = published
+        self._clock = clock
+
+    def drop(self, resource: str) -> None:
+        """Forget the list of a resource that is served no more."""
+        self._put({name: list_ for name, list_ in self.assembly.snapshots.items() if name != resource})
+
+    def forget_lost(self, resource: str, device: Device) -> bool:
+        """Forget what a device of several host devices has lost; whether it had."""
+        lists = self.assembly.snapshots
+        list_ = forgotten(lists[resource], device, self._held()) if resource in lists else None
+        if list_ is not None:
+            self._put({**lists, resource: list_})
+        return list_ is not None
+
+    async def publish(
+        self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers, begun: float | None
+    ) -> None:
+        """Tell the registry what there is now; a device that moves leaves its old list before it joins the new.
+
+        look: the host as last seen, by the entries `specs`. offers: its candidates, what fails as their fault.
+        begun: when the change began that this tells.
+        """
+        while True:
+            told = self.assembly.snapshots
+            made = await self._assembled(look, specs, offers)
+            if self.assembly.snapshots is not told:
+                continue  # something was forgotten meanwhile
+            self.assembly = made
+            changed = [
+                snapshot.resource
+                for snapshot in self.assembly.snapshots.values()
+                if self._registry.publish(snapshot, begun)
+            ]
+            for _ in ("the streams write", "what they wrote is sent"):  # which goes before all else
+                await asyncio.sleep(0)
+            self._published(told, self.assembly)
+            if not self.assembly.moving:
+                return
+            try:
+                async with asyncio.timeout(DELIVERY_SECONDS):
+                    await self._registry.delivered(changed)
+            except TimeoutError:
+                log.warning("%s: a list is not taken by the kubelet; going on", ", ".join(changed))
+
+    async def _assembled(self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers) -> DeviceLists:
+        """The lists of now, their CDI specs written; whoever could not be given one is Unhealthy."""
+        held = self._held()
+        made = self._assemble(look, specs, offers, held)
+        if self._own_specs is None:
+            return made
+        faults = await self._own_specs.renew(made, specs, offers, HeldIds(held))
+        return self._assemble(look, specs, with_faults(offers, faults, specs), self._held()) if faults else made
+
+    def _assemble(
+        self, look: Inventory, specs: Sequence[ResourceSpec], offers: Offers, held: frozenset[str]
+    ) -> DeviceLists:
+        before = self.assembly
+        return build_lists(
+            look,
+            specs,
+            held,
+            before.snapshots,
+            self._clock(),
+            fanned=before.fanned,
+            settled=before.settled,
+            candidates=offers,
+            confirmed_ids=self._known(),
+        )
+
+    def _put(self, snapshots: Mapping[str, DeviceList]) -> None:
+        self.assembly = replace(self.assembly, snapshots=snapshots)

@@ -1,0 +1,111 @@
+"""Looking at the host, in a thread of its own, so that a device that is slow or dead cannot stop the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from agent.core.entry.program import Command
+from agent.core.entry.resource_spec import ResourceSpec
+from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
+from agent.core.inventory.in_pod import MovableDevice
+from agent.core.inventory.inventory import NOTHING_MOVES, Inventory, update_inventory
+from agent.core.language.safe_text import escape
+from agent.core.struct import replace
+from agent.host.cdi_specs import SpecDirectories
+from agent.host.daemon_thread import start_in_thread
+from agent.host.root import Root
+from agent.scanners import source_kinds
+from agent.scanners.full_rescan import find_changes, remembering
+from agent.scanners.host_reader import HostReader
+from agent.scanners.query_source import UNASKED, QuerySource
+
+SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
+
+log = logging.getLogger(__name__)
+
+
+class LookThread:
+    """Looks, and passes over what does not answer.
+
+    Args:
+        root: the host, or a tree in its place.
+        cdi: where CDI specs are, if not where runtimes look by default.
+        answers: who knows what programs, services and probes have told.
+    """
+
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = UNASKED) -> None:
+        self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
+        self._cdi = cdi
+        self._answers = answers
+
+    async def look(
+        self,
+        specs: Sequence[ResourceSpec],
+        previous: Inventory,
+        touched: DirtySet,
+        *,
+        outcomes: Mapping[Command, str] | None = None,
+        movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
+    ) -> tuple[Inventory, frozenset[str]]:
+        """As `take_look`.
+
+        A file that keeps the look waiting is passed over, and everything is looked at again without it: dead hardware
+        costs its own facts, and the others some seconds, once. A look that is only slow is waited for.
+        """
+        take = partial(run_look, cdi=self._cdi, answers=self._answers, outcomes=outcomes, movers=movers)
+        asked: set[str] = set()
+        looking = start_in_thread(take, self._root, specs, previous, touched)
+        try:
+            while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
+                now = set(self._root.asked.values()) - self._root.silent
+                if silent := now & asked:
+                    self._pass_over(silent)
+                    looking.cancel()
+                    # The thread that is left behind may go on with what is handed on from look to look: nothing of it.
+                    previous = replace(previous, memory=None)
+                    looking = start_in_thread(take, self._root, specs, previous, touched | ALL_DIRTY)
+                asked = now - silent
+            return looking.result()
+        finally:
+            looking.cancel()
+
+    def _pass_over(self, silent: set[str]) -> None:
+        """Leave alone what does not answer, until the one read that waits for it returns."""
+        for path in sorted(silent):
+            log.error("%s: does not answer; it is passed over until it does", escape(path))
+        self._root.silent |= silent
+
+
+def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
+    """The directories below /dev where devices come and go, as far as that is known before the first look."""
+    return source_kinds.watched(root, {source for spec in specs for source in spec.sources})
+
+
+def run_look(
+    root: Root,
+    specs: Sequence[ResourceSpec],
+    previous: Inventory,
+    touched: DirtySet,
+    cdi: SpecDirectories | None = None,
+    *,
+    answers: QuerySource = UNASKED,
+    outcomes: Mapping[Command, str] | None = None,
+    movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
+) -> tuple[Inventory, frozenset[str]]:
+    """The host as it is now, as the entries see it, and the directories where that may change without an event.
+
+    What `touched` does not concern is taken from `previous`; of everything, what still says the same.
+    """
+    sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
+    listing = source_kinds.listing(root, sources, previous.listing, touched)
+    reader = HostReader(root, cdi, answers)
+    swept = find_changes(specs, listing, reader, previous, touched) if touched.everything else None
+    now = update_inventory(
+        specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers
+    )
+    if swept is not None or now is not previous:
+        now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept is not None))
+    return now, frozenset(now.places.directories).union(*listing.directories.values())
