@@ -28,7 +28,7 @@ FULL = SavedState(
             listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
             listed("y", place="p\udcff", shares=4),
             listed("y", shares=8, first_share=4),
-            listed("z", members=MEMBERS[:1], lost=MEMBERS[1:], lead="p2", grouping="abc"),
+            listed("z", members=MEMBERS[:1], missing_members=MEMBERS[1:], lead="p2", grouping="abc"),
             listed("z", shares=2, suffix="::part-"),
         ),
         "example.com/empty": DeviceList("example.com/empty"),
@@ -153,7 +153,7 @@ async def test_what_is_equal_on_disk_is_not_written_again(tmp_path):
     "change",
     [
         *({"place": "p2"}, {"key": "k2"}, {"stamp": "2"}, {"numa": (1,)}, {"id": "y"}),
-        {"grouping": "abc", "lost": MEMBERS},
+        {"grouping": "abc", "missing_members": MEMBERS},
     ],
 )
 async def test_every_change_is_written(tmp_path, change):

@@ -9,7 +9,7 @@ import fcntl
 import os
 
 
-class DirectoryLockedError(OSError):  # noqa: N818  the state it is in
+class DirectoryLockedError(OSError):
     """Another process has the directory."""
 
 

@@ -433,10 +433,10 @@ def test_who_waits_for_a_partner_to_be_well(configure):
     assert found.valid, found.findings
     (spec,) = found.resources
     assert [clause.name for clause in spec.wait] == ["wait.own"]
-    assert [(hinge.clause.name, hinge.leans) for hinge in spec.hinges] == [("wait.ill", ("gpu",))]
+    assert [(hinge.clause.name, hinge.partner_joins) for hinge in spec.hinges] == [("wait.ill", ("gpu",))]
     assert spec.joins[0].pool.cared is not None
     (spec,) = joining(configure, "wait.a.either = { x.gpu.reason = '*79*', y.driver = 'z' }").resources
-    assert [hinge.leans for hinge in spec.hinges] == [("gpu",)]
+    assert [hinge.partner_joins for hinge in spec.hinges] == [("gpu",)]
 
 
 def test_what_a_class_waits_for_of_its_own_partner(configure):
@@ -446,7 +446,7 @@ def test_what_a_class_waits_for_of_its_own_partner(configure):
     found = configure({**files, "resources.d/a.toml": HEAD + JOIN + "wait.gpu.gpu.healthy = false\n"})
     assert found.valid, found.findings
     (join,) = found.resources[0].joins
-    assert [hinge.leans for hinge in join.pool.cared.hinges] == [("card",)]
+    assert [hinge.partner_joins for hinge in join.pool.cared.hinges] == [("card",)]
     assert [one.name for one in join.cared()] == ["gpu", "card"]
 
 

@@ -301,7 +301,7 @@ class Life(RuleBasedStateMachine):
             if device.health is not Health.HEALTHY:
                 continue
             if device.key.startswith(SLOT_KEY):
-                lent = [found for sighting in seen.sightings.values() for found in sighting.lent]
+                lent = [found for sighting in seen.sightings.values() for found in sighting.slot_candidates]
                 assert any(not found.trouble for found in lent)
                 continue
             candidate = seen.sightings[device.key].candidate
@@ -335,7 +335,9 @@ class Life(RuleBasedStateMachine):
         for name, resource, device in before:
             gone = device.key not in seen.sightings and device.gone_since is None
             if device.key.startswith(SLOT_KEY):
-                gone = (SHARED, False) in self.entries and not any(one.lent for one in seen.sightings.values())
+                gone = (SHARED, False) in self.entries and not any(
+                    one.slot_candidates for one in seen.sightings.values()
+                )
                 gone = gone and device.gone_since is None and int(name[5:]) < (self.entries[SHARED, False][0] or 2)
             wanted = any(
                 device.id in sighting.candidate.ids for sighting in seen.sightings.values() if sighting.candidate

@@ -15,7 +15,7 @@ from agent.core.entry.check import (
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate, Log, Record
-from agent.core.health import evaluation_step  # noqa: A004  the floor's own word
+from agent.core.health import evaluation_step
 from agent.core.health.check_states import TOGETHER, DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate, evaluate_one_look
 from agent.core.health.kernel_log import KernelLogHistory

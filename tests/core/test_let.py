@@ -117,9 +117,9 @@ def test_what_is_there_and_cannot_be_read_is_not_missing(absent):
     by = MappedWord(CopiedWord("a"), ValueType.TEXT, {}, (), "other", "nothing")
     assert by.say(facts) == absent
     written = TemplateWord(parse("{a}"), ValueType.TEXT).say(facts)
-    assert (written.unreadable, written.pending) == (absent.unread, absent.pending)
+    assert (written.unreadable, written.pending) == (absent.unreadable, absent.pending)
     path = FileText(Path("", ("./", *parse("{a}").pieces)), ValueType.TEXT).say(facts)
-    assert (path.unreadable, path.pending) == (absent.unread, absent.pending)
+    assert (path.unreadable, path.pending) == (absent.unreadable, absent.pending)
 
 
 def test_a_list_that_could_not_be_read_whole_is_none():

@@ -7,25 +7,25 @@ import threading
 
 import pytest
 
-from agent.host.daemon_thread import DaemonThreads, aside
+from agent.host.daemon_thread import DaemonThreads, start_in_thread
 
 
 async def test_result_and_error():
-    assert await aside(lambda left, right: left + right, 1, 2) == 3
+    assert await start_in_thread(lambda left, right: left + right, 1, 2) == 3
     with pytest.raises(ZeroDivisionError):
-        await aside(lambda: 1 / 0)
+        await start_in_thread(lambda: 1 / 0)
 
 
 async def test_many_at_once_wait_for_nobody():
     together = threading.Barrier(40)
-    await asyncio.gather(*(aside(together.wait, 60) for _ in range(40)))
+    await asyncio.gather(*(start_in_thread(together.wait, 60) for _ in range(40)))
 
 
 async def test_a_stuck_one_is_left_behind():
     release = threading.Event()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await aside(release.wait, 20)
+            await start_in_thread(release.wait, 20)
     release.set()
     await asyncio.sleep(0.05)  # what comes back late disturbs nobody
 
@@ -45,14 +45,14 @@ async def test_as_a_loop_s_executor_it_does_the_same(to_thread):
     await asyncio.gather(*(to_thread(together.wait, 60) for _ in range(40)))
 
 
-@pytest.mark.parametrize("how", ["aside(wait)", "asyncio.to_thread(wait)"])
+@pytest.mark.parametrize("how", ["start_in_thread(wait)", "asyncio.to_thread(wait)"])
 def test_the_process_ends_all_the_same(how):
     code = (
         "import asyncio, threading\n"
-        "from agent.host.daemon_thread import Aside, aside\n"
+        "from agent.host.daemon_thread import DaemonThreads, start_in_thread\n"
         "wait = threading.Event().wait\n"
         "async def main():\n"
-        "    asyncio.get_running_loop().set_default_executor(Aside())\n"
+        "    asyncio.get_running_loop().set_default_executor(DaemonThreads())\n"
         "    try:\n"
         "        async with asyncio.timeout(0.05):\n"
         f"            await {how}\n"

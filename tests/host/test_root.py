@@ -72,7 +72,9 @@ root = Root({str(tree.top)!r})
 print(root.read("/sys/secret")); print(root.names("/sys/closed")); print(root.read("/sys/closed/x"))
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == ["Absent(reason='cannot be read: Permission denied', unread=True, pending=False)"] * 3
+    assert (
+        said.splitlines() == ["Absent(reason='cannot be read: Permission denied', unreadable=True, pending=False)"] * 3
+    )
 
 
 def test_a_real_attribute_that_answers_with_an_error_is_absent():

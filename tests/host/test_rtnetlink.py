@@ -49,10 +49,10 @@ ip link add va type veth peer name vb
 ip link property add dev va altname enp1s0f0np0 altname pf-of-rack-7
 exec "$0" -c '
 from agent.core.entry.resource_spec import Source
-from agent.core.inventory.dirty_set import EVERYTHING
+from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.host import rtnetlink
 from agent.host.root import Root
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
 asked = []
 real = rtnetlink.alternative_names
@@ -60,7 +60,7 @@ rtnetlink.alternative_names = lambda: asked.append(1) or real()
 root = Root()
 reader = HostReader(root)
 source = Source("net")
-for device in catalog.listing(root, [source], None, EVERYTHING).found[source]:
+for device in source_kinds.listing(root, [source], None, ALL_DIRTY).found[source]:
     print(device.name, *reader.fact(device, "altnames"))
 print(len(asked))
 '

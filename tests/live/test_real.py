@@ -209,13 +209,13 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
     real = uevents.watch_uevents
 
     @asynccontextmanager
-    async def uevents(changed):
+    async def fake_uevents(changed):
         async with real(changed) as group:
             heard.append(group)
             rig.kubelet.events.wake()
             yield group
 
-    monkeypatch.setattr("agent.kernel_events.uevents", uevents)
+    monkeypatch.setattr("agent.kernel_events.watch_uevents", fake_uevents)
     rig.serve(named("datest3", "net"))
     async with rig.kubelet, rig.agent(root=REAL):
         await rig.streaming(FOO)
@@ -233,10 +233,10 @@ async def test_udev_comes_and_goes(rig, monkeypatch):
 @needs_events
 async def test_without_kernel_events_the_sweep_does_it(rig, monkeypatch, caplog):
     @asynccontextmanager
-    async def uevents(changed):
+    async def fake_uevents(changed):
         yield Absent("no kernel events: out of order")
 
-    monkeypatch.setattr("agent.kernel_events.uevents", uevents)
+    monkeypatch.setattr("agent.kernel_events.watch_uevents", fake_uevents)
     rig.settings(look='settle = "5ms"\nevery = "30ms"')
     rig.serve(named("datest4", "net"))
     with caplog.at_level(logging.WARNING):

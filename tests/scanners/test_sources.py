@@ -195,18 +195,18 @@ def test_a_directory_that_cannot_be_listed_keeps_its_devices(tree):
     code = f"""
 import os, sys
 sys.path[:0] = {sys.path!r}
-from agent.core.inventory.dirty_set import EVERYTHING
+from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.entry.resource_spec import Source
 from agent.host.root import Root
-from agent.scanners import catalog
+from agent.scanners import source_kinds
 root = Root({str(tree.top)!r})
 sources = [Source("node", ("/dev/*/x",)), Source("subsystem", ("npu",)), Source("pci")]
-before = catalog.listing(root, sources, None, EVERYTHING)
+before = source_kinds.listing(root, sources, None, ALL_DIRTY)
 closed = ["/dev/b", "/sys/class/npu", "/sys/bus/pci/devices"]
 for path in closed:
     os.chmod(root.prefix + path, 0)
 os.setegid(65534); os.seteuid(65534)
-now = catalog.listing(root, sources, before, EVERYTHING)
+now = source_kinds.listing(root, sources, before, ALL_DIRTY)
 assert now.found == before.found and all(now.found.values()), now
 print([oddity for source in sources for oddity in now.oddities[source]])
 """

@@ -147,7 +147,7 @@ FULL = {"a file of links"}  # which nothing says whom it concerns
 def told(look):
     """All that a look says."""
     judged = {
-        key: (sighting.devices, sighting.candidate, sighting.refusals, sighting.stopped, sighting.lent)
+        key: (sighting.devices, sighting.candidate, sighting.refusals, sighting.stopped, sighting.slot_candidates)
         for key, sighting in look.sightings.items()
     }
     return judged, look.candidates(), look.grouped, look.gates, look.listing

@@ -145,7 +145,7 @@ def parsed(kind: ValueType, text: str | Absent) -> Scalar | Absent:
     if not text:
         return Absent("is empty")
     value = from_kernel(kind, text)
-    return replace(value, unread=True) if isinstance(value, Absent) else value
+    return replace(value, unreadable=True) if isinstance(value, Absent) else value
 
 
 def each_parsed(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:

@@ -41,7 +41,7 @@ MISSING = frozenset(
 )  # the device is Unhealthy by that
 
 
-class GrantRefusedError(Exception):  # noqa: N818  the field's word for it
+class GrantRefusedError(Exception):
     """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200."""
 
     def __init__(self, cause: RefusalCause, text: str) -> None:

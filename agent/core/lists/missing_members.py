@@ -42,7 +42,7 @@ def forgotten(list_: DeviceList, device: Device, held: Container[str]) -> Device
     known = found[0] if found else None
     if known is None or not known.missing_members or any(each in held for each in known.ids()):
         return None
-    devices = (replace(each, lost=()) if each is known else each for each in list_.devices)
+    devices = (replace(each, missing_members=()) if each is known else each for each in list_.devices)
     return DeviceList(list_.resource, tuple(devices))
 
 
