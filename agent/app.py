@@ -19,6 +19,7 @@ from agent.config_diff import ConfigDiff, diff_config
 from agent.core.health.drain_overlay import DrainSet
 from agent.core.language.safe_text import counted
 from agent.core.message_id import NOTICE, MessageId, fields
+from agent.core.reason import Reason
 from agent.host import systemd
 from agent.host.root import Root
 from agent.kubelet.socket_file import remove_stale
@@ -98,9 +99,9 @@ class Agent:
                     await self._serve(tasks)
 
     @property
-    def unwritten(self) -> str:
-        """Why what is to outlast this life is not on disk; empty if it is."""
-        return self.parts.file.fault
+    def unwritten(self) -> Reason:
+        """Return why what is to outlast this life is not on disk; `NO_REASON` if it is."""
+        return Reason.of(self.parts.file.fault, path=self.parts.file.path)
 
     async def drain(self, drained: DrainSet) -> bool:
         """Have all that taken out of scheduling, and nothing else; whether that is remembered over a restart."""

@@ -90,7 +90,9 @@ def _each(resource: str, devices: Mapping[Device, tuple[int, ...]], truth: Curre
     for device, shares in devices.items():
         found = truth.look.candidate(device.key)
         if found is None or found.resource != resource:
-            raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more")
+            raise GrantRefusedError(
+                RefusalCause.UNHEALTHY, f"{resource} {device.id}: it is not offered any more", device=device.id
+            )
         told = truth.offers.get((found.resource, found.written), {}).get(found.device.key, found)
         yield DeviceRequest(device, shares, told, truth.specs[found.entry])
 

@@ -141,7 +141,7 @@ class Allocation:
             result = "ok"
         except GrantRefusedError as refused:
             result = refused.cause.value
-            raise refused.explained(resource, ids) from None
+            raise refused.explained(resource) from None
         except asyncio.CancelledError:
             result = "cancelled"
             raise
@@ -162,7 +162,7 @@ class Allocation:
         if spec is None:
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource}: taken out by configuration")
         if too_much := exceeded(spec.limit, devices, len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much}")
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much.text}", device=too_much.device)
         self._reserve(resource, devices.keys(), ids)
         self._granted(ids)
         asked = find_device_requests(resource, spec, devices, self._truth)
@@ -171,7 +171,9 @@ class Allocation:
             asked = find_device_requests(resource, spec, devices, self._truth)
             if found := next(filter(_elsewhere, asked), None):
                 why = "it is in the network namespace of the pod that had it"
-                raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {found.device.id}: {why}")
+                raise GrantRefusedError(
+                    RefusalCause.UNHEALTHY, f"{resource} {found.device.id}: {why}", device=found.device.id
+                )
         hosts = {host.key: host for one in asked for host in one.candidate.hosts}
         try:
             if self._at_hand(asked):
@@ -236,7 +238,9 @@ class Allocation:
         for device in devices:
             holder = self._reserved.holder([device], ids, self._held) or holder_of(device, ids, listed, self._held)
             if holder:
-                raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}")
+                raise GrantRefusedError(
+                    RefusalCause.UNHEALTHY, f"{resource} {device.id}: {held_as(holder)}", device=device.id
+                )
         self._reserved.grant(resource, devices, ids)
 
     def _in_specs(self, resource: str, chosen: Sequence[RereadDevice]) -> None:
@@ -246,7 +250,9 @@ class Allocation:
                 missing = self._own_specs.missing(resource, one.device, edits_of(one.spec, one, resource))
                 if missing:
                     self._own_specs.touched()
-                    raise GrantRefusedError(RefusalCause.CDI_MISSING, f"{resource} {one.device.id}: {missing}")
+                    raise GrantRefusedError(
+                        RefusalCause.CDI_MISSING, f"{resource} {one.device.id}: {missing}", device=one.device.id
+                    )
 
     def _at_hand(self, asked: Sequence[DeviceRequest]) -> bool:
         """Whether all there is to read is a few names below /dev: they are in memory, and a thread costs far more."""
@@ -278,9 +284,8 @@ class Allocation:
             if read.done():
                 return read.result()
         device = asked[0].device.id
-        raise GrantRefusedError(
-            RefusalCause.DEADLINE, f"{resource} {device}: the host did not answer within {DEADLINE_SECONDS:g} s"
-        )
+        why = f"the host did not answer within {DEADLINE_SECONDS:g} s"
+        raise GrantRefusedError(RefusalCause.DEADLINE, f"{resource} {device}: {why}", device=device)
 
     async def _write(self, resource: str, infos: Sequence[DevInfo]) -> None:
         """Have what CNI plugins are told there before the answer; written late, it goes when the ids are let go."""

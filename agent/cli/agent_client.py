@@ -17,10 +17,16 @@ NOT_RUNNING = 3
 
 
 class AgentUnreachable(NamedTuple):
-    """Why no agent answers, the gist before a colon, and the exit code that says so."""
+    """Why no agent answers: the gist, the detail, and the exit code that reports it."""
 
-    reason: str
+    gist: str
+    detail: str
     code: int
+
+    @property
+    def reason(self) -> str:
+        """The gist with the detail."""
+        return f"{self.gist}: {self.detail}"
 
 
 def ask_agent(
@@ -50,13 +56,13 @@ def send_request(path: str, request: Mapping[str, Any], timeout: float) -> Answe
         return ask(path, request, timeout)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return AgentUnreachable(
-            f"no agent is running: nobody listens at {path}; systemctl status device-agent", NOT_RUNNING
+            "no agent is running", f"nobody listens at {path}; systemctl status device-agent", NOT_RUNNING
         )
     except PermissionError:
-        return AgentUnreachable(f"only root asks the agent: {path}: permission denied", NO_PERMISSION)
+        return AgentUnreachable("only root asks the agent", f"{path}: permission denied", NO_PERMISSION)
     except TimeoutError:
-        return AgentUnreachable(f"the agent did not answer within {timeout:g} s: is it stopping?", NOT_RUNNING)
+        return AgentUnreachable(f"the agent did not answer within {timeout:g} s", "is it stopping?", NOT_RUNNING)
     except (BrokenPipeError, ConnectionResetError):
-        return AgentUnreachable(f"the agent is busy: {MOST} others ask it already; ask again", BUSY)
+        return AgentUnreachable("the agent is busy", f"{MOST} others ask it already; ask again", BUSY)
     except (OSError, ValueError) as error:
-        return AgentUnreachable(f"no agent answers: {path}: {error}", NOT_RUNNING)
+        return AgentUnreachable("no agent answers", f"{path}: {error}", NOT_RUNNING)

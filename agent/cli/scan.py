@@ -139,5 +139,5 @@ def _oddities(inventory: HostReport) -> list[str]:
         f"no device: {printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
         for source, oddities in inventory.oddities.items()
         for oddity in oddities
-        if not oddity.reason.startswith("another name of ")
+        if not oddity.is_alias
     ]

@@ -9,7 +9,7 @@ from agent.config.language.key_table import OPERATORS, hint, not_yet
 from agent.config.merge.class_library import ClassLibrary
 from agent.config.merge.config_tree import Branch
 from agent.config.toml.file_position import FilePosition, Mark, Piece
-from agent.config.toml.finding import Finding
+from agent.config.toml.finding import Finding, nearest
 from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import PartnerChecks
 from agent.core.entry.query import ProbeSpec
@@ -280,8 +280,9 @@ class Scope(MutableStruct):
         if not self.words_known:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
-        write = hint(name, self.given).replace("nearest: ", "nearest: given.")
-        write = write or (f"there is {', '.join(f'given.{one}' for one in self.given)}" if self.given else "")
+        near = nearest(name, self.given)
+        there = f"there is {', '.join(f'given.{one}' for one in self.given)}" if self.given else ""
+        write = f"nearest: given.{near}" if near else there
         self.error(spot.error("unknown-word", message, write, mark=mark))
         return None
 

@@ -38,7 +38,7 @@ class Reason(NamedTuple):
 
     text: the sentence without its head; the head is the check, or follows from the cause.
     check: the name of the check that fails; empty for every other cause.
-    path: the path that the host lacks; empty if the reason is not about a path.
+    path: the path on the host that is missing or cannot be written; empty if the reason is not about a path.
     """
 
     cause: ReasonCause = ReasonCause.NONE

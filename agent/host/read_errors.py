@@ -8,9 +8,11 @@ import stat
 
 from agent.core.language.value import Absent
 
+NO_SUCH_FILE = Absent("no such file")
+
 _ORDINARY = {
-    errno.ENOENT: Absent("no such file"),
-    errno.ENOTDIR: Absent("no such file"),
+    errno.ENOENT: NO_SUCH_FILE,
+    errno.ENOTDIR: NO_SUCH_FILE,
     errno.EISDIR: Absent("is a directory"),
     errno.ELOOP: Absent("a loop of links"),
     errno.ENAMETOOLONG: Absent("the name is too long"),
@@ -20,15 +22,19 @@ _ORDINARY = {
 }
 
 
-def kind_of(mode: int) -> str:
-    """What stands there, by its mode, in place of what was wanted."""
-    if stat.S_ISDIR(mode):
-        return "is a directory"
-    if stat.S_ISFIFO(mode):
-        return "is a FIFO"
-    if stat.S_ISSOCK(mode):
-        return "is a socket"
-    return "is a plain file" if stat.S_ISREG(mode) else "is a device node"
+_BY_TYPE = {
+    stat.S_IFDIR: Absent("is a directory"),
+    stat.S_IFIFO: Absent("is a FIFO"),
+    stat.S_IFSOCK: Absent("is a socket"),
+    stat.S_IFREG: Absent("is a plain file"),
+}
+_NODE = Absent("is a device node")
+OTHER_TYPES = frozenset((*_BY_TYPE.values(), _NODE))  # the path is there, but what stands there is not what was wanted
+
+
+def other_type(mode: int) -> Absent:
+    """Return that something else than what was wanted stands at a path, by its mode: one of `OTHER_TYPES`."""
+    return _BY_TYPE.get(stat.S_IFMT(mode), _NODE)
 
 
 def absent(error: OSError | ValueError) -> Absent:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.value import Absent, natural
-from agent.host.read_errors import absent, kind_of
+from agent.host.read_errors import absent, other_type
 from agent.host.recorded_tree import Told, Tree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
@@ -95,7 +95,7 @@ class Root:
             if self.prefix or not path.startswith("/sys/"):  # in sysfs there are files and directories only
                 mode = os.stat(host).st_mode
                 if not stat.S_ISREG(mode):
-                    return Absent(kind_of(mode))
+                    return other_type(mode)
             handle = os.open(host, _FLAGS)
             try:
                 data = os.read(handle, count)
@@ -307,7 +307,7 @@ class Root:
         elif stat.S_ISREG(mode) and self._tree and (declared := self._tree.nodes().get(path)):
             number = declared
         else:
-            return Absent(kind_of(mode))
+            return other_type(mode)
         return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
     def _host(self, path: str) -> str | Absent:

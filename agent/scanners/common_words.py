@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.core.language.value import Absent, Value, ValueType
+from agent.host.read_errors import NO_SUCH_FILE, OTHER_TYPES
 from agent.scanners.disks import beside, data
 from agent.scanners.disks_in_use import in_use, names_in_use
 from agent.scanners.path_id import path_id
@@ -48,7 +49,7 @@ def own_node(sight: LookCache, thing: Thing) -> str | Absent:
     sight.places.add(path)
     node = sight.root.node(path)
     if isinstance(node, Absent):
-        return Absent(f"{path} {node.reason}" if node.reason.startswith("is ") else f"{path}: {node.reason}")
+        return Absent(f"{path} {node.reason}" if node in OTHER_TYPES else f"{path}: {node.reason}")
     sight.places.add(node.path)
     return node.path
 
@@ -175,7 +176,7 @@ def _console(sight: LookCache, thing: Thing) -> Value | Absent:
         return False
     active = sight.text(_CONSOLE)
     if isinstance(active, Absent):
-        return False if active.reason == "no such file" else active
+        return False if active == NO_SUCH_FILE else active
     names, name = active.split(), thing.directory.rpartition("/")[2]
     # tty0 stands for whichever virtual terminal is in front.
     return name in names or ("tty0" in names and name.removeprefix("tty").isdecimal())

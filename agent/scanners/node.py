@@ -13,6 +13,7 @@ from agent.core.inventory.device import DeviceNode, HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent, ValueType
+from agent.host.read_errors import NO_SUCH_FILE
 from agent.host.root import Root, order
 from agent.scanners.glob_files import expand, fits_path, fitting, is_glob, literal, taken
 from agent.scanners.path_id import position, stem, told_apart
@@ -32,8 +33,6 @@ TABLE = table(
         at_hand=True,
     ),
 )
-
-_GONE = "no such file"
 
 
 def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
@@ -154,7 +153,7 @@ def _look(
         entry = root.entry(path, within=canonical[parent])
         if isinstance(entry, Absent):
             # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
-            if entry.reason != _GONE or (path in source.arguments and not is_glob(path)):
+            if entry != NO_SUCH_FILE or (path in source.arguments and not is_glob(path)):
                 oddities.append(SkippedPath(path, entry.reason))
             if entry.unreadable and path in before:
                 devices.append(before[path])
@@ -189,11 +188,11 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
         first = by_key.get(device.key)
         if first is not None and order(first.name) <= order(device.name):
             if first.name != device.name:
-                aliases.append(SkippedPath(device.name, f"another name of {first.name}"))
+                aliases.append(SkippedPath(device.name, f"another name of {first.name}", is_alias=True))
             continue
         if first is not None:
             kept = [other for other in kept if other is not first]
-            aliases.append(SkippedPath(first.name, f"another name of {device.name}"))
+            aliases.append(SkippedPath(first.name, f"another name of {device.name}", is_alias=True))
         by_key[device.key] = device
         fresh.append(device)
     if not kept:

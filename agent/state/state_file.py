@@ -52,11 +52,13 @@ class StateFile:
     """Writes the newest state after each change; while it writes, further changes become one.
 
     Attributes:
+        path: of the file.
         fault: why what was saved last could not be written; empty if it is, or nothing was tried.
     """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self.path = os.path.join(directory, FILE)
         self._wanted: SavedState | None = None
         self._written = ""
         self._writer = Writer()
@@ -110,7 +112,7 @@ class StateFile:
     async def _put(self, state: SavedState) -> None:
         import aiofiles.os  # the first lists need not wait for it
 
-        path = os.path.join(self._directory, FILE)
+        path = self.path
         text = await asyncio.to_thread(self._writer.text, state)
         if text == self._written:
             self._well()

@@ -235,7 +235,7 @@ async def test_who_has_asked_is_not_sent_away(served):
 async def test_who_finds_too_many_before_it_is_told_so(served):
     async with busy(served):
         answer = await asyncio.to_thread(send_request, served, {"do": "echo"}, 60.0)
-    assert answer == AgentUnreachable("the agent is busy: 16 others ask it already; ask again", 1)
+    assert answer == AgentUnreachable("the agent is busy", "16 others ask it already; ask again", 1)
 
 
 async def test_who_waits_for_a_change_and_left_makes_room(served):

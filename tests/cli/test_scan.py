@@ -3,6 +3,7 @@ import os
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,11 @@ from agent.cli.host_report.device_overview import overview, summary
 from agent.cli.host_report.device_search import NotFound, find
 from agent.cli.host_report.pci_names import parse
 from agent.cli.host_report.scan_host import take
+from agent.cli.scan import _oddities
 from agent.cli.terminal import Terminal
 from agent.config.load import load
+from agent.core.entry.resource_spec import Source
+from agent.core.inventory.listing import SkippedPath
 from agent.core.language.safe_text import columns
 from agent.core.language.value import natural
 from agent.host.root import Root
@@ -448,3 +452,12 @@ def test_a_serial_number_is_that_of_what_is_taken_and_a_port_says_what_is_below_
     said = "  below it     /dev/spectro0 is taken by a.example/spectro as SP1-spectro"
     assert said in cli(*where, "scan", "1-1")[1].splitlines()
     assert said in cli(*where, "explain", "1-1")[1].splitlines()
+
+
+def test_what_is_another_name_of_a_device_is_no_line_whatever_its_reason_says():
+    oddities = (
+        SkippedPath("/dev/a", "the same as /dev/b", is_alias=True),
+        SkippedPath("/dev/c", "another name of none"),
+    )
+    lines = _oddities(SimpleNamespace(oddities={Source("node", ("/dev/*",)): oddities}))
+    assert [line.partition("   ")[0] for line in lines] == ["no device: /dev/c: another name of none"]

@@ -111,8 +111,8 @@ def test_each_unhealthy_device_is_a_problem_until_they_are_many():
 
 
 def test_a_state_that_cannot_be_written_is_a_problem():
-    made = moment(good("a"), unwritten="/var/lib/device agent/state.json: No space left on device")
-    assert told(made) == [("state", "not written", "/var/lib/device agent/state.json: No space left on device", ())]
+    made = moment(good("a"), unwritten=Reason.of("the disk is: full", path="/var/lib/device agent/state.json"))
+    assert told(made) == [("state", "not written", "the disk is: full", ())]
     assert problems(made)[0].next == ("df -h '/var/lib/device agent'",)
     assert status(made)["verdict"] == "attention"
 

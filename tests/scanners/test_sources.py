@@ -80,8 +80,8 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
         "/dev/scale",
     )
     assert found.oddities == (
-        SkippedPath("/dev/serial/by-id/acme", "another name of /dev/scale"),
-        SkippedPath("/dev/ttyUSB0", "another name of /dev/scale"),
+        SkippedPath("/dev/serial/by-id/acme", "another name of /dev/scale", is_alias=True),
+        SkippedPath("/dev/ttyUSB0", "another name of /dev/scale", is_alias=True),
     )
 
 

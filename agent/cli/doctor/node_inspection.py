@@ -21,6 +21,7 @@ from agent.cli.output import NO_PERMISSION
 from agent.config.load import load
 from agent.config.settings import Settings
 from agent.config.toml.finding import Severity
+from agent.core.health.check_state import LOG_HEAD
 from agent.core.language.value import Absent
 from agent.core.reason import Reason
 from agent.host.root import Root
@@ -119,7 +120,7 @@ def _deaf(answer: Mapping[str, Any] | AgentUnreachable | None) -> str:
         return ""
     devices = (device for one in answer.get("resources", ()) for device in one["devices"])
     reasons = (check["reason"] or "" for device in devices for check in device["checks"])
-    return next((reason for reason in reasons if "the kernel log: " in reason), "")
+    return next((reason for reason in reasons if LOG_HEAD in reason), "")
 
 
 def _state(settings: Settings) -> str:

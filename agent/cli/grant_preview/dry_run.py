@@ -78,7 +78,7 @@ class DryRun(Struct):
         """
         spec, snapshot = self.entry_of(resource), self.resources[resource]
         if too_much := exceeded(spec.limit, parse_ids(snapshot, ids), len(ids)):
-            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much}")
+            raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much.text}", device=too_much.device)
         chosen = self._chosen(resource, ids)
         if not by_spec:
             chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]

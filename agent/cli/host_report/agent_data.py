@@ -129,7 +129,7 @@ def view_of(arguments: argparse.Namespace, configuration: Configuration, root: R
     request = {"do": "explain", "name": real if isinstance(real, str) else name}
     answer = send_request(configuration.settings.paths.control, request, ANSWER_SECONDS)
     if isinstance(answer, AgentUnreachable):
-        return AgentData(f"a fresh look: {answer.reason.partition(': ')[0]}")
+        return AgentData(f"a fresh look: {answer.gist}")
     if answer.get("root") != (root.prefix or "/"):
         return AgentData("a fresh look: no agent that looks at this machine is running")
     if "error" in answer:

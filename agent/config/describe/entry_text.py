@@ -115,7 +115,8 @@ def _shares(tree: Branch) -> Iterator[DescriptionClause]:
     if replicas is not None and replicas.members:
         suffix = replicas.leaf("suffix")
         text = f"in {_many(replicas)}{f', numbered behind {value(suffix.value)}' if suffix else ''}"
-        if text != "in 1 share each" or instead(*leaves(replicas)):
+        count = replicas.leaf("count")
+        if suffix or count is None or count.value != 1 or instead(*leaves(replicas)):
             yield DescriptionClause(text, replicas.spot, note=instead(*leaves(replicas)))
     if limit is not None and (most := limit.leaf("per_container")):
         yield DescriptionClause(f"at most {value(most.value)} in a container", most.spot, note=instead(most))

@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
-from agent.config.language.key_table import hint
 from agent.config.merge.config_tree import Branch, Leaf, beside, instead, over, settled
 from agent.config.merge.expand_short_forms import Expansion
 from agent.config.toml.document import parse
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.files import ConfigFiles
-from agent.config.toml.finding import Finding
+from agent.config.toml.finding import Finding, nearest
 from agent.core.struct import Struct, not_compared
 
 NOT_INHERITED = frozenset({"about", "class", "uses", "part"})
@@ -162,8 +161,8 @@ class ClassLibrary:
             return spot.error("cycle", f"{way}: each needs the other", write, mark="text")
         if name in self._paths and _CLASS_NAME.fullmatch(name):
             return None
-        near = hint(name, self._paths)
-        write = f'nearest: "{near.removeprefix("nearest: ")}"' if near else ""
+        near = nearest(name, self._paths)
+        write = f'nearest: "{near}"' if near else ""
         message = f"no device class has this name ({len(self._paths)} have: device-agent class list)"
         return spot.error("unknown-class", message, write, mark="text")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -11,14 +10,14 @@ from typing import NamedTuple
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.fact_copy import FactCopy
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.inventory.device import Device, DeviceNode, HostDevice, MatchedPath, split_share
+from agent.core.inventory.device import Device, DeviceNode, HostDevice, MatchedPath
 from agent.core.language.safe_text import cut, escape
+from agent.core.language.template import ID_LIMIT
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct, field
 
 REFUSAL_LIMIT = 200  # characters
 _STEP_LIMIT = 120  # of these, for what to do next
-_AS_A_WORD = r"(?<![\w.:@-])%s(?![\w@-])"
 
 
 class RefusalCause(Enum):
@@ -42,23 +41,30 @@ MISSING = frozenset(
 
 
 class GrantRefusedError(Exception):
-    """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200."""
+    """No grant. `text` is for the pod's status: device, reason, next step, in one printable line of at most 200.
 
-    def __init__(self, cause: RefusalCause, text: str) -> None:
+    device: the ID of the device that the reason is about; empty if it is not about one device.
+    has_step: the text ends with a next step of its own, for the very node that is missing.
+    """
+
+    def __init__(self, cause: RefusalCause, text: str, *, device: str = "", has_step: bool = False) -> None:
         self.cause = cause
+        self.device = device
+        self.has_step = has_step
         self.text = cut(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
 
-    def explained(self, resource: str, ids: Iterable[str]) -> GrantRefusedError:
-        """The same, with what to type on the node: of a device that it speaks of, if it does, else of the resource.
+    def explained(self, resource: str) -> GrantRefusedError:
+        """The same, with what to type on the node: of the device that it is about, else of the resource.
 
         A reason is whole before it says that as well; only one that is cut anyhow gives way to it. One that has a step
-        of its own, for the very node that is missing, keeps that.
+        of its own keeps that.
         """
-        if "; on the node: device-agent " in self.text:
+        if self.has_step:
             return self
-        bases = (split_share(id)[0][0] for id in ids)  # noqa: A001  the API's own word
-        name = next((base for base in bases if re.search(_AS_A_WORD % re.escape(base), self.text)), resource)
+        # The kubelet may ask for an ID that no device can have.
+        is_typeable = 0 < len(self.device) <= ID_LIMIT and escape(self.device) == self.device
+        name = self.device if is_typeable else resource
         for step in (f"; on the node: device-agent explain {name}", f"; device-agent explain {name}"):
             if len(self.text) + len(step) <= REFUSAL_LIMIT:
                 return GrantRefusedError(self.cause, self.text + step)

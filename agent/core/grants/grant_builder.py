@@ -55,7 +55,7 @@ class GrantBuilder:
         """What it has become, as a CDI spec has it."""
         said = edits(self._places.nodes.values(), self._places.mounts.values(), self._env.texts)
         if not is_text(said):
-            raise self._conflict(f"{device.id}: a path or text of it is not UTF-8, and cannot be in a CDI spec")
+            raise self._conflict("a path or text of it is not UTF-8, and cannot be in a CDI spec", device)
         if not said:
             raise self._missing(RefusalCause.CDI_MISSING, device, "there is nothing that its CDI spec could say")
         return said
@@ -162,7 +162,7 @@ class GrantBuilder:
         """Put in what one `give.env` line says of a device."""
         for said in self._said(give, device, words):
             if not said.name or "=" in said.name or has_control(said.name):
-                raise self._conflict(f"{device.id}: {said.name!r} cannot be the name of a variable")
+                raise self._conflict(f"{said.name!r} cannot be the name of a variable", device)
             self._say(self._env, said, device)
             self._comes_out(f"env {said.name}", said.value, in_spec=give.in_spec)
 
@@ -170,7 +170,7 @@ class GrantBuilder:
         """Put in what one `give.annotations` line says of a device."""
         for said in self._said(give, device, words):
             if not is_annotation_key(said.name):
-                raise self._conflict(f"{device.id}: {said.name!r} cannot be the key of an annotation")
+                raise self._conflict(f"{said.name!r} cannot be the key of an annotation", device)
             self._say(self._annotations, said, device)
 
     def add_devinfo(self, table: JsonTable, chosen: RereadDevice, words: GrantWords) -> None:
@@ -184,7 +184,7 @@ class GrantBuilder:
 
     def _say(self, sayings: EnvValues, said: EnvValue, device: Device) -> None:
         if has_control(said.value) or has_control(said.member or ""):
-            raise self._conflict(f"{device.id}: {said.name} has a control character")
+            raise self._conflict(f"{said.name} has a control character", device)
         if conflict := sayings.add(said):
             raise self._conflict(conflict)
 
@@ -245,12 +245,15 @@ class GrantBuilder:
         return self._missing(RefusalCause.NODE_MISSING, device, reason)
 
     def _missing(self, cause: RefusalCause, device: Device, reason: str) -> GrantRefusedError:
+        step = f"on the node: device-agent scan {device.place}"
         return GrantRefusedError(
-            cause, f"{self._resource} {device.id}: {reason}; on the node: device-agent scan {device.place}"
+            cause, f"{self._resource} {device.id}: {reason}; {step}", device=device.id, has_step=True
         )
 
-    def _conflict(self, reason: str) -> GrantRefusedError:
-        return GrantRefusedError(RefusalCause.CONFLICT, f"{self._resource}: {reason}")
+    def _conflict(self, reason: str, device: Device | None = None) -> GrantRefusedError:
+        if device is None:
+            return GrantRefusedError(RefusalCause.CONFLICT, f"{self._resource}: {reason}")
+        return GrantRefusedError(RefusalCause.CONFLICT, f"{self._resource}: {device.id}: {reason}", device=device.id)
 
 
 def _numbered(node: DeviceNode) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from agent.core.grants.grant import GrantRefusedError, RefusalCause
-from agent.core.inventory.device import Device, DeviceList, Health, list_order
+from agent.core.inventory.device import Device, DeviceList, Health, list_order, split_share
 
 
 def parse_ids(
@@ -22,12 +22,15 @@ def parse_ids(
     for id in ids:  # noqa: A001  the API's own word
         found = snapshot.find(id)
         if found is None:
-            raise GrantRefusedError(RefusalCause.UNKNOWN_ID, f"{snapshot.resource}: no device {id!r} is listed")
+            raise GrantRefusedError(
+                RefusalCause.UNKNOWN_ID,
+                f"{snapshot.resource}: no device {id!r} is listed",
+                device=split_share(id)[0][0],
+            )
         device, share = found
         if healthy and device.health is not Health.HEALTHY:
             begun = since(snapshot.resource, device.id)
-            raise GrantRefusedError(
-                RefusalCause.UNHEALTHY, f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
-            )
+            said = f"{snapshot.resource} {device.id}: Unhealthy{begun}: {device.reason}"
+            raise GrantRefusedError(RefusalCause.UNHEALTHY, said, device=device.id)
         shares.setdefault(device, []).extend(() if share is None else (share,))
     return {device: tuple(sorted(shares[device])) for device in sorted(shares, key=list_order)}

@@ -51,6 +51,7 @@ class CheckState(Struct):
 
 
 HEALTHY = CheckState()
+LOG_HEAD = "the kernel log: "  # how the text of a check begins that cannot read the kernel log
 NEW = CheckState(early=True)  # nothing was said of it yet
 
 
@@ -88,7 +89,7 @@ def listened(
 ) -> tuple[CheckState, float | None]:
     """The same of a check that listens to the kernel log, whether or not its device was looked at."""
     if outcome.ear is not None and journal.absent is not None:
-        outcome = check.unknown(f"the kernel log: {journal.absent.reason}")
+        outcome = check.unknown(f"{LOG_HEAD}{journal.absent.reason}")
     if condition.latched or outcome.says is CheckVerdict.NOTHING:
         return condition, None
     well = HEALTHY if condition.cleared < 0 else CheckState(cleared=condition.cleared)

@@ -25,11 +25,13 @@ class SkippedPath(Struct):
     """Something a source came across and did not take for a host device: a path, and why.
 
     failed: that is the source itself, which cannot be looked at.
+    is_alias: the path is another name of a device that the source found.
     """
 
     path: str
     reason: str
     failed: bool = False
+    is_alias: bool = False
 
 
 def find_changed_devices(before: Listing, now: Listing) -> Iterator[HostDevice]:

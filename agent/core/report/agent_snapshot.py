@@ -76,7 +76,7 @@ class AgentSnapshot(Struct):
         `holders_at`.
     changes: the last of each device, by resource and id.
     missing: what there is of entries that expect more, by name as written.
-    unwritten: why the state file is not as it should be; empty if it is.
+    unwritten: why the state file is not as it should be; `NO_REASON` if it is.
     deaf: why the kernel log cannot be read; empty if it can, or nobody listens.
     crowded: that the process may open few more files; empty if it may open enough.
     """
@@ -102,7 +102,7 @@ class AgentSnapshot(Struct):
     pod_resources_up: bool = False
     changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
-    unwritten: str = ""
+    unwritten: Reason = NO_REASON
     deaf: str = ""
     crowded: str = ""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from agent.core.entry.check import ONE, Check, CheckVerdict, LookCount, LookDuration, Trip
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.kernel_log_check import EventRate
-from agent.core.health.check_state import HEALTHY, CheckState
+from agent.core.health.check_state import HEALTHY, LOG_HEAD, CheckState
 from agent.core.health.check_states import DeviceCheckStates, DeviceRef
 from agent.core.inventory.device import Device
 from agent.core.report.agent_snapshot import AgentSnapshot
@@ -46,7 +46,7 @@ def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
         latched = condition.latched or (log.recover if log else one.check.recover) is None
         return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
     if one.outcome.ear is not None and moment.deaf:
-        return {**row, "verdict": "unknown", "reason": f"the kernel log: {moment.deaf}"}
+        return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{moment.deaf}"}
     reason = one.outcome.reason
     if one.outcome.says is CheckVerdict.BAD:
         reason = f"{reason}; it fails after {_after(one.check.trip)}"

@@ -71,8 +71,9 @@ def _process(moment: AgentSnapshot) -> Iterator[Problem]:
         limit = ("systemctl show device-agent -p LimitNOFILE",)
         yield Problem("open files", "short", moment.crowded, limit, means=_SHUT)
     if moment.unwritten:
-        directory = moment.unwritten.partition(": ")[0].rpartition("/")[0]
-        yield Problem("state", "not written", moment.unwritten, (f"df -h {shlex.quote(directory)}",), means=_FORGOTTEN)
+        directory = moment.unwritten.path.rpartition("/")[0]
+        space = (f"df -h {shlex.quote(directory)}",)
+        yield Problem("state", "not written", str(moment.unwritten), space, means=_FORGOTTEN)
 
 
 def _resources(moment: AgentSnapshot) -> Iterator[Problem]:
