@@ -52,7 +52,7 @@ class Warm:
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with here:
             with there:
-                message = json.dumps([arguments, environ]).encode("utf-8", "surrogateescape")
+                message = json.dumps([list(map(os.fspath, arguments)), environ]).encode("utf-8", "surrogateescape")
                 socket.send_fds(self._channel, [message], [there.fileno(), *files])
             pid = int(here.recv(64))
             if not select.select([here], [], [], timeout)[0]:

@@ -32,7 +32,8 @@ def seeds():
     if seed := os.environ.get("CHAOS_SEED"):
         return [int(seed)]
     if runs := os.environ.get("CHAOS_RUNS"):
-        return random.sample(range(1_000_000), int(runs))
+        # The workers of one run (pytest -n) have to find the same tests.
+        return random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID")).sample(range(1_000_000), int(runs))
     return [1, 2, 3, 4]
 
 
