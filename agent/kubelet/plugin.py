@@ -15,24 +15,23 @@ from grpclib.exceptions import GRPCError
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.message_id import MessageId, fields
 from agent.core.rate_limit import RateLimit
-from agent.kubelet.allocate_response import ReadyAnswer
+from agent.kubelet.allocate_response import ready_answer
 from agent.kubelet.grpc_server_call import Unexpected
 from agent.kubelet.messages.v1beta1 import (
     AllocateRequest,
-    AllocateResponse,
     ContainerPreferredAllocationRequest,
     ContainerPreferredAllocationResponse,
     DevicePluginBase,
     DevicePluginOptions,
     Empty,
-    ListAndWatchResponse,
     PreferredAllocationRequest,
     PreferredAllocationResponse,
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
+from agent.kubelet.protobuf import Ready
 from agent.kubelet.streams import Streams
-from agent.kubelet.wire import ListEncoder, Options, ReadyList, one_line, refusal
+from agent.kubelet.wire import ListEncoder, Options, one_line, refusal
 from agent.registry import Registry
 
 log = logging.getLogger(__name__)
@@ -90,11 +89,11 @@ class Plugin(DevicePluginBase):
         del message
         return self._options.message()
 
-    async def list_and_watch(self, message: Empty) -> AsyncIterator[ListAndWatchResponse]:
+    async def list_and_watch(self, message: Empty) -> AsyncIterator[Ready]:
         """The list at once, even an empty one, then the newest whenever the kubelet would see a difference."""
         del message
         pace = RateLimit()
-        sent: ReadyList | None = None
+        sent: Ready | None = None
         with self._registry.follow(self._resource) as follower:
             while True:
                 snapshot = await follower.next()
@@ -117,13 +116,13 @@ class Plugin(DevicePluginBase):
             container_responses=[self._preferred(request) for request in message.container_requests]
         )
 
-    async def allocate(self, message: AllocateRequest) -> AllocateResponse:
+    async def allocate(self, message: AllocateRequest) -> Ready:
         """One answer for each container asked for, in that order, or an error for all."""
         # An empty answer would cost the kubelet the devices until some pod goes.
         if not message.container_requests or not all(asked.devices_ids for asked in message.container_requests):
             raise GRPCError(Status.INVALID_ARGUMENT, one_line(f"{self._resource}: no device is asked for"))
         try:
-            return ReadyAnswer(
+            return ready_answer(
                 [
                     await self._granting.allocate(self._resource, asked.devices_ids)
                     for asked in message.container_requests
@@ -152,25 +151,25 @@ class Plugin(DevicePluginBase):
         try:
             ids = self._granting.prefer(
                 self._resource,
-                request.available_deviceIDs,
-                request.must_include_deviceIDs,
+                request.available_device_ids,
+                request.must_include_device_ids,
                 request.allocation_size,
             )
         except Exception as error:  # noqa: BLE001  a defect must not fail the pod as well
             self._unexpected(error)
             ids = ()
-        return ContainerPreferredAllocationResponse(device_i_ds=list(ids))
+        return ContainerPreferredAllocationResponse(device_ids=list(ids))
 
-    async def _call_rpc_handler_server_stream(
+    async def send_stream(
         self,
-        handler: Callable[..., Any],
-        stream: Any,  # noqa: ANN401  as generated code has it
-        request: Any,  # noqa: ANN401  as generated code has it
+        method: Callable[[Any], Any],
+        stream: Any,  # noqa: ANN401  as grpclib has it
+        request: Any,  # noqa: ANN401  as grpclib has it
     ) -> None:
         """Send a stream's messages. Unlike the inherited one, leaves no generator when the peer is gone."""
         with self.streams.opened():
             if self.streams.ending:
                 return
-            async with aclosing(handler(request)) as messages:
+            async with aclosing(method(request)) as messages:
                 async for message in messages:
                     await stream.send_message(message)

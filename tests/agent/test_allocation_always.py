@@ -17,7 +17,7 @@ from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.build_lists import build_lists
 from agent.host.cdi_specs import SpecDirectories
-from agent.kubelet.allocate_response import ReadyAnswer
+from agent.kubelet.allocate_response import ready_answer
 from agent.registry import Registry
 from agent.tracker.look_thread import run_look
 from tests.tree import Tree
@@ -187,7 +187,7 @@ async def play(machine, steps):
     for resource in (FOO, BAR):
         for id in machine.healthy(resource):  # noqa: A001  the API's own word
             one, other = [await machine.allocation.allocate(resource, [id]) for _ in range(2)]
-            assert bytes(ReadyAnswer([one])) == bytes(ReadyAnswer([other]))
+            assert bytes(ready_answer([one])) == bytes(ready_answer([other]))
             judge(machine, resource, [id], one)
 
 
