@@ -63,23 +63,20 @@ def keys_page() -> str:
     lines = [
         "# Keys",
         "",
-        "Printed from the tables that check them (`make docs`): every key of an entry or a class, place by place. What",
-        "is marked *later* is in the language and not in this version. How they work together is told in the",
-        "[configuration](configuration.md); `device-agent schema` gives the same to editors.",
+        "Printed from the tables that check them (`make docs`): every key of an entry or a class, place by place. How",
+        "they work together is told in the [configuration](configuration.md); `device-agent schema` gives the same to",
+        "editors.",
     ]
     for place, (said, keys) in PLACES.items():
         if place in {"file", "class"}:
             continue
         title = "An entry `[[resource]]`, or a class" if place == "entry" else f"{said[0].upper()}{said[1:]}: `{place}`"
         lines += ["", f"## {title}", "", _KEYS_HEADER, "| --- | --- | --- | --- |"]
-        for key, now in keys.items():
+        for key in keys:
             meaning = MEANINGS[place][key]
             coded = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
             code = f"`{meaning.default}`" if coded else meaning.default
-            later = "" if now else "*later:* "
-            lines.append(
-                f"| `{key}` | {value_said(place, key)} | {code} | {later}{meaning.said} |".replace("|  |", "| |")
-            )
+            lines.append(f"| `{key}` | {value_said(place, key)} | {code} | {meaning.said} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 

@@ -15,10 +15,9 @@ from agent.config.give.nodes import compile_nodes
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.vfio import compile_vfio
 from agent.config.give.via import Gives, compile_via
-from agent.config.language.key_table import WARNINGS, hint, not_yet
+from agent.config.language.key_table import WARNINGS, hint
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.merge.later import left_for_later
 from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, leans_of
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
@@ -90,11 +89,10 @@ def _compile(
     entry: bool,
 ) -> ResourceSpec | None:
     tree = sentence.tree
-    later = left_for_later(tree)
     scope = Scope(
         None,
-        keys_known=sentence.keys_known and not later,
-        words_known=sentence.words_known and not any(part.brings_words for part in later),
+        keys_known=sentence.keys_known,
+        words_known=sentence.words_known,
         accepted=_accepted(tree, findings),
         single=False,
         findings=findings,
@@ -144,7 +142,6 @@ def _compile(
     own_registration = _registration(tree.leaf("registration"), scope)
     words = own.all()
     warn_of_unsettled(named, tree, words, scope)
-    findings += [not_yet(part.spot, part.address, mark="key") for part in later]
     if named is None or scope.source is None or not (ids or slots):
         return None
     class_leaf = tree.leaf("class")

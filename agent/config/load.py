@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agent.config import entry_conflicts
 from agent.config.agent_toml import settings_in
 from agent.config.compile import check_class, compile_entry
-from agent.config.language.key_table import hint, key_finding
+from agent.config.language.key_table import hint, unknown_key
 from agent.config.merge.class_library import ClassLibrary, Folder, MergedEntry
 from agent.config.merge.config_tree import Leaf
 from agent.config.resource.name_template import name_leaf
@@ -124,7 +124,7 @@ def _entries(document: Document, shelf: ClassLibrary, findings: list[Finding]) -
     root = FilePosition(document, ())
     for key, value in document.data.items():
         spot = root.below(key)
-        finding = key_finding(spot, "file")
+        finding = unknown_key(spot, "file")
         if finding is not None:
             findings.append(finding)
             continue

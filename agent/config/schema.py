@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from agent.config.language.durations import DURATION
 from agent.config.language.key_meanings import MEANINGS
-from agent.config.language.key_table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
+from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
 from agent.config.language.section_shapes import Form, Shape, form_of
 from agent.config.language.value_checks import CHOICES, EVENTS, LOOKS, PREFER, RDMA
 
@@ -167,8 +167,7 @@ def _key(place: str, key: str) -> Schema:
     form = form_of(place, key)
     said, default = MEANINGS[place][key]
     shape = _shape(key, form)
-    later = "" if PLACES[place][1][key] is NOW else " (not in this version yet)"
-    return {"description": f"{said}{f'; default {default}' if default else ''}{later}", **shape}
+    return {"description": f"{said}{f'; default {default}' if default else ''}", **shape}
 
 
 def _shape(key: str, form: Form) -> Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from agent.config.language.key_table import OPERATORS, hint, not_yet
+from agent.config.language.key_table import OPERATORS, hint
 from agent.config.merge.class_library import ClassLibrary
 from agent.config.merge.config_tree import Branch
 from agent.config.toml.file_position import FilePosition, Mark, Piece
@@ -40,9 +40,6 @@ _CHOSEN_NODES = {
     **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm", "rdma.name"), False),
     **dict.fromkeys(("rdma.umad", "rdma.issm", "rdma.ucm"), True),
 }
-
-# First parts of words that the language has and this version has not.
-_LATER = frozenset({"major_minor"})
 
 
 class WordSignature(Struct):
@@ -307,8 +304,6 @@ class Scope(MutableStruct):
         )
 
     def _unknown(self, spot: FilePosition, word: str, mark: Mark, unknown: source_kinds.UnknownWord) -> Finding:
-        if word.partition(".")[0] in _LATER:
-            return not_yet(spot, word, mark=mark)
         own = tuple(self.own.names()) if self.own else ()
         head, _, rest = word.partition(".")
         if rest and self.own and (known := self.own.known(head)) is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agent.config.language import durations
-from agent.config.language.key_table import LATER, NOW, PLACES, SOURCE_KINDS, hint, key_finding, not_yet
+from agent.config.language.key_table import PLACES, SOURCE_KINDS, hint, unknown_key
 from agent.config.language.path_rule import path_fault
 from agent.config.merge.config_tree import Leaf
 from agent.config.scope import Scope
@@ -15,7 +15,6 @@ from agent.core.entry.resource_spec import Source
 from agent.core.language import glob
 from agent.core.language.glob import PatternError
 from agent.core.language.template import has_control
-from agent.scanners import source_kinds
 
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
 _DEALT = re.compile(
@@ -34,7 +33,7 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     if not isinstance(table, dict):
         scope.error(leaf.spot.error("type", "source is a kind, or a table that says where to look", 'write "pci"'))
         return None
-    faults = [finding for key in table if (finding := key_finding(leaf.spot.below(key), "source"))]
+    faults = [finding for key in table if (finding := unknown_key(leaf.spot.below(key), "source"))]
     for finding in faults:
         scope.error(finding)
     if faults:
@@ -111,12 +110,8 @@ def _kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
         scope.error(spot.error("type", "a kind of source is text", 'write "pci"'))
         return None
     if value in SOURCE_KINDS:
-        if value in source_kinds.KINDS:
-            return Source(value)
-        scope.error(not_yet(spot, f"the source {value}", mark="text"))
-        return None
-    forms: Mapping[str, bool] = PLACES["source"][1]
-    if forms.get(value) in {NOW, LATER} and value != "every":
+        return Source(value)
+    if value in PLACES["source"][1] and value != "every":
         scope.error(spot.error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text"))
     elif value.startswith("/dev/"):
         scope.error(spot.error("type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text"))

@@ -14,7 +14,7 @@ from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
 from agent.config.describe.class_manual import manual
-from agent.config.language.key_table import EITHER, NOW, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
+from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, study
 from agent.config.toml.finding import UNREADABLE
 from agent.scanners import source_kinds
@@ -129,23 +129,21 @@ def shown(value):
     return str(value) if isinstance(value, int) else f'"{value}"'
 
 
-def test_every_key_of_the_language_is_said_to_be_there_or_not():
-    here, _, later = text_of("docs/configuration.md").partition("## In the language, not in this version")
+def test_the_configuration_page_has_every_key_operator_and_source_kind():
+    page = text_of("docs/configuration.md")
     for place, (_, keys) in PLACES.items():
-        for key, now in keys.items():
+        for key in keys:
             if place == "file" or (place == "source" and key == "kind"):
                 continue
-            if now:
-                assert f"`{key}`" in here or f"{{ {key} = " in here or f"`give.{key}`" in here, (place, key)
-            else:
-                assert f"`{key}`" in later, (place, key)
-    for operator, now in OPERATORS.items():
-        assert (f"{{ {operator} = " in here) if now else (f"`{operator}`" in later), operator
-    assert f"`{EITHER} = " in here
+            assert f"`{key}`" in page or f"{{ {key} = " in page or f"`give.{key}`" in page, (place, key)
+    for operator in OPERATORS:
+        assert f"{{ {operator} = " in page, operator
+    assert f"`{EITHER} = " in page
     for kind in SOURCE_KINDS:
-        assert (f'source = "{kind}"' in here) if kind in source_kinds.KINDS else (f"`{kind}`" in later), kind
+        assert f'source = "{kind}"' in page, kind
+        assert kind in source_kinds.KINDS
     for code in WARNINGS:
-        assert code in here
+        assert code in page
 
 
 def test_classes_are_printed_from_their_files():
@@ -237,5 +235,5 @@ def test_every_key_stands_in_an_example():
     texts = [text for name in PAGES for kind, text in blocks(name) if kind == "toml"]
     texts += [file.read_text("utf-8") for file in Path(SHIPPED).glob("*.toml")]
     written = {key for text in texts for key in keys_of(tomllib.loads(text))}
-    keys = {key for _, here in PLACES.values() for key, state in here.items() if state == NOW}
+    keys = {key for _, place_keys in PLACES.values() for key in place_keys}
     assert keys - written == set()

@@ -82,7 +82,7 @@ def parts_of(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
 def has_unread_key(member: Branch, place: str) -> bool:
     """Whether a table has a key with a finding of its own, which may be the one that is missing."""
     data = member.spot.data
-    return isinstance(data, dict) and any(not PLACES[place][1].get(key) for key in data)
+    return isinstance(data, dict) and any(key not in PLACES[place][1] for key in data)
 
 
 class _Chosen:

@@ -1,44 +1,38 @@
-"""What the language has, and what of it this version has: the one table of keys, operators and source kinds.
-
-A key that is here with `LATER` is refused by name; one that is not here is a mistake, and the nearest is shown.
-"""
+"""The keys, operators, source kinds and warnings of the language. A key that is not here is an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from agent.config.toml.file_position import FilePosition, Mark
+from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding, nearest
 
-NOW = True
-LATER = False
 
-
-def _keys(now: str, later: str = "") -> Mapping[str, bool]:
-    return MappingProxyType(dict.fromkeys(now.split(), NOW) | dict.fromkeys(later.split(), LATER))
+def _keys(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
 
 
 _COMMON = _keys(
     "about name uses source match exclude id replicas give registration accept part let join options group"
-    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod probe",
+    " adds_to expect wait gate slots limit topology health prefer links prepare prestart moves_into_pod probe"
 )
 _GIVEN = _keys("nodes mounts env annotations cdi vfio rdma")
 _VARIABLE = _keys("value name join json key when")
 _PROGRAM = _keys("run timeout when optional")
 
 # What is said of a place in an error, and the keys it may have. What is `NAME`d in a place is a place of its own.
-PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
+PLACES: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
         "file": ("a file of resources", _keys("resource")),
-        "entry": ("[[resource]]", MappingProxyType({**_COMMON, "class": NOW})),
+        "entry": ("[[resource]]", (*_COMMON, "class")),
         "class": ("a device class", _COMMON),
         "source": ("source", _keys("kind subsystem node dir fixed every")),
         "let": (
             "a word of one's own",
             _keys(
                 "read first_of read_all names_of name_of field take by text holds kfd_address bits base64url"
-                " place_in probe of map type else if_absent",
+                " place_in probe of map type else if_absent"
             ),
         ),
         "join": ("a join", _keys("source dir class resource on match let optional")),
@@ -47,7 +41,7 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "slots": ("slots", _keys("count id")),
         "limit": ("limit", _keys("per_container distinct")),
         "options": ("an option", _keys("about one_of some_of type default value")),
-        "give": ("give", MappingProxyType({**_GIVEN, "devinfo": NOW, "also": NOW, "via": NOW})),
+        "give": ("give", (*_GIVEN, "devinfo", "also", "via")),
         "give.nodes": ("a node", _keys("path to permissions optional when")),
         "give.mounts": ("a mount", _keys("path to read_only optional when")),
         "give.env": ("a variable", _VARIABLE),
@@ -55,12 +49,12 @@ PLACES: Mapping[str, tuple[str, Mapping[str, bool]]] = MappingProxyType(
         "give.cdi": ("a CDI device", _keys("name via unchecked when")),
         "give.vfio": ("give.vfio", _keys("backend to noiommu permissions when")),
         "give.rdma": ("give.rdma", _keys("required optional permissions when")),
-        "give.also": ("give.also", MappingProxyType({**_GIVEN, "when": NOW})),
+        "give.also": ("give.also", (*_GIVEN, "when")),
         "health": (
             "a check",
             _keys(
                 "holds log rises run socket of speaks probe"
-                " only ignore when every timeout trip recover latch on_unknown reason",
+                " only ignore when every timeout trip recover latch on_unknown reason"
             ),
         ),
         "links": ("links", _keys("dir file let on cost")),
@@ -88,14 +82,11 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 _BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
 
-# Keys that bring words with them: while one is not there yet, nobody knows which words are none.
-BRING_WORDS = frozenset({"join", "group", "also", "vfio"})
-
 SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
 
 # Operators of a test; `either` joins clauses and is no word either.
 OPERATORS = _keys(
-    "not like exists has matching contains in at_least at_most above below has_all has_any any every none count",
+    "not like exists has matching contains in at_least at_most above below has_all has_any any every none count"
 )
 EITHER = "either"
 
@@ -133,25 +124,12 @@ def unknown_key(spot: FilePosition, place: str) -> Finding | None:
     return spot.error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
 
 
-def key_finding(spot: FilePosition, place: str) -> Finding | None:
-    """What is wrong with the last key of a spot where it stands; none if this version has it."""
-    later = PLACES[place][1].get(str(spot.path[-1])) is LATER
-    return not_yet(spot, spot.address_within, mark="key") if later else unknown_key(spot, place)
-
-
 def verbs_of(place: str, keys: Iterable[str]) -> tuple[str, ...]:
     """The verbs among the keys of a place, without those that stand beside another as what it needs."""
     there = set(keys)
     found = [verb for verb in VERBS.get(place, ()) if verb in there]
     beside = _BESIDE.get((place, found[0]), ()) if found else ()
     return tuple(verb for verb in found if verb not in beside)
-
-
-def not_yet(spot: FilePosition, what: str, *, mark: Mark = "value") -> Finding:
-    """That something of the language is not in this version."""
-    return spot.error(
-        "not-supported-yet", f"{what} is in the language, but not in this version yet", "leave it out", mark=mark
-    )
 
 
 def hint(word: str, choices: Iterable[str]) -> str:
