@@ -33,7 +33,7 @@ class WordType(Struct):
     table: str = ""
 
 
-_READERS = {"catalog", "reading", "sweep"}  # they read the catalog, so it cannot import them
+_READERS = {"full_rescan", "host_reader", "source_kinds"}  # they read the catalog, so it cannot import them
 
 
 def _kinds() -> Mapping[str, Scanner]:

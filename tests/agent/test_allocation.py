@@ -102,7 +102,7 @@ def stuck(monkeypatch):
             release.wait()
         return read_anew(root, asked, *more, **named)
 
-    monkeypatch.setattr(allocation, "read_anew", slow)
+    monkeypatch.setattr(allocation, "reread_devices", slow)
     yield release
     release.set()
 
@@ -346,7 +346,7 @@ async def test_unplugged_during_allocate(node, monkeypatch):  # 43, fact 8
         node.unplug("foo0", "foo1", "foo2")
         return chosen
 
-    monkeypatch.setattr(allocation, "read_anew", unplugs)
+    monkeypatch.setattr(allocation, "reread_devices", unplugs)
     await node.kubelet.allocate("pod", "c", {FOO: 3})
     await node.until(lambda: node.kubelet.unhealthy(FOO) == {"foo0", "foo1", "foo2"})
     assert node.kubelet.crashed is None

@@ -160,7 +160,7 @@ async def test_43_unplugged_during_allocate(node, monkeypatch, policy):  # fact 
             return chosen
 
         agent_loop = asyncio.get_running_loop()
-        monkeypatch.setattr(allocation, "read_anew", unplugs)
+        monkeypatch.setattr(allocation, "reread_devices", unplugs)
         answer = agent.allocation.allocate
 
         async def late(resource, ids):
