@@ -743,7 +743,7 @@ async def test_own_socket_that_does_not_answer(rig, monkeypatch):
     async def never(_path):
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(endpoint, "greeted", never)
+    monkeypatch.setattr(endpoint, "wait_for_http2", never)
     monkeypatch.setattr(endpoint, "ANSWER_SECONDS", 0.05)
     rig.plug("foo0")
     rig.serve(FOO)
@@ -760,7 +760,7 @@ async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
         heard.append("udev" if heard else "kernel")  # udev came right after the first was opened
         yield heard[-1]
 
-    monkeypatch.setattr(kernel_events, "uevents", uevents)
+    monkeypatch.setattr(kernel_events, "watch_uevents", uevents)
     monkeypatch.setattr(kernel_events, "group", lambda: "udev")
     rig.serve(FOO)
     async with rig.agent(root=REAL):
