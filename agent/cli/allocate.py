@@ -19,11 +19,11 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agent.cli.grant_preview.device_usage import held as known_held
-from agent.cli.grant_preview.dry_run import DryRun, OwnSpec, sight
-from agent.cli.grant_preview.grant_formats import ARGUMENTS, NotSaid, cdi, notes
-from agent.cli.grant_preview.grant_page import Besides, page, record
-from agent.cli.host_report.report_command import warn
+from agent.cli.grant_preview.device_usage import request_held_ids as known_held
+from agent.cli.grant_preview.dry_run import DryRun, GeneratedSpec, take_dry_run
+from agent.cli.grant_preview.grant_formats import ARGUMENT_BUILDERS, UnsupportedGrantError, build_cdi_spec, list_notes
+from agent.cli.grant_preview.grant_page import GrantContext, build_grant_json, format_grant
+from agent.cli.host_report.report_command import warn_of_config_errors
 from agent.cli.output import fail
 from agent.cli.terminal import Terminal
 from agent.config.load import load
@@ -59,22 +59,22 @@ def run(arguments: argparse.Namespace) -> int:
     if wrong:
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
     configuration = load(arguments.config)
-    warn(configuration, arguments.config)
-    seen = sight(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
+    warn_of_config_errors(configuration, arguments.config)
+    seen = take_dry_run(Root(arguments.root), configuration.resources, configuration.settings.paths.cdi)
     name = arguments.resource
     as_json = arguments.output == "json"
-    if name not in seen.assembly.written:
-        near = nearest(name, seen.assembly.written)
+    if name not in seen.lists.written:
+        near = nearest(name, seen.lists.written)
         hint = f"; nearest: {near}" if near else ""
         return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
         paths = configuration.settings.paths
         pool = _pool(seen, arguments, paths.control)
-        ids = pool.ids if pool.exact else seen.preferred(name, arguments.count or 1, pool.ids, pool.state)
-        grant = seen.grant(name, ids, by_spec=arguments.form in TOLD)
-        spec = seen.own_spec(name, ids) if arguments.form == "grant" else None
+        ids = pool.ids if pool.exact else seen.choose_ids(name, arguments.count or 1, pool.ids, pool.state)
+        grant = seen.preview_grant(name, ids, with_generated_spec=arguments.form in TOLD)
+        spec = seen.build_generated_spec(name, ids) if arguments.form == "grant" else None
         said = _said(grant, arguments.form, spec, as_json=as_json)
-    except (GrantRefusedError, NotSaid) as refused:
+    except (GrantRefusedError, UnsupportedGrantError) as refused:
         if isinstance(refused, GrantRefusedError) and refused.cause is RefusalCause.UNKNOWN_ID:
             return fail(arguments, f"{refused}{_nearest(arguments.ids, seen, name)}", NO_SUCH_NAME)
         if as_json:
@@ -83,20 +83,25 @@ def run(arguments: argparse.Namespace) -> int:
         return fail(arguments, str(refused), REFUSED)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if said is None:
-        besides = Besides(seen.grant(name, ids, by_spec=False), seen.whose(name, ids), spec, paths.devinfo)
+        besides = GrantContext(
+            seen.preview_grant(name, ids, with_generated_spec=False),
+            seen.map_paths_to_ids(name, ids),
+            spec,
+            paths.devinfo,
+        )
         print(terminal.text(_title(seen, grant, pool)))
-        print("\n".join(map(terminal.text, page(grant, besides))))
+        print("\n".join(map(terminal.text, format_grant(grant, besides))))
         print(f"Every node was checked {_where(arguments.root)} just now.")
     else:
         print(said)
-    for note in notes(grant, arguments.form):
+    for note in list_notes(grant, arguments.form):
         print(f"device-agent allocate: {note}", file=sys.stderr)
     return 0
 
 
 def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
-    there = [id for device in seen.resources[resource].devices for id in device.ids()]  # noqa: A001
+    there = [id for device in seen.device_lists[resource].devices for id in device.ids()]  # noqa: A001
     unknown = next((id for id in ids if id not in there), "")  # noqa: A001
     near = nearest(unknown, there)
     return f"; nearest: {near}" if near else ""
@@ -132,35 +137,35 @@ class _Pool(NamedTuple):
 
 def _pool(seen: DryRun, arguments: argparse.Namespace, control: str) -> _Pool:
     name = arguments.resource
-    healthy, held = seen.healthy(name), known_held(control, seen.root, name)
+    healthy, held = seen.list_healthy_ids(name), known_held(control, seen.root, name)
     free, state = (healthy, "Healthy") if held is None else ([id for id in healthy if id not in held], "free")  # noqa: A001
     if arguments.ids:
         return _Pool(tuple(dict.fromkeys(arguments.ids)), state, len(free), exact=not arguments.prefer)
     return _Pool(tuple(free), state, len(free))
 
 
-def _said(grant: Grant, form: str, spec: OwnSpec | None, *, as_json: bool) -> str | None:
+def _said(grant: Grant, form: str, spec: GeneratedSpec | None, *, as_json: bool) -> str | None:
     """The grant in a form; none if that is the page for people."""
     if form == "grpc":
         return answer_json(grant)
     if form == "cdi":
-        return json.dumps(cdi(grant), indent=1)
+        return json.dumps(build_cdi_spec(grant), indent=1)
     if form == "grant":
-        return json.dumps(record(grant, spec), indent=1) if as_json else None
-    words = ARGUMENTS[form](grant)
+        return json.dumps(build_grant_json(grant, spec), indent=1) if as_json else None
+    words = ARGUMENT_BUILDERS[form](grant)
     return json.dumps(words, indent=1) if as_json else shlex.join(words)
 
 
 def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     """Which ids, of how many, where they are, and what they were preferred by."""
-    listed = seen.resources[grant.resource]
+    listed = seen.device_lists[grant.resource]
     found = [found[0] for id in grant.ids if (found := listed.find(id))]  # noqa: A001  the API's own word
     nodes = sorted({node for device in found for node in device.numa})
     numa = f", NUMA {' '.join(map(str, nodes))}" if nodes else ""
     many = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word
     of = "" if many == len(grant.ids) else f"shares of {many} device{'s' * (many != 1)}, "
     ids = " ".join(printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
-    rules = seen.entry_of(grant.resource).prefer
+    rules = seen.find_entry(grant.resource).prefer
     by = f", {', then '.join(map(_rule, rules))}" if rules and not pool.exact and len(pool.ids) > len(grant.ids) else ""
     count = f"{of}{len(grant.ids)} of {pool.many} {pool.state}"
     return f"grant of {grant.resource} for one container: {ids}   ({count}{numa}{by})"

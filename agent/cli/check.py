@@ -12,8 +12,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from agent.cli.host_report.host_findings import on_host
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.host_findings import find_host_findings
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.describe.descriptions import Description, NoReadingError, pick
@@ -52,8 +52,10 @@ def run(arguments: argparse.Namespace) -> int:
     hosts: list[str] = []
     for name, root in arguments.roots.items() if arguments.aloud is None else ():
         where = "this host" if root == "/" else os.path.basename(name.rstrip("/"))
-        inventory = take(Root(root), configuration.resources, cdi=configuration.settings.paths.cdi, unasked=False)
-        findings = (*findings, *on_host(studied.entries, inventory, where))
+        inventory = scan_host(
+            Root(root), configuration.resources, cdi_directories=configuration.settings.paths.cdi, all_sources=False
+        )
+        findings = (*findings, *find_host_findings(studied.entries, inventory, where))
         devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
         hosts.append(f"{counted(devices, 'device')} on {where}")
     findings = tuple(sort(findings))

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from agent.cli.check import aloud
-from agent.cli.host_report.class_entries import of_shelf
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.class_entries import compile_classes
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
@@ -84,13 +84,13 @@ class _Here(Struct):
 
 def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
     """What each class that can serve as it is finds on this host."""
-    classes = of_shelf(studied.shelf, studied.shelf.names())
+    classes = compile_classes(studied.shelf, studied.shelf.names())
     found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
-    for item in take(root, (), classes, unasked=False).items:
-        for name in item.fits:
+    for item in scan_host(root, (), classes, all_sources=False).items:
+        for name in item.matching_classes:
             found[name].append(item.host.key)
-    taken = take(root, studied.configuration.resources, unasked=False)
-    takers = {item.host.key: item.taken_by.name for item in taken.items if item.taken_by}
+    taken = scan_host(root, studied.configuration.resources, all_sources=False)
+    takers = {item.host.key: item.entry.name for item in taken.items if item.entry}
     return {
         name: _Here(len(keys), tuple(dict.fromkeys(takers[key] for key in keys if key in takers)))
         for name, keys in found.items()

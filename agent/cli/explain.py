@@ -14,17 +14,17 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 
-from agent.cli.host_report.agent_data import AgentData, view_of
-from agent.cli.host_report.class_entries import shipped
-from agent.cli.host_report.device_by_name import one
-from agent.cli.host_report.device_detail import around, title, verdict
-from agent.cli.host_report.device_json import record
-from agent.cli.host_report.device_search import NotFound, find
+from agent.cli.host_report.agent_data import AgentData, request_agent_data
+from agent.cli.host_report.class_entries import compile_shipped_classes
+from agent.cli.host_report.device_by_name import resolve_device
+from agent.cli.host_report.device_detail import format_match_result, format_nearby_devices, format_title
+from agent.cli.host_report.device_json import build_device_json
+from agent.cli.host_report.device_search import SearchFailure, find_device
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.match_hints import remedies
-from agent.cli.host_report.match_steps import explanation, steps
-from agent.cli.host_report.report_command import answered
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.match_hints import find_match_hints
+from agent.cli.host_report.match_steps import build_match_steps, format_match_steps
+from agent.cli.host_report.report_command import run_report
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
@@ -48,16 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and explain; once, or at each change."""
     if arguments.history and arguments.name is None:
         return fail(arguments, "--history is of a device: explain DEVICE --history", WRONG_COMMAND_LINE)
-    return answered(arguments, _answer)
+    return run_report(arguments, _answer)
 
 
 def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     specs = configuration.resources
-    inventory = take(root, specs, shipped(), cdi=configuration.settings.paths.cdi)
-    view = view_of(arguments, configuration, root)
+    inventory = scan_host(root, specs, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi)
+    view = request_agent_data(arguments, configuration, root)
     if arguments.name is None:
         if arguments.output == "table":
-            print("\n".join([view.head(terminal), *view.problems(terminal)]))
+            print("\n".join([view.format_view(terminal), *view.format_problems(terminal)]))
         return _all(arguments, inventory, configuration, terminal)
     spec = next((spec for spec in specs if spec.name == arguments.name), None)
     if spec is None:
@@ -65,9 +65,13 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
     if is_json(arguments):
         say_json({**_as_json(inventory, spec), "agent": view.resource}, arguments)
     elif arguments.output == "name":
-        print("\n".join(device.id for device in inventory.listed(spec)))
+        print("\n".join(device.id for device in inventory.find_listed_devices(spec)))
     else:
-        print("\n".join([view.head(terminal), *_resource(inventory, spec, terminal), *view.resource_lines(terminal)]))
+        print(
+            "\n".join(
+                [view.format_view(terminal), *_resource(inventory, spec, terminal), *view.format_resource(terminal)]
+            )
+        )
     return 0
 
 
@@ -79,21 +83,23 @@ def _device(
     view: AgentData,
 ) -> int:
     name = arguments.name
-    if view.devices and isinstance(find(inventory, name), NotFound):  # it is not there, and the agent remembers it
+    if view.devices and isinstance(
+        find_device(inventory, name), SearchFailure
+    ):  # it is not there, and the agent remembers it
         if is_json(arguments):
             say_json([*view.devices], arguments)
         elif arguments.output == "name":
             print("\n".join(one["id"] for one in view.devices))
         else:
-            print("\n".join(view.absent_lines(terminal)))
+            print("\n".join(view.format_absent_devices(terminal)))
         return 0
     resources = [spec.name for spec in configuration.resources]
-    found = one(arguments, name, inventory, configuration, resources=resources)
+    found = resolve_device(arguments, name, inventory, configuration, resources=resources)
     if isinstance(found, int):
         return found
     inventory, item = found
     if is_json(arguments):
-        say_json({**record(inventory, item), "agent": view.device(item)}, arguments)
+        say_json({**build_device_json(inventory, item), "agent": view.find_device(item)}, arguments)
     elif arguments.output == "name":
         print(printable(item.host.name, None))
     else:
@@ -103,19 +109,26 @@ def _device(
 
 def _lines(inventory: HostReport, item: HostReportItem, terminal: Terminal, view: AgentData) -> list[str]:
     """A device, and the verdict on it."""
-    lines = [view.head(terminal), title(inventory, item, terminal), *verdict(item, terminal, view.device_lines(item))]
-    lines += around(inventory, item)
-    for turned in item.turned_down if item.taken_by is None else ():
-        refusal = turned.refusal
-        if turned.nearly:
+    lines = [
+        view.format_view(terminal),
+        format_title(inventory, item, terminal),
+        *format_match_result(item, terminal, view.format_device(item)),
+    ]
+    lines += format_nearby_devices(inventory, item)
+    for turned in item.mismatches if item.entry is None else ():
+        refusal = turned.mismatch
+        if turned.is_only_mismatch:
             to = f"  next         to give it to {refusal.resource}:"
-            lines += [f"{to} {remedy}" for remedy in remedies(inventory, item, refusal)]
+            lines += [f"{to} {remedy}" for remedy in find_match_hints(inventory, item, refusal)]
     return [terminal.text(line) for line in lines]
 
 
 def _resource(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     of = f", class {spec.class_name}" if spec.class_name else ""
-    return [f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}", *explanation(inventory, spec, terminal)]
+    return [
+        f"{terminal.style(spec.name, 'bold')}      {spec.origin}{of}",
+        *format_match_steps(inventory, spec, terminal),
+    ]
 
 
 def _all(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
@@ -146,7 +159,7 @@ def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[st
         yield "  next         device-agent check   (each of them, with what to write instead)"
         return
     yield f"no resource is configured in {escape(configuration.settings.paths.resources)}"
-    fits = Counter(name for item in inventory.items for name in item.fits)
+    fits = Counter(name for item in inventory.items for name in item.matching_classes)
     if fits:
         yield f"  would fit    {', '.join(f'{name} {count}' for name, count in fits.most_common(_SHOWN))}"
         name = fits.most_common(1)[0][0]
@@ -156,9 +169,9 @@ def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[st
 
 def _is_off(inventory: HostReport, spec: ResourceSpec) -> bool:
     """Whether it has nothing listed, takes what is not listed, or has something that is not Healthy."""
-    devices = inventory.listed(spec)
-    taken = (item for item in inventory.items if item.taken_by is spec)
-    left_out = any(item.waits or (item.device is None and spec.slots is None) for item in taken)
+    devices = inventory.find_listed_devices(spec)
+    taken = (item for item in inventory.items if item.entry is spec)
+    left_out = any(item.unlisted_reason or (item.device is None and spec.slots is None) for item in taken)
     return not devices or left_out or any(device.reason for device in devices)
 
 
@@ -171,13 +184,13 @@ def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
         "class": spec.class_name,
         "candidates": [
             {
-                "clause": step.said,
+                "clause": step.text,
                 "file": step.origin.file if step.origin else None,
                 "line": step.origin.line if step.origin else None,
-                "left": step.left,
-                "fell": [{"name": item.host.name, "here": turned.refusal.here} for item, turned in step.fell],
+                "left": step.remaining,
+                "fell": [{"name": item.host.name, "here": turned.mismatch.here} for item, turned in step.mismatches],
             }
-            for step in steps(inventory, spec)
+            for step in build_match_steps(inventory, spec)
         ],
         "devices": [
             {
@@ -186,12 +199,12 @@ def _as_json(inventory: HostReport, spec: ResourceSpec) -> dict[str, object]:
                 "health": device.health.value,
                 "reason": str(device.reason) or None,
             }
-            for device in inventory.listed(spec)
+            for device in inventory.find_listed_devices(spec)
         ],
         "no_topology": [
             {"resource": name, "lacking": [*silent.lacking], "having": silent.having}
-            for name in inventory.resources(spec)
-            if (silent := inventory.silences.get(name)) is not None
+            for name in inventory.find_resource_names(spec)
+            if (silent := inventory.withheld_topology.get(name)) is not None
         ],
         "unlisted": [
             {"place": left.place, "reason": left.reason} for left in inventory.unlisted if left.resource == spec.name

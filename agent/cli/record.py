@@ -14,9 +14,9 @@ import secrets
 import time
 from collections.abc import Mapping
 
-from agent.cli.host_report.class_entries import shipped
-from agent.cli.host_report.device_json import record
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.class_entries import compile_shipped_classes
+from agent.cli.host_report.device_json import build_device_json
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, report_file_error
 from agent.config.load import load
 from agent.core.language.safe_text import counted, escape
@@ -41,11 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     root = Recorder(arguments.root)
     configuration = load(arguments.config)
-    inventory = take(root, configuration.resources, shipped(), cdi=configuration.settings.paths.cdi)
+    inventory = scan_host(
+        root, configuration.resources, compile_shipped_classes(), cdi_directories=configuration.settings.paths.cdi
+    )
     for item in inventory.items:
-        record(inventory, item)
+        build_device_json(inventory, item)
     for word in HOST.words if inventory.items else ():
-        inventory.fact(inventory.items[0], f"host.{word}")
+        inventory.read_fact(inventory.items[0], f"host.{word}")
     made = root.recording()
     replaced: Mapping[str, int] = {}
     if arguments.pseudonymise:

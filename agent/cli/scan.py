@@ -13,16 +13,16 @@ import argparse
 import sys
 import time
 
-from agent.cli.host_report.class_entries import shipped
-from agent.cli.host_report.device_by_name import NO_SUCH_DEVICE, one
-from agent.cli.host_report.device_detail import detail
-from agent.cli.host_report.device_json import record
-from agent.cli.host_report.device_overview import overview, shown_of, summary
+from agent.cli.host_report.class_entries import compile_shipped_classes
+from agent.cli.host_report.device_by_name import NO_SUCH_DEVICE, resolve_device
+from agent.cli.host_report.device_detail import format_detail
+from agent.cli.host_report.device_json import build_device_json
+from agent.cli.host_report.device_overview import format_overview, format_summary, select_items
 from agent.cli.host_report.host_report import HostReport
-from agent.cli.host_report.report_command import answered
-from agent.cli.host_report.scan_host import take
-from agent.cli.host_report.word_list import TOLD_WHERE, page, source_of, vocabulary
-from agent.cli.host_report.word_list import as_json as vocabulary_as_json
+from agent.cli.host_report.report_command import run_report
+from agent.cli.host_report.scan_host import scan_host
+from agent.cli.host_report.word_list import SOURCE_HINTS, build_word_list, format_word_list, parse_source
+from agent.cli.host_report.word_list import build_word_list_json as vocabulary_as_json
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, and print; once, or at each change."""
     if wrong := _wrong(arguments):
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
-    return answered(arguments, _answer)
+    return run_report(arguments, _answer)
 
 
 def _wrong(arguments: argparse.Namespace) -> str:
@@ -68,21 +68,21 @@ def _wrong(arguments: argparse.Namespace) -> str:
 def _answer(arguments: argparse.Namespace, root: Root, configuration: Configuration, terminal: Terminal) -> int:
     if arguments.words is not None:
         return _words(arguments, root, terminal)
-    classes = shipped()
+    classes = compile_shipped_classes()
     started = time.monotonic()
-    inventory = take(root, configuration.resources, classes, cdi=configuration.settings.paths.cdi)
+    inventory = scan_host(root, configuration.resources, classes, cdi_directories=configuration.settings.paths.cdi)
     if arguments.device is not None:
         return _one(arguments, inventory, configuration, terminal)
     if is_json(arguments):
-        say_json([record(inventory, item) for item in inventory.items], arguments)
+        say_json([build_device_json(inventory, item) for item in inventory.items], arguments)
         return 0
     if arguments.output == "name":
-        names = (item.host.name for item in shown_of(inventory, everything=arguments.all))
+        names = (item.host.name for item in select_items(inventory, everything=arguments.all))
         print("\n".join(printable(name, None) for name in names))
         return 0
-    lines = overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
-    last = summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
-    missing = [f"missing: {name}: {said} here" for name, said in inventory.missing.items()]
+    lines = format_overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
+    last = format_summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
+    missing = [f"missing: {name}: {said} here" for name, said in inventory.missing_devices.items()]
     print("\n".join((*lines, *_oddities(inventory), *missing)))
     if not arguments.watch:
         print(terminal.text(last), file=sys.stdout if terminal.width is not None else sys.stderr)
@@ -93,22 +93,22 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
     """Answer about one source."""
     name = arguments.words
     try:
-        source = source_of(root, name)
+        source = parse_source(root, name)
     except PatternError as error:
         return fail(arguments, f"{name}: {error.message}: {error.write}", WRONG_COMMAND_LINE)
-    if source is None and name in TOLD_WHERE:
-        return fail(arguments, f"{name}: {TOLD_WHERE[name]}", WRONG_COMMAND_LINE)
+    if source is None and name in SOURCE_HINTS:
+        return fail(arguments, f"{name}: {SOURCE_HINTS[name]}", WRONG_COMMAND_LINE)
     if source is None:
         near = nearest(name, [*source_kinds.KINDS, *_subsystems(root)])
         hint = f"; nearest: {printable(near, None)}" if near else ""
         return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
-    known = vocabulary(root, source)
+    known = build_word_list(root, source)
     if is_json(arguments):
         say_json(vocabulary_as_json(known), arguments)
     elif arguments.output == "name":
         print("\n".join(entry.name for entry in known.entries))
     else:
-        print("\n".join(page(known, terminal)))
+        print("\n".join(format_word_list(known, terminal)))
     return 0
 
 
@@ -120,16 +120,16 @@ def _subsystems(root: Root) -> list[str]:
 
 def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Configuration, terminal: Terminal) -> int:
     """Answer about one device."""
-    found = one(arguments, arguments.device, inventory, configuration)
+    found = resolve_device(arguments, arguments.device, inventory, configuration)
     if isinstance(found, int):
         return found
     inventory, item = found
     if is_json(arguments):
-        say_json(record(inventory, item), arguments)
+        say_json(build_device_json(inventory, item), arguments)
     elif arguments.output == "name":
         print(printable(item.host.name, None))
     else:
-        print("\n".join(detail(inventory, item, terminal)))
+        print("\n".join(format_detail(inventory, item, terminal)))
     return 0
 
 
@@ -137,7 +137,7 @@ def _oddities(inventory: HostReport) -> list[str]:
     """What configured sources came across and did not take for a device."""
     return [
         f"no device: {printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
-        for source, oddities in inventory.oddities.items()
+        for source, oddities in inventory.skipped_paths.items()
         for oddity in oddities
         if not oddity.is_alias
     ]

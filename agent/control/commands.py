@@ -20,10 +20,10 @@ from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 from agent.core.language.safe_text import escape
 from agent.core.lists.device_lookup import find_devices
 from agent.core.lists.transitions import transitions
-from agent.core.report.device_report import Said, device_of
-from agent.core.report.explain_report import explained
-from agent.core.report.status_report import revision
-from agent.core.report.status_report import status as status_of
+from agent.core.report.device_report import JsonObject, build_device_report
+from agent.core.report.explain_report import build_explain_report
+from agent.core.report.status_report import build_status_report as status_of
+from agent.core.report.status_report import compute_revision
 
 MOST_SECONDS = 60.0  # that an answer may wait for a change
 PAUSE_SECONDS = 0.25  # between two reckonings for one who waits, and as long as the last took: storms are not followed
@@ -49,7 +49,7 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
 
     async def explain(request: Mapping[str, Any]) -> Answer:
         moment = await capture(agent)
-        said = await asyncio.to_thread(explained, moment, _text(request.get("name")) or "")
+        said = await asyncio.to_thread(build_explain_report, moment, _text(request.get("name")) or "")
         return {**said, "root": agent.root.prefix or "/"}
 
     async def drain(request: Mapping[str, Any]) -> Answer:
@@ -68,9 +68,9 @@ def commands(configured: ActiveConfig, agent: Agent) -> Mapping[str, Answering]:
     async def held(request: Mapping[str, Any]) -> Answer:
         return {"devices": await _devices(_text(request.get("name")) or "")}
 
-    async def _devices(name: str) -> list[Said]:
+    async def _devices(name: str) -> list[JsonObject]:
         moment = await capture(agent)
-        return [device_of(moment, resource, device) for resource, device in meant(agent, name)]
+        return [build_device_report(moment, resource, device) for resource, device in meant(agent, name)]
 
     async def metrics(request: Mapping[str, Any]) -> Answer:
         del request
@@ -110,8 +110,8 @@ async def _status(agent: Agent, request: Mapping[str, Any]) -> Answer:
         moment = await capture(agent)
         said = await asyncio.to_thread(status_of, moment, resource, devices)
         if said is None:
-            return {"error": f"no such resource; there are {', '.join(moment.assembly.snapshots) or 'none'}"}
-        now = await asyncio.to_thread(revision, said)
+            return {"error": f"no such resource; there are {', '.join(moment.lists.snapshots) or 'none'}"}
+        now = await asyncio.to_thread(compute_revision, said)
         left = until - time.monotonic()
         if now != request.get("unlike") or left <= 0:
             return {**said, "revision": now}

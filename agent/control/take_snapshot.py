@@ -11,7 +11,7 @@ from agent import __version__
 from agent.app import Agent
 from agent.config.toml.finding import Severity
 from agent.core.report.agent_snapshot import ActiveConfigState, AgentSnapshot, Stream
-from agent.core.report.metrics import Shown, metrics
+from agent.core.report.metrics import SeriesOptions, format_metrics
 
 HOLDERS_SECONDS = 2.0  # so old may be what PodResources said: many may ask, and its limit is shared by all clients
 ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told with its time
@@ -20,8 +20,8 @@ ANSWER_SECONDS = 1.0  # so long it may take, before what it said last is told wi
 async def measured(agent: Agent) -> str:
     """The metrics of the agent now, as text."""
     moment = await capture(agent)
-    shown = Shown(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
-    return await asyncio.to_thread(metrics, moment, agent.tracker.tally, platform.python_version(), shown)
+    shown = SeriesOptions(agent.settings.metrics.max_devices, agent.settings.metrics.pods)
+    return await asyncio.to_thread(format_metrics, moment, agent.tracker.tally, platform.python_version(), shown)
 
 
 async def capture(agent: Agent) -> AgentSnapshot:
@@ -32,30 +32,30 @@ async def capture(agent: Agent) -> AgentSnapshot:
     return AgentSnapshot(
         node=os.uname().nodename,
         version=__version__,
-        time=time.time(),
-        now=time.monotonic(),
-        started=agent.started,
+        wall_time=time.time(),
+        current_time=time.monotonic(),
+        start_time=agent.started,
         configuration=ActiveConfigState(
             configuration.digest, agent.configured_at, len(configuration.files), errors, status.notice
         ),
         specs=tracker.specs,
-        look=tracker.look,
-        offers=tracker.offers,
-        conditions=tracker.conditions,
-        assembly=tracker.assembly,
+        inventory=tracker.look,
+        candidates=tracker.offers,
+        check_states=tracker.conditions,
+        lists=tracker.assembly,
         states=dict(status.resources),
         streams={
             name: Stream(agent.registry.streams(name), agent.registry.told(name)) for name in tracker.assembly.snapshots
         },
         kubelet=status.kubelet,
-        drained=tracker.drained,
-        held=agent.held.ids,
+        drains=tracker.drained,
+        held_ids=agent.held.ids,
         holders=agent.held.holders,
-        holders_at=agent.held.answered_at,
+        holders_time=agent.held.answered_at,
         pod_resources_up=agent.held.answering,
         changes=status.history.changes,
-        missing=status.missing,
-        unwritten=agent.unwritten,
-        deaf=tracker.deaf,
-        crowded=agent.room.look(),
+        missing_devices=status.missing,
+        state_file_fault=agent.unwritten,
+        kernel_log_fault=tracker.deaf,
+        open_files_fault=agent.room.look(),
     )

@@ -21,7 +21,7 @@ from agent.core.lists.transitions import STORM, Transition, transitions
 from agent.core.message_id import NOTICE, MessageId, fields
 from agent.core.reason import Reason, ReasonCause
 from agent.core.registration_phase import Phase
-from agent.core.report.agent_snapshot import STARTING, KubeletState, ResourceState, stamp
+from agent.core.report.agent_snapshot import STARTING, KubeletState, ResourceState, format_timestamp
 from agent.core.struct import replace
 from agent.counters import Counters
 from agent.host import systemd
@@ -108,7 +108,7 @@ class Status:
             words = resource, old.phase.value, counted(count, "device")
             log.info("%s: %s → streaming: %s", *words, extra=_moved(MessageId.STREAMING, resource, old, new))
             self._complaints.pop(resource, None)
-        elif phase is Phase.WAITING and not new.is_without_kubelet and reason != self._complaints.get(resource):
+        elif phase is Phase.WAITING and not new.waits_for_kubelet and reason != self._complaints.get(resource):
             extra = _moved(MessageId.WAITING, resource, old, new)
             log.error("%s: %s → waiting: %s", resource, old.phase.value, escape(str(reason)), extra=extra)
             self._complaints[resource] = reason  # said once until it streams, however often it is tried
@@ -221,7 +221,7 @@ class Status:
         waiting = [
             (name, state)
             for name, state in self.resources.items()
-            if state.phase is not Phase.STREAMING and not (down and state.is_without_kubelet)
+            if state.phase is not Phase.STREAMING and not (down and state.waits_for_kubelet)
         ]
         if not waiting:
             return ""
@@ -261,11 +261,9 @@ class Status:
         if not self.resources:
             return
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
-        refused = sum(
-            state.phase is Phase.WAITING and not state.is_without_kubelet for state in self.resources.values()
-        )
+        refused = sum(state.phase is Phase.WAITING and not state.waits_for_kubelet for state in self.resources.values())
         everything = len(self.resources)
-        lost = [state for state in self.resources.values() if state.is_without_kubelet]
+        lost = [state for state in self.resources.values() if state.waits_for_kubelet]
         before, now = self.kubelet, time.monotonic()
         if streaming and before.up is not True and (before.up is None or streaming + refused == everything):
             if before.up is False:
@@ -305,7 +303,7 @@ def _moved(kind: MessageId, resource: str, old: ResourceState, new: ResourceStat
 
 def _wall(monotonic: float) -> str:
     """A monotonic time as RFC 3339."""
-    return stamp(time.time() - (time.monotonic() - monotonic))
+    return format_timestamp(time.time() - (time.monotonic() - monotonic))
 
 
 def _result(phase: Phase, reason: Reason) -> str:

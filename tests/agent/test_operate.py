@@ -12,7 +12,7 @@ import pytest
 from agent.control import commands as control_commands
 from agent.control.active_config import ActiveConfig
 from agent.control.commands import commands
-from agent.core.report.status_report import status as status_of
+from agent.core.report.status_report import build_status_report as status_of
 from tests.agent.process import running
 from tests.agent.rig import BAR, FOO, entry
 from tests.agent.test_health import CARDS, NPU, ONE, TWO, card, ill, say
@@ -78,7 +78,7 @@ async def test_a_storm_of_changes_is_not_reckoned_one_by_one(node, monkeypatch):
         return status_of(moment, *more)
 
     monkeypatch.setattr(control_commands, "status_of", counting)
-    monkeypatch.setattr(control_commands, "revision", lambda said: "the same")
+    monkeypatch.setattr(control_commands, "compute_revision", lambda said: "the same")
     async with node.agent() as agent:
         await agent.tracker.looked()
         status = commands(ActiveConfig(agent, str(node.etc)), agent)["status"]

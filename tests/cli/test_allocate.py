@@ -7,7 +7,14 @@ import subprocess
 
 import pytest
 
-from agent.cli.grant_preview.grant_formats import NotSaid, cdi, cdi_name, ctr, docker, notes
+from agent.cli.grant_preview.grant_formats import (
+    UnsupportedGrantError,
+    build_cdi_name,
+    build_cdi_spec,
+    build_ctr_arguments,
+    build_docker_arguments,
+    list_notes,
+)
 from agent.core.entry.cdi import device_names
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.inventory.device import DeviceNode
@@ -138,7 +145,9 @@ def test_as_a_cdi_spec(asked):
 @pytest.mark.parametrize(("moved", "annotated", "version"), [(0, 0, "0.3.0"), (1, 0, "0.5.0"), (1, 1, "0.6.0")])
 def test_the_least_version_of_a_cdi_spec(moved, annotated, version):
     node = GrantedNode("/dev/a", "/dev/b" if moved else "/dev/a", "rw", DeviceNode("/dev/a", "c", 1, 3))
-    assert cdi(Grant(CARD, nodes=(node,), annotations={"a": "b"} if annotated else {}))["cdiVersion"] == version
+    assert (
+        build_cdi_spec(Grant(CARD, nodes=(node,), annotations={"a": "b"} if annotated else {}))["cdiVersion"] == version
+    )
 
 
 @pytest.mark.parametrize("form", ["docker", "podman", "ctr"])
@@ -166,7 +175,7 @@ def test_arguments_survive_a_shell(asked, form):
 HOSTILE = "/opt/a b,c\"d'e$(f);\n"
 
 
-@pytest.mark.parametrize("arguments", [docker, ctr])
+@pytest.mark.parametrize("arguments", [build_docker_arguments, build_ctr_arguments])
 def test_text_that_means_something_to_a_shell_or_in_a_list(arguments):
     grant = Grant(
         CARD,
@@ -178,7 +187,7 @@ def test_text_that_means_something_to_a_shell_or_in_a_list(arguments):
     assert shlex.split(shlex.join(said)) == said
     assert said[:2] == ["--device", "vendor.example/class=a:b"]
     assert said[-2:] == ["--env", f"A={HOSTILE}"]
-    source = "source" if arguments is docker else "src"
+    source = "source" if arguments is build_docker_arguments else "src"
     doubled = HOSTILE.replace('"', '""')
     assert f'"{source}={doubled}"' in said[3]
 
@@ -195,15 +204,15 @@ def test_what_a_form_cannot_say_is_refused(asked):
 
 def test_what_docker_cannot_map_it_does_not():
     node = GrantedNode("/dev/a", "/dev/b:c", "rw", DeviceNode("/dev/a", "c", 1, 3))
-    with pytest.raises(NotSaid, match="/dev/b:c has a colon"):
-        docker(Grant(CARD, nodes=(node,)))
+    with pytest.raises(UnsupportedGrantError, match="/dev/b:c has a colon"):
+        build_docker_arguments(Grant(CARD, nodes=(node,)))
 
 
 def test_notes():
     grant = Grant(CARD, cdi=("v.example/c=1",))
-    assert [*notes(grant, "docker")] == []
-    assert "v.example/c=1" in " ".join(notes(grant, "cdi"))
-    assert "1.7" in " ".join(notes(grant, "ctr"))
+    assert [*list_notes(grant, "docker")] == []
+    assert "v.example/c=1" in " ".join(list_notes(grant, "cdi"))
+    assert "1.7" in " ".join(list_notes(grant, "ctr"))
 
 
 @pytest.mark.parametrize(
@@ -324,4 +333,4 @@ def test_what_they_were_preferred_by_is_said(asked, rules, said):
 @pytest.mark.parametrize("kind", ["a.example/card", "a.example/4g.20gb"])
 def test_a_resource_that_no_kind_may_be_called_like_has_a_kind_all_the_same(kind):
     node = GrantedNode("/dev/a", "/dev/a", "rw", DeviceNode("/dev/a", "c", 1, 3))
-    assert device_names(cdi(Grant(kind, nodes=(node,)))) == (cdi_name(Grant(kind)),)
+    assert device_names(build_cdi_spec(Grant(kind, nodes=(node,)))) == (build_cdi_name(Grant(kind)),)

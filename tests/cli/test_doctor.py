@@ -7,77 +7,90 @@ import socket
 import pytest
 
 from agent.cli.doctor import node_inspection as looking
-from agent.cli.doctor.findings import findings
-from agent.cli.doctor.node_state import Examined, GivenNode, Runtime, Socket
+from agent.cli.doctor.findings import build_findings
+from agent.cli.doctor.node_state import ListedNode, NodeState, RuntimeConfig, SocketState
 from agent.core.reason import Reason
 from agent.core.struct import replace
 from agent.kubelet.simulated.checkpoint import Checkpoint
 
 A = "example.com/a"
-WELL = Examined(
-    live=True,
-    root=True,
-    config="/etc/device-agent",
-    errors=0,
-    agent=Socket.ANSWERS,
+WELL = NodeState(
+    is_live=True,
+    is_root=True,
+    config_directory="/etc/device-agent",
+    error_count=0,
+    agent_socket=SocketState.ANSWERS,
     kubelet_dir="/var/lib/kubelet/device-plugins",
-    kubelet_dir_there=True,
-    kubelet=Socket.ANSWERS,
+    has_kubelet_dir=True,
+    kubelet_socket=SocketState.ANSWERS,
     pod_resources="/var/lib/kubelet/pod-resources/kubelet.sock",
-    pod_resources_there=True,
+    has_pod_resources=True,
     state_dir="/var/lib/device-agent",
-    listed={A: frozenset({"x", "y"})},
-    registered={A: frozenset({"x", "y::0", "y::1"})},
+    listed_ids={A: frozenset({"x", "y"})},
+    registered_ids={A: frozenset({"x", "y::0", "y::1"})},
 )
-CLOSED = GivenNode(A, "/dev/dri/renderD128", 0o020660, "root", "render")
-OPEN = GivenNode(A, "/dev/null", 0o020666, "root", "root")
-CONTAINERD = Runtime("/etc/containerd/config.toml", "containerd")
+CLOSED = ListedNode(A, "/dev/dri/renderD128", 0o020660, "root", "render")
+OPEN = ListedNode(A, "/dev/null", 0o020666, "root", "root")
+CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "containerd")
 
 
 def test_a_node_that_is_well_has_nothing_but_ok():
-    assert {one.severity for one in findings(WELL)} == {"ok"}
+    assert {one.severity for one in build_findings(WELL)} == {"ok"}
 
 
 @pytest.mark.parametrize(
     ("change", "severity", "code", "words"),
     [
-        ({"errors": 2}, "FAIL", "configuration", "2 errors in /etc/device-agent device-agent check"),
-        ({"agent": Socket.MISSING}, "FAIL", "agent", "is not there systemctl status device-agent"),
-        ({"agent": Socket.UNKNOWN}, "NOTE", "agent", "only root asks it"),
-        ({"root": False}, "NOTE", "rights", "this is not root"),
-        ({"state": "Read-only file system"}, "FAIL", "state", "nothing is remembered over a restart Read-only"),
-        ({"kubelet_dir_there": False}, "FAIL", "kubelet-directory", "device-plugins is not there kubelet.dir"),
-        ({"kubelet": Socket.REFUSES}, "FAIL", "kubelet", "kubelet.sock refuses connections journalctl -u kubelet"),
-        ({"kubelet": Socket.MISSING}, "FAIL", "kubelet", "kubelet.sock is not there"),
-        ({"deaf": "xid: the kernel log: denied"}, "NOTE", "kernel-log", "denied the unit needs StandardInput=file:"),
-        ({"pod_resources_there": False}, "WARN", "pod-resources", "pod-resources/kubelet.sock is not there"),
+        ({"error_count": 2}, "FAIL", "configuration", "2 errors in /etc/device-agent device-agent check"),
+        ({"agent_socket": SocketState.MISSING}, "FAIL", "agent", "is not there systemctl status device-agent"),
+        ({"agent_socket": SocketState.UNKNOWN}, "NOTE", "agent", "only root asks it"),
+        ({"is_root": False}, "NOTE", "rights", "this is not root"),
+        ({"state_fault": "Read-only file system"}, "FAIL", "state", "nothing is remembered over a restart Read-only"),
+        ({"has_kubelet_dir": False}, "FAIL", "kubelet-directory", "device-plugins is not there kubelet.dir"),
+        (
+            {"kubelet_socket": SocketState.REFUSES},
+            "FAIL",
+            "kubelet",
+            "kubelet.sock refuses connections journalctl -u kubelet",
+        ),
+        ({"kubelet_socket": SocketState.MISSING}, "FAIL", "kubelet", "kubelet.sock is not there"),
+        (
+            {"kernel_log_fault": "xid: the kernel log: denied"},
+            "NOTE",
+            "kernel-log",
+            "denied the unit needs StandardInput=file:",
+        ),
+        ({"has_pod_resources": False}, "WARN", "pod-resources", "pod-resources/kubelet.sock is not there"),
         ({"watcher": ("/reg", False)}, "FAIL", "plugin-watcher", "/reg is not there"),
         (
-            {"registered": {A: frozenset({"x", "GPU-1"})}, "foreign": ("nvidia-gpu.sock",)},
+            {"registered_ids": {A: frozenset({"x", "GPU-1"})}, "foreign_sockets": ("nvidia-gpu.sock",)},
             "FAIL",
             "foreign-plugin",
             "another plugin serves it too the kubelet has GPU-1; nvidia-gpu.sock in",
         ),
         (
-            {"faults": {(A, Reason.of("it is not there", path="/dev/nvidia-uvm")): 8}, "majors": {"nvidia-uvm": 511}},
+            {
+                "unhealthy_counts": {(A, Reason.of("it is not there", path="/dev/nvidia-uvm")): 8},
+                "majors": {"nvidia-uvm": 511},
+            },
             "FAIL",
             "node",
             "8 devices of example.com/a /dev/nvidia-uvm is missing /proc/devices has 511 nvidia-uvm udevadm",
         ),
         (
-            {"faults": {(A, Reason.of("x /dev/nvidia-uvm: y")): 1}, "majors": {"nvidia-uvm": 511}},
+            {"unhealthy_counts": {(A, Reason.of("x /dev/nvidia-uvm: y")): 1}, "majors": {"nvidia-uvm": 511}},
             "FAIL",
             "devices",
             "1 device of example.com/a /dev/nvidia-uvm: y explain example.com/a",
         ),
         (
-            {"faults": {(A, Reason.of("/dev/x: no such file", path="/dev/x")): 1}},
+            {"unhealthy_counts": {(A, Reason.of("/dev/x: no such file", path="/dev/x")): 1}},
             "FAIL",
             "devices",
             "1 device of example.com/a explain example.com/a",
         ),
-        ({"udev": False}, "WARN", "udev", "changes below /dev are seen at once"),
-        ({"udev_data": False}, "WARN", "udev-database", "udev.ID_SERIAL say nothing"),
+        ({"has_udev": False}, "WARN", "udev", "changes below /dev are seen at once"),
+        ({"has_udev_database": False}, "WARN", "udev-database", "udev.ID_SERIAL say nothing"),
         (
             {"nodes": (CLOSED,), "runtimes": (CONTAINERD,)},
             "WARN",
@@ -91,28 +104,42 @@ def test_a_node_that_is_well_has_nothing_but_ok():
             "and 1 more device_ownership_from_security_context = false",
         ),
         ({"nodes": (CLOSED,), "runtimes": (replace(CONTAINERD, fault="x"),)}, "NOTE", "node-owner", "toml: x"),
-        ({"inotify": {"max_user_watches": 4096}}, "WARN", "inotify", "max_user_watches is 4,096 sysctl watches=8192"),
-        ({"inotify": {"max_user_instances": 16}}, "WARN", "inotify", "fs.inotify.max_user_instances is 16, =128"),
         (
-            {"nodes": (replace(OPEN, number="195:3"), OPEN)},
+            {"inotify_limits": {"max_user_watches": 4096}},
+            "WARN",
+            "inotify",
+            "max_user_watches is 4,096 sysctl watches=8192",
+        ),
+        (
+            {"inotify_limits": {"max_user_instances": 16}},
+            "WARN",
+            "inotify",
+            "fs.inotify.max_user_instances is 16, =128",
+        ),
+        (
+            {"nodes": (replace(OPEN, unlinked_number="195:3"), OPEN)},
             "NOTE",
             "dev-char",
             "systemctl daemon-reload a container may not open /dev/null any /dev/char/195:3 is not there",
         ),
         (
-            {"by_cdi": (A,), "cdi": {"/etc/cdi": False, "/var/run/cdi": False}},
+            {"cdi_resources": (A,), "cdi_directories": {"/etc/cdi": False, "/var/run/cdi": False}},
             "FAIL",
             "cdi-directories",
             "example.com/a: there are no CDI specs /etc/cdi and /var/run/cdi are not there paths.cdi",
         ),
         (
-            {"by_cdi": (A,), "cdi": {"/etc/cdi": True}, "runtimes": (replace(CONTAINERD, cdi=False),)},
+            {
+                "cdi_resources": (A,),
+                "cdi_directories": {"/etc/cdi": True},
+                "runtimes": (replace(CONTAINERD, cdi=False),),
+            },
             "FAIL",
             "cdi-runtime",
             "enable_cdi = false systemctl restart containerd",
         ),
         (
-            {"by_cdi": (A,), "cdi": {"/etc/cdi": True}, "runtimes": (CONTAINERD,)},
+            {"cdi_resources": (A,), "cdi_directories": {"/etc/cdi": True}, "runtimes": (CONTAINERD,)},
             "NOTE",
             "cdi-runtime",
             "enable_cdi is not said containerd 2.0 containerd --version",
@@ -121,7 +148,7 @@ def test_a_node_that_is_well_has_nothing_but_ok():
     ],
 )
 def test_one_thing_is_wrong(change, severity, code, words):
-    grave = [one for one in findings(replace(WELL, **change)) if one.severity != "ok"]
+    grave = [one for one in build_findings(replace(WELL, **change)) if one.severity != "ok"]
     (found,) = grave
     assert (found.severity, found.code) == (severity, code)
     said = " ".join(found[2:])
@@ -132,25 +159,35 @@ def test_one_thing_is_wrong(change, severity, code, words):
 
 def test_what_is_as_it_should_be_is_no_finding():
     ownership = replace(CONTAINERD, ownership=True)
-    assert {one.severity for one in findings(replace(WELL, nodes=(CLOSED,), runtimes=(ownership,)))} == {"ok"}
-    assert {one.severity for one in findings(replace(WELL, nodes=(OPEN,), runtimes=(CONTAINERD,)))} == {"ok"}
-    assert {one.severity for one in findings(replace(WELL, foreign=("other.sock",)))} == {"ok"}
+    assert {one.severity for one in build_findings(replace(WELL, nodes=(CLOSED,), runtimes=(ownership,)))} == {"ok"}
+    assert {one.severity for one in build_findings(replace(WELL, nodes=(OPEN,), runtimes=(CONTAINERD,)))} == {"ok"}
+    assert {one.severity for one in build_findings(replace(WELL, foreign_sockets=("other.sock",)))} == {"ok"}
     limits = {"max_user_instances": 128, "max_user_watches": 8192}
-    assert {one.severity for one in findings(replace(WELL, inotify=limits))} == {"ok"}
-    known = replace(CONTAINERD, cdi=True), Runtime("/etc/crio/crio.conf", "crio")
-    assert {one.severity for one in findings(replace(WELL, by_cdi=(A,), cdi={"/x": True}, runtimes=known))} == {"ok"}
-    unknown = replace(WELL, listed={}, registered={A: frozenset({"z"})})
-    assert {one.severity for one in findings(unknown)} == {"ok"}
+    assert {one.severity for one in build_findings(replace(WELL, inotify_limits=limits))} == {"ok"}
+    known = replace(CONTAINERD, cdi=True), RuntimeConfig("/etc/crio/crio.conf", "crio")
+    assert {
+        one.severity
+        for one in build_findings(replace(WELL, cdi_resources=(A,), cdi_directories={"/x": True}, runtimes=known))
+    } == {"ok"}
+    unknown = replace(WELL, listed_ids={}, registered_ids={A: frozenset({"z"})})
+    assert {one.severity for one in build_findings(unknown)} == {"ok"}
 
 
 def test_of_a_recording_only_what_it_can_tell():
-    dead = replace(WELL, live=False, agent=Socket.UNKNOWN, kubelet=Socket.MISSING, kubelet_dir_there=False, root=False)
-    assert {one.severity for one in findings(dead)} == {"ok"}
+    dead = replace(
+        WELL,
+        is_live=False,
+        agent_socket=SocketState.UNKNOWN,
+        kubelet_socket=SocketState.MISSING,
+        has_kubelet_dir=False,
+        is_root=False,
+    )
+    assert {one.severity for one in build_findings(dead)} == {"ok"}
 
 
 def test_the_worst_comes_first():
-    seen = replace(WELL, udev=False, errors=1, root=False)
-    assert [one.severity for one in findings(seen)][:4] == ["FAIL", "WARN", "NOTE", "ok"]
+    seen = replace(WELL, has_udev=False, error_count=1, is_root=False)
+    assert [one.severity for one in build_findings(seen)][:4] == ["FAIL", "WARN", "NOTE", "ok"]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +263,8 @@ def test_what_the_kubelet_wrote_and_who_else_answers_there(tmp_path):
         live.listen()
         ours.listen()
         assert list(looking._foreign(str(tmp_path))) == ["nvidia-gpu.sock"]
-        assert looking.asked(str(tmp_path / "dead.sock")) is Socket.REFUSES
-    assert looking.asked(str(tmp_path / "none")) is Socket.MISSING
+        assert looking.probe_socket(str(tmp_path / "dead.sock")) is SocketState.REFUSES
+    assert looking.probe_socket(str(tmp_path / "none")) is SocketState.MISSING
     for junk in ("", "[]", "{}", '{"Data": 5}', '{"Data": {"RegisteredDevices": [1]}}'):
         (tmp_path / "kubelet_internal_checkpoint").write_text(junk)
         assert looking._registered(str(tmp_path)) == {}

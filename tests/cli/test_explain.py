@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.cli.host_report.agent_data import _checks
-from agent.cli.host_report.match_hints import remedies
+from agent.cli.host_report.agent_data import _format_checks
+from agent.cli.host_report.match_hints import find_match_hints
 from agent.core.inventory.matching import Mismatch
 from agent.core.language.clause import Clause, ClauseLine, Origin
 from agent.core.language.operators import Equals
@@ -169,11 +169,11 @@ def test_why_it_is_not_said_decides_the_next_step(why, said):
     of_class = Clause("match", (line,), origin)  # which is the same of all entries of a class, and their words are not
     other, entry = (SimpleNamespace(name=f"a.example/{name}", exclude=(), match=of_class) for name in ("x", "nic"))
     inventory = SimpleNamespace(
-        specs=[other, entry], facts=lambda spec, _: lambda _: why if spec is entry else 100, root=None
+        specs=[other, entry], get_facts=lambda spec, _: lambda _: why if spec is entry else 100, root=None
     )
     item = SimpleNamespace(host=SimpleNamespace(name="eth0"), label="net")
     refusal = Mismatch("a.example/nic", "match.speed", "100", f"absent ({why.reason})", origin)
-    assert list(remedies(inventory, item, refusal)) == said
+    assert list(find_match_hints(inventory, item, refusal)) == said
 
 
 def test_without_a_name_all_that_is_off(asked):
@@ -430,7 +430,7 @@ def test_a_check_is_said_with_its_evidence_and_what_heals_it():
     said = {"check": "xid", "member": None, "verdict": "failing", "latched": True, "since": None, "reason": "Xid 79"}
     said |= {"evidence": "NVRM: Xid \x1b[2J", "recovers": "after repair, by device-agent clear"}
     other = dict.fromkeys(said) | {"check": "state", "verdict": "ok"}
-    assert [line.strip() for line in _checks([said, other], None)] == [
+    assert [line.strip() for line in _format_checks([said, other], None)] == [
         "checks       xid    failing    Xid 79, latched",
         "evidence: NVRM: Xid \\x1b[2J",
         "recovers after repair, by device-agent clear",

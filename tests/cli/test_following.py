@@ -77,15 +77,15 @@ async def test_in_a_storm_half_of_the_time_is_idle(host, config, monkeypatch):
     monkeypatch.setattr(watch_mode.time, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(watch_mode.asyncio, "sleep", asleep)
     with pytest.raises(InterruptedError):
-        await watch_mode._follow(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(lines=False))
+        await watch_mode._follow(host.root, lambda: load(config(VIDEO)), answer, WatchOutput(by_line=False))
     assert slept == [7.0]
 
 
 def test_that_time_went_by_is_nothing_new(capsys):
-    said = WatchOutput(lines=False)
+    said = WatchOutput(by_line=False)
     for age in ("2 s", "5 min", "3 h 2 min"):
-        said.say(f"Healthy since 11:02:17 ({age})\n")
-    said.say("Unhealthy since 11:10:17 (1 s): gone\n")
+        said.print_changes(f"Healthy since 11:02:17 ({age})\n")
+    said.print_changes("Unhealthy since 11:10:17 (1 s): gone\n")
     assert capsys.readouterr().out == "Healthy since 11:02:17 (2 s)\n\nUnhealthy since 11:10:17 (1 s): gone\n"
 
 

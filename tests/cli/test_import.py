@@ -115,6 +115,6 @@ def test_hostile_text_stays_text():
 def test_long_tables_stand_under_their_own_headers():
     long = {f"key{index}": "x" * 30 for index in range(6)}
     entry = ImportedEntry("label", 1, tables=[{"name": "a.b/c", "give": {"nodes": {"n": long}, "env": {"A": "b"}}}])
-    text = entry.toml()
+    text = entry.format_toml()
     assert "[resource.give.nodes.n]" in text
     assert tomllib.loads(text) == {"resource": entry.tables}

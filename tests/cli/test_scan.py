@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.cli.host_report.device_detail import clause_of
-from agent.cli.host_report.device_overview import overview, summary
-from agent.cli.host_report.device_search import NotFound, find
-from agent.cli.host_report.pci_names import parse
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.device_detail import build_clause
+from agent.cli.host_report.device_overview import format_overview, format_summary
+from agent.cli.host_report.device_search import SearchFailure, find_device
+from agent.cli.host_report.pci_names import parse_pci_ids
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.scan import _oddities
 from agent.cli.terminal import Terminal
 from agent.config.load import load
@@ -50,16 +50,16 @@ def host(tree):
 @pytest.fixture
 def look(host, config):
     def take_it(text=NICS):
-        return take(host.root, load(str(config(text))).resources)
+        return scan_host(host.root, load(str(config(text))).resources)
 
     return take_it
 
 
 def test_of_what_nobody_asks_for_nothing_is_seen_where_nobody_wants_it(host, config):
     specs = load(str(config(NICS))).resources
-    asked = take(host.root, specs, unasked=False)
+    asked = scan_host(host.root, specs, all_sources=False)
     assert {item.source for item in asked.items} == {spec.source for spec in specs}
-    everything = {item.host.name: item for item in take(host.root, specs).items}
+    everything = {item.host.name: item for item in scan_host(host.root, specs).items}
     assert "/dev/kvm" in everything
     assert all(
         (item.resource, item.device) == (everything[item.host.name].resource, everything[item.host.name].device)
@@ -72,14 +72,14 @@ def test_nodes_are_seen_by_their_own_names_however_many_there_are(host):
         host.node(f"/dev/x{number}", f"c 10:{number}")
     host.node("/dev/odd[{*name", "c 10:3")
     host.link("/dev/other", "/dev/x7")
-    seen = [item.host.name for item in take(host.root, ()).items if item.label == "dev"]
+    seen = [item.host.name for item in scan_host(host.root, ()).items if item.label == "dev"]
     assert seen == sorted(seen, key=natural)
     assert {"/dev/odd[{*name", "/dev/x7", "/dev/x249"} <= {*seen}
     assert "/dev/other" not in seen
 
 
 def lines(look, width=None, *, everything=False, **how):
-    return overview(look(**how), Terminal(width), everything=everything)
+    return format_overview(look(**how), Terminal(width), everything=everything)
 
 
 def test_a_line_each_where_nothing_is_a_screen(look):
@@ -124,8 +124,8 @@ def wide(tree, config):
     tree.class_device(f"{stick}/1-1.4:1.0/usbmisc/spectro0", "usbmisc", "spectro0", 180, 160)
 
     def shown(width=None):
-        inventory = take(tree.root, load(str(config(WIDE))).resources)
-        return overview(inventory, Terminal(width), everything=True, wide=True)
+        inventory = scan_host(tree.root, load(str(config(WIDE))).resources)
+        return format_overview(inventory, Terminal(width), everything=True, wide=True)
 
     return shown
 
@@ -174,7 +174,7 @@ def test_hostile_text_is_escaped(look):
 
 
 def test_the_last_line_counts(look):
-    assert summary(look(), 12.3, everything=False).startswith("4 PCI, 1 USB, 3 device nodes read in 12 ms.")
+    assert format_summary(look(), 12.3, everything=False).startswith("4 PCI, 1 USB, 3 device nodes read in 12 ms.")
 
 
 def test_a_class_that_would_fit_is_said(cli, host, config):
@@ -217,13 +217,13 @@ NAMES = {
 
 @pytest.mark.parametrize(("name", "found"), NAMES.items())
 def test_any_name_finds_it(look, name, found):
-    answer = find(look(), name)
-    assert (None if isinstance(answer, NotFound) else answer.host.name) == found
+    answer = find_device(look(), name)
+    assert (None if isinstance(answer, SearchFailure) else answer.host.name) == found
 
 
 def test_a_link_finds_what_it_leads_to(look, host):
     host.link("/dev/by-id/fuse", "/dev/fuse")
-    assert find(look(), "/dev/by-id/fuse").host.name == "/dev/fuse"
+    assert find_device(look(), "/dev/by-id/fuse").host.name == "/dev/fuse"
 
 
 def test_detail_says_who_turned_it_down_and_where(cli, host, config):
@@ -306,11 +306,11 @@ def test_a_file_with_errors_is_left_out_and_said(cli, host, config):
 def test_the_clause_that_is_shown_takes_the_device(look, name):
     inventory = look()
     item = next(item for item in inventory.items if item.host.name == name)
-    source, match = clause_of(inventory, item)
+    source, match = build_clause(inventory, item)
     known = 'id = "{path_id}"' if item.source.kind == "subsystem" else ""
     text = f'[[resource]]\nname = "example.com/it"\n{known}\n{source}\n{match}\n'
     again = look(text=text)
-    assert next(item for item in again.items if item.host.name == name).taken_by is not None
+    assert next(item for item in again.items if item.host.name == name).entry is not None
 
 
 @pytest.mark.parametrize(
@@ -333,14 +333,14 @@ def test_the_clause_that_is_shown_looks_where_the_device_was_found(look, host, s
     entry = '[[resource]]\nname = "example.com/it"\nid = "{name}"\n'
     inventory = look(text=f"{entry}source = {source}\n")
     item = next(item for item in inventory.items if item.host.name == name)
-    shown, match = clause_of(inventory, item)
+    shown, match = build_clause(inventory, item)
     again = look(text=f"{entry}{shown}\n{match}\n")
-    assert [taken.host.name for taken in again.items if taken.taken_by] == [name]
+    assert [taken.host.name for taken in again.items if taken.entry] == [name]
 
 
 def test_pci_ids():
     text = "# c\n8086  Intel\n\t1592  E810-C\n\t\t8086 0001  board\n15b3  Mellanox\n\t101b  CX-6\nC 00  Old\n\t01  x\n"
-    assert parse(text) == {("8086", "1592"): "E810-C", ("15b3", "101b"): "CX-6"}
+    assert parse_pci_ids(text) == {("8086", "1592"): "E810-C", ("15b3", "101b"): "CX-6"}
 
 
 def test_names_of_the_host_are_used(look, host):
@@ -363,11 +363,11 @@ def test_this_machine():
 
 
 def test_every_device_of_this_machine_can_be_asked_for_by_the_name_it_is_shown_under():
-    inventory = take(Root(), ())
+    inventory = scan_host(Root(), ())
     for item in inventory.items:
-        found = find(inventory, item.host.name)
-        assert not isinstance(found, NotFound), item
-        assert clause_of(inventory, item)
+        found = find_device(inventory, item.host.name)
+        assert not isinstance(found, SearchFailure), item
+        assert build_clause(inventory, item)
 
 
 def test_a_broken_pipe_is_a_quiet_end():
@@ -459,5 +459,5 @@ def test_what_is_another_name_of_a_device_is_no_line_whatever_its_reason_says():
         SkippedPath("/dev/a", "the same as /dev/b", is_alias=True),
         SkippedPath("/dev/c", "another name of none"),
     )
-    lines = _oddities(SimpleNamespace(oddities={Source("node", ("/dev/*",)): oddities}))
+    lines = _oddities(SimpleNamespace(skipped_paths={Source("node", ("/dev/*",)): oddities}))
     assert [line.partition("   ")[0] for line in lines] == ["no device: /dev/c: another name of none"]

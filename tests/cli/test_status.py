@@ -12,7 +12,7 @@ from agent.core.lists.transitions import Change
 from agent.core.reason import Reason
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import ActiveConfigState, KubeletState, ResourceState
-from agent.core.report.status_report import revision, status
+from agent.core.report.status_report import build_status_report, compute_revision
 from agent.core.struct import replace
 from tests.core.building import no_kubelet, spec
 from tests.core.test_report import NOW, A, bad, good, moment
@@ -23,8 +23,8 @@ DOWN = ResourceState(Phase.WAITING, no_kubelet("kubelet.sock refuses connections
 
 
 def answer(made):
-    said = status(made)
-    return json.loads(json.dumps({**said, "revision": revision(said)}))
+    said = build_status_report(made)
+    return json.loads(json.dumps({**said, "revision": compute_revision(said)}))
 
 
 def night():
@@ -70,9 +70,9 @@ def test_a_name_is_whole_however_narrow_it_is(width):
 
 
 def test_what_pods_hold_has_its_time_when_it_is_old():
-    made = moment(good("x"), holders_at=NOW - 1)
+    made = moment(good("x"), holders_time=NOW - 1)
     assert not any("*" in line for line in lines(answer(made), PIPE))
-    *_, row, note, last = lines(answer(replace(made, holders_at=NOW - 60)), PIPE)
+    *_, row, note, last = lines(answer(replace(made, holders_time=NOW - 60)), PIPE)
     assert row.split()[3] == "0*"
     assert note.startswith("* as the kubelet said at ")
     assert last == "Nothing needs a person."
@@ -88,7 +88,9 @@ def test_the_last_change_is_said_and_told_whole():
 
 def test_a_revision_does_not_mind_the_time():
     made = moment(good("x"))
-    assert answer(made)["revision"] == answer(replace(made, now=NOW + 7.0003, time=1_000_007.0))["revision"]
+    assert (
+        answer(made)["revision"] == answer(replace(made, current_time=NOW + 7.0003, wall_time=1_000_007.0))["revision"]
+    )
     assert answer(made)["revision"] != answer(moment(bad("x")))["revision"]
 
 
@@ -107,13 +109,13 @@ def test_of_one_resource_the_head_tells_of_it_and_of_the_configuration_all():
         ("example.com/b", "waiting", 1),
         ("example.com/c", "", 0),
     ):
-        said = status(replace(made, drained=drained), name)
+        said = build_status_report(replace(made, drains=drained), name)
         head = lines(json.loads(json.dumps(said)), PIPE)[:2]
         assert head[0].endswith("(4 resources, 3 files)")
         assert f" · {name} {state}" in head[1]
         assert " of 1 device Healthy" in head[1]
         assert len(said["drained"]) == drains
-    assert len(status(replace(made, drained=drained))["drained"]) == 2
+    assert len(build_status_report(replace(made, drains=drained))["drained"]) == 2
 
 
 def test_an_agent_that_does_not_say_how_many_there_are_is_asked_all_the_same():

@@ -17,7 +17,7 @@ from agent.cli.terminal import Terminal
 from agent.cli.top_screen import ORDERS, TopView, _bar, picture, pressed
 from agent.core.inventory.device import Health
 from agent.core.lists.transitions import Change
-from agent.core.report.status_report import status
+from agent.core.report.status_report import build_status_report
 from tests.cli.conftest import TOP
 from tests.core.building import spec
 from tests.core.test_report import A, bad, good, moment
@@ -27,7 +27,7 @@ SCREEN = Terminal(80, colour=False, unicode=True)
 
 
 def said(*candidates):
-    return json.loads(json.dumps(status(moment(*candidates))))
+    return json.loads(json.dumps(build_status_report(moment(*candidates))))
 
 
 def test_a_picture_fills_the_screen_and_no_more():
@@ -64,7 +64,7 @@ def two():
     specs = (spec(A), spec(B))
     changes = {(A, "x"): (Change(900.0, Health.HEALTHY, Health.UNHEALTHY, "heat\x1b[2J"),)}
     made = moment(bad("x"), good("y", resource=B), specs=specs, changes=changes)
-    return json.loads(json.dumps(status(made)))
+    return json.loads(json.dumps(build_status_report(made)))
 
 
 def press(view, *keys):

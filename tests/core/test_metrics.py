@@ -15,8 +15,8 @@ from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.inventory.listing import Listing, SkippedPath
 from agent.core.report.counter_values import CounterValues, Distribution
-from agent.core.report.exposition import Family, HistogramFamily, text
-from agent.core.report.metrics import ANSWERS, KERNEL_LOG, TELLERS, Shown, metrics
+from agent.core.report.exposition import HistogramFamily, MetricFamily, format_families
+from agent.core.report.metrics import CHECK_RESULTS, EVENT_SOURCES, KERNEL_LOG, SeriesOptions, format_metrics
 from agent.core.struct import replace
 from agent.counters import Counters
 from tests.core.building import candidate, clause, host, spec
@@ -51,7 +51,7 @@ def of(series, name, **labels):
 
 
 def measured(made, tally=None, most=512, pods=False):
-    return read(metrics(made, tally or Counters().tally(), "3.12", Shown(most, pods)))
+    return read(format_metrics(made, tally or Counters().tally(), "3.12", SeriesOptions(most, pods)))
 
 
 def test_every_series_is_there_from_the_start():
@@ -93,8 +93,8 @@ def test_devices_are_so_many_at_most_and_shares_are_one():
 def test_an_id_that_is_listed_twice_has_one_series():
     before = moment(replace(good("a"), shares=4))
     held = frozenset({"a::3"})
-    made = moment(replace(good("a"), shares=2), previous=before.assembly.snapshots, held=held)
-    assert len(made.assembly.snapshots[A].devices) == 2
+    made = moment(replace(good("a"), shares=2), previous=before.lists.snapshots, held=held)
+    assert len(made.lists.snapshots[A].devices) == 2
     assert of(measured(made), "device_healthy", resource=A, device="a") == 0
 
 
@@ -120,14 +120,14 @@ def test_what_was_counted():
     assert of(series, "change_to_list_seconds_count") == 4
     assert of(series, "change_to_list_seconds_sum") == pytest.approx(60.0065)
     counts.forget(A)
-    assert counts.tally() == replace(counts.tally(), transitions={}, allocations={}, lists={}, list_bytes={})
+    assert counts.tally() == replace(counts.tally(), transitions={}, allocations={}, sent_lists={}, list_bytes={})
 
 
 def test_what_checks_said_is_told_of_those_in_force():
     entry = spec(checks=(Check("link", clause()),))
     said = {("link", "ok"): 3, ("link", "timeout"): 1, ("gone", "ok"): 5}
     series = measured(moment(good("a"), specs=(entry,)), Counters().tally(said))
-    told = {result: of(series, "checks_total", check="link", result=result) for result in ANSWERS}
+    told = {result: of(series, "checks_total", check="link", result=result) for result in CHECK_RESULTS}
     assert told == {"ok": 3, "failing": 0, "unknown": 0, "timeout": 1}
     named = {dict(labels)["check"] for name, labels in series if name == "device_agent_checks_total"}
     assert named == {"link"}
@@ -140,12 +140,12 @@ def test_a_source_that_cannot_be_looked_at_and_events_that_were_lost():
     source = spec().source
     odd = (SkippedPath("/dev/odd", "is no device"),)
     for oddities, up in ((odd, 1), ((*odd, SkippedPath("/sys/bus/x", "not permitted", failed=True)), 0)):
-        look = replace(made.look, listing=Listing({source: ()}, {source: oddities}))
-        series = measured(replace(made, look=look, deaf="not permitted"), counts.tally())
+        look = replace(made.inventory, listing=Listing({source: ()}, {source: oddities}))
+        series = measured(replace(made, inventory=look, kernel_log_fault="not permitted"), counts.tally())
         assert of(series, "source_up", source=str(source)) == up
     heard = {by: of(series, "event_source_up", source=by) for by in ("uevents", "links", KERNEL_LOG)}
     assert heard == {"uevents": 1, "links": 0, KERNEL_LOG: 0}
-    lost = {by: of(series, "event_overruns_total", source=by) for by in TELLERS}
+    lost = {by: of(series, "event_overruns_total", source=by) for by in EVENT_SOURCES}
     assert lost == {"uevents": 2, "links": 0, "inotify": 0, KERNEL_LOG: 0}
 
 
@@ -161,15 +161,15 @@ def test_pods_are_told_if_a_person_wants_them_and_are_bounded_like_devices():
 
 def test_what_is_expected():
     entry = spec(expect=2)
-    series = measured(moment(good("a"), specs=(entry,), missing={A: "1 of 2 expected devices"}))
+    series = measured(moment(good("a"), specs=(entry,), missing_devices={A: "1 of 2 expected devices"}))
     assert of(series, "resource_devices_expected", resource=A) == 2
     assert of(series, "resource_devices_short", resource=A) == 1
 
 
 @given(st.text(st.characters(codec=None)), st.floats(allow_nan=False, allow_infinity=False))
 def test_no_text_breaks_out_of_a_label(said, value):
-    family = Family("x", "gauge", "about", [({"device": said}, value), ({}, 1)])
-    lines = text([family]).split("\n")
+    family = MetricFamily("x", "gauge", "about", [({"device": said}, value), ({}, 1)])
+    lines = format_families([family]).split("\n")
     assert len(lines) == 5
     match = LINE.fullmatch(lines[2])
     assert match
@@ -181,7 +181,7 @@ def test_no_text_breaks_out_of_a_label(said, value):
 
 def test_a_histogram_adds_up():
     made = HistogramFamily("x", "about", [({}, Distribution((1.0, 2.0), (1, 0, 2), 9.5))])
-    assert text([made]).splitlines()[2:] == [
+    assert format_families([made]).splitlines()[2:] == [
         'device_agent_x_bucket{le="1"} 1',
         'device_agent_x_bucket{le="2"} 1',
         'device_agent_x_bucket{le="+Inf"} 3',
@@ -196,7 +196,9 @@ ALERTS = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
 @pytest.mark.parametrize("rule", ALERTS, ids=[rule["alert"] for rule in ALERTS])
 def test_an_alert_is_made_of_metrics_that_are_there_and_ends_in_a_command(rule):
     assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}
-    series = measured(moment(good("a"), specs=(spec(expect=1),)), CounterValues(changes=Distribution((), (0,), 0.0)))
+    series = measured(
+        moment(good("a"), specs=(spec(expect=1),)), CounterValues(change_times=Distribution((), (0,), 0.0))
+    )
     names = {name for name, _ in series}
     asked = re.findall(r"device_agent_[a-z_]+", rule["expr"])
     assert asked or "up{" in rule["expr"]

@@ -26,9 +26,9 @@ from agent.core.report.agent_snapshot import (
     ResourceState,
     Stream,
 )
-from agent.core.report.explain_report import explained
-from agent.core.report.problems import problems
-from agent.core.report.status_report import status
+from agent.core.report.explain_report import build_explain_report
+from agent.core.report.problems import find_problems
+from agent.core.report.status_report import build_status_report
 from agent.core.struct import replace
 from agent.status.history import History
 from tests.core.building import candidate, clause, failing, host, listed, look_at, no_kubelet, spec
@@ -51,20 +51,20 @@ def moment(*candidates, specs=None, held=(), previous=None, drained=None, now=NO
     fields = {
         "node": "n",
         "version": "1",
-        "time": 1_000_000.0,
-        "now": now,
-        "started": 1.0,
+        "wall_time": 1_000_000.0,
+        "current_time": now,
+        "start_time": 1.0,
         "configuration": ActiveConfigState("abcdef", 2.0, 3),
         "specs": entries,
-        "look": seen,
-        "offers": offers,
-        "conditions": concluded.conditions,
-        "assembly": assembly,
+        "inventory": seen,
+        "candidates": offers,
+        "check_states": concluded.conditions,
+        "lists": assembly,
         "states": dict.fromkeys(assembly.snapshots, STREAMING),
-        "streams": dict.fromkeys(assembly.snapshots, Stream(1, told=True)),
+        "streams": dict.fromkeys(assembly.snapshots, Stream(1, has_newest_list=True)),
         "kubelet": KubeletState(up=True, since=3.0),
-        "drained": how,
-        "held": frozenset(held),
+        "drains": how,
+        "held_ids": frozenset(held),
     }
     return AgentSnapshot(**fields | more)
 
@@ -81,12 +81,12 @@ def good(name, **more):
 
 
 def told(made):
-    return [(one.subject, one.what, one.reason, one.devices) for one in problems(made)]
+    return [(one.subject, one.state, one.reason, one.devices) for one in find_problems(made)]
 
 
 def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
     made = moment(good("a", away=True), good("b"), held=["a"])
-    said = status(made)
+    said = build_status_report(made)
     assert [device["in_pod"] for device in said["resources"][0]["devices"]] == [True, False]
     assert said["verdict"] == "well"
     _, _, *rows = device_table(said, said["resources"][0], Terminal())
@@ -95,8 +95,8 @@ def test_a_device_that_is_in_its_pod_is_told_as_such_and_is_no_problem():
 
 def test_all_is_well():
     made = moment(good("a"), good("b"))
-    assert problems(made) == ()
-    assert status(made)["verdict"] == "well"
+    assert find_problems(made) == ()
+    assert build_status_report(made)["verdict"] == "well"
 
 
 def test_each_unhealthy_device_is_a_problem_until_they_are_many():
@@ -107,50 +107,50 @@ def test_each_unhealthy_device_is_a_problem_until_they_are_many():
         (A, "Unhealthy", "heat", ("d0", "d1", "d2", "d3")),
         (A, "Unhealthy", "cold", ("other",)),
     ]
-    assert problems(many)[0].next == ("device-agent explain d0",)
+    assert find_problems(many)[0].next_steps == ("device-agent explain d0",)
 
 
 def test_a_state_that_cannot_be_written_is_a_problem():
-    made = moment(good("a"), unwritten=Reason.of("the disk is: full", path="/var/lib/device agent/state.json"))
+    made = moment(good("a"), state_file_fault=Reason.of("the disk is: full", path="/var/lib/device agent/state.json"))
     assert told(made) == [("state", "not written", "the disk is: full", ())]
-    assert problems(made)[0].next == ("df -h '/var/lib/device agent'",)
-    assert status(made)["verdict"] == "attention"
+    assert find_problems(made)[0].next_steps == ("df -h '/var/lib/device agent'",)
+    assert build_status_report(made)["verdict"] == "attention"
 
 
 def test_few_files_that_may_be_opened_are_a_problem_whoever_asks():
-    (problem,) = problems(moment(good("a"), crowded="9 of the 10 files that may be open at once are"))
-    assert (problem.subject, problem.what) == ("open files", "short")
+    (problem,) = find_problems(moment(good("a"), open_files_fault="9 of the 10 files that may be open at once are"))
+    assert (problem.subject, problem.state) == ("open files", "short")
     assert problem.reason.startswith("9 of the 10")
-    assert problem.next == ("systemctl show device-agent -p LimitNOFILE",)
+    assert problem.next_steps == ("systemctl show device-agent -p LimitNOFILE",)
 
 
 def test_what_is_drained_is_nobody_s_problem_even_where_it_fails_or_is_gone():
     drained = DrainSet({"d0": Drain("RMA", 5.0)})
-    assert problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
+    assert find_problems(moment(bad("d0"), good("d1"), drained=drained)) == ()
     before = moment(good("d0"), good("d1"))
-    gone = moment(good("d1"), previous=before.assembly.snapshots, held=("d0",), drained=drained)
-    assert [str(device.reason) for device in gone.assembly.snapshots[A].devices] == ["absent", ""]
-    assert problems(gone) == ()
-    assert told(moment(good("d1"), previous=before.assembly.snapshots)) == [(A, "Unhealthy", "absent", ("d0",))]
+    gone = moment(good("d1"), previous=before.lists.snapshots, held=("d0",), drained=drained)
+    assert [str(device.reason) for device in gone.lists.snapshots[A].devices] == ["absent", ""]
+    assert find_problems(gone) == ()
+    assert told(moment(good("d1"), previous=before.lists.snapshots)) == [(A, "Unhealthy", "absent", ("d0",))]
 
 
 def test_what_the_configuration_gives_up_is_nobody_s_problem():
     before = moment(good("d0"))
     entries = (spec("example.com/other"),)
-    made = moment(specs=entries, previous=before.assembly.snapshots, held=("d0",))
-    assert made.assembly.snapshots[A].count(Health.UNHEALTHY) == 1
-    assert problems(made) == ()
-    said = {one["name"]: one for one in status(made)["resources"]}
+    made = moment(specs=entries, previous=before.lists.snapshots, held=("d0",))
+    assert made.lists.snapshots[A].count(Health.UNHEALTHY) == 1
+    assert find_problems(made) == ()
+    said = {one["name"]: one for one in build_status_report(made)["resources"]}
     assert said[A]["state"] == "retired"
     assert said[A]["devices"][0]["leaving"]
 
 
 def test_what_waits_as_its_entry_says_is_no_problem_and_what_has_no_id_is_one():
     waits = moment(good("a"), replace(good("b"), waits="driver = x, here y"))
-    assert problems(waits) == ()
-    assert status(waits)["resources"][0]["not_listed"] == [{"place": "b", "reason": "driver = x, here y"}]
+    assert find_problems(waits) == ()
+    assert build_status_report(waits)["resources"][0]["not_listed"] == [{"place": "b", "reason": "driver = x, here y"}]
     twice = moment(good("a"), candidate(host("b"), "a"))
-    assert {one.what for one in problems(twice)} == {"not listed"}
+    assert {one.state for one in find_problems(twice)} == {"not listed"}
 
 
 def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
@@ -161,13 +161,13 @@ def test_the_kubelet_is_one_problem_for_all_that_wait_for_it():
         states={A: ResourceState(Phase.WAITING, no_kubelet("refused"), 990.0)},
     )
     assert told(down) == [("kubelet", "down", "refused; 0 of 1 resource streaming", ())]
-    resource = status(down)["resources"][0]
+    resource = build_status_report(down)["resources"][0]
     assert (resource["state"], resource["waiting_for"]) == ("waiting", "kubelet")
-    assert [one["subject"] for one in status(down, A)["attention"]] == ["kubelet"]
+    assert [one["subject"] for one in build_status_report(down, A)["attention"]] == ["kubelet"]
     alone = replace(down, kubelet=KubeletState(up=True, since=3.0))
     assert [one[:2] for one in told(alone)] == [(A, "waiting")]
     starting = replace(made, kubelet=KubeletState(), states={A: ResourceState(Phase.WAITING, STARTING)})
-    assert problems(starting) == ()
+    assert find_problems(starting) == ()
 
 
 @pytest.mark.parametrize("text", ["starting", "kubelet: refused"])
@@ -175,14 +175,14 @@ def test_whether_a_resource_waits_for_the_kubelet_is_not_in_the_text_of_its_reas
     state = ResourceState(Phase.WAITING, Reason.of(text), 990.0)
     made = replace(moment(good("a")), kubelet=KubeletState(up=False, since=990.0, reason="refused"), states={A: state})
     assert [one[:3] for one in told(made)][1:] == [(A, "waiting", text)]
-    assert status(made)["resources"][0]["waiting_for"] == text
+    assert build_status_report(made)["resources"][0]["waiting_for"] == text
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ({"errors": 1}, ("configuration", "incomplete", "1 error; files with errors are left out", ())),
-        ({"errors": 1, "refused": "2 errors"}, ("configuration", "refused", "2 errors", ())),
+        ({"error_count": 1}, ("configuration", "incomplete", "1 error; files with errors are left out", ())),
+        ({"error_count": 1, "reload_error": "2 errors"}, ("configuration", "refused", "2 errors", ())),
     ],
 )
 def test_the_configuration_can_be_a_problem(how, said):
@@ -190,7 +190,7 @@ def test_the_configuration_can_be_a_problem(how, said):
 
 
 def test_too_few_devices_are_a_problem():
-    assert told(moment(good("a"), missing={A: "1 of 2 expected devices"})) == [
+    assert told(moment(good("a"), missing_devices={A: "1 of 2 expected devices"})) == [
         (A, "short", "1 of 2 expected devices there", ())
     ]
 
@@ -203,21 +203,21 @@ def test_times_are_those_of_the_clock_now_however_it_jumped():
         ]
     }
     made = moment(bad("a"), changes=changes)
-    (problem,) = status(made)["attention"]
+    (problem,) = build_status_report(made)["attention"]
     assert problem["since"] == "1970-01-12T13:45:00.000Z"  # 100 s before this moment
-    assert status(moment(bad("a")))["attention"][0]["since"] == made.at(1.0)
+    assert build_status_report(moment(bad("a")))["attention"][0]["since"] == made.format_time(1.0)
 
 
 def test_who_holds_it_is_said_once_with_all_its_shares():
     holder = Holder("ml", "train", "worker")
     shared = replace(bad("a"), shares=3)
-    made = moment(shared, holders={(A, "a::0"): (holder,), (A, "a::2"): (holder,)}, holders_at=999.0)
-    (problem,) = status(made)["attention"]
+    made = moment(shared, holders={(A, "a::0"): (holder,), (A, "a::2"): (holder,)}, holders_time=999.0)
+    (problem,) = build_status_report(made)["attention"]
     assert problem["held_by"] == [{"namespace": "ml", "pod": "train", "container": "worker", "ids": []}]
-    resource = status(made)["resources"][0]
+    resource = build_status_report(made)["resources"][0]
     assert resource["in_use"] == 2
     assert resource["devices"][0]["held_by"][0]["ids"] == ["a::0", "a::2"]
-    assert status(moment(shared))["resources"][0]["in_use"] is None
+    assert build_status_report(moment(shared))["resources"][0]["in_use"] is None
 
 
 CHECKS = [
@@ -252,7 +252,7 @@ CHECKS = [
 def test_what_a_check_says(check, outcome, said):
     one = good("a")
     one = replace(one, checked=(DeviceCheckResult(A, check, one.device.key, one.device.place, outcome),))
-    (device,) = explained(moment(one), "a")["devices"]
+    (device,) = build_explain_report(moment(one), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["recovers"]) == said
     assert row["latched"] == (check.name == "latch")
@@ -280,7 +280,7 @@ def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
     journal = KernelLogHistory()
     journal.follow([log])
     journal.hear(Record(1, 4.0, "Xid 1: 79"))
-    (device,) = explained(moment(listening(log), journal=journal), "a")["devices"]
+    (device,) = build_explain_report(moment(listening(log), journal=journal), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["evidence"]) == ("failing", "fell off", "Xid 1: 79")
     assert (row["latched"], row["recovers"]) == (latched, recovers)
@@ -288,9 +288,9 @@ def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
 
 
 def test_who_cannot_hear_does_not_know():
-    (row,) = explained(moment(listening(XID), deaf="denied"), "a")["devices"][0]["checks"]
+    (row,) = build_explain_report(moment(listening(XID), kernel_log_fault="denied"), "a")["devices"][0]["checks"]
     assert (row["verdict"], row["reason"]) == ("unknown", "the kernel log: denied")
-    (row,) = explained(moment(listening(XID)), "a")["devices"][0]["checks"]
+    (row,) = build_explain_report(moment(listening(XID)), "a")["devices"][0]["checks"]
     assert (row["verdict"], row["reason"]) == ("ok", None)
 
 
@@ -302,7 +302,7 @@ def test_a_change_names_its_check():
     history = History()
     history.record(changes, 900.0)
     made = moment(good("a"), specs=(entry,), changes=history.changes)
-    said = [(one["check"], one["reason"]) for one in explained(made, "a")["devices"][0]["history"]]
+    said = [(one["check"], one["reason"]) for one in build_explain_report(made, "a")["devices"][0]["history"]]
     assert said == [
         ("link", "link: down"),
         (None, "link: down"),
@@ -321,21 +321,21 @@ def test_what_fails_comes_first_and_outlasts_the_device():
         one, checked=tuple(DeviceCheckResult(A, check, one.device.key, "a", outcome) for check, outcome in said)
     )
     here = moment(one)
-    assert [row["check"] for row in explained(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
-    left = evaluate(Evaluation(here.conditions, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
-    gone = replace(moment(previous=here.assembly.snapshots, held=("a",)), conditions=left)
-    (row,) = explained(gone, "a")["devices"][0]["checks"]
+    assert [row["check"] for row in build_explain_report(here, "a")["devices"][0]["checks"]] == ["link", "ok"]
+    left = evaluate(Evaluation(here.check_states, look_at(one).candidates()), {}, (A,), 6.0, 0.05).conditions
+    gone = replace(moment(previous=here.lists.snapshots, held=("a",)), check_states=left)
+    (row,) = build_explain_report(gone, "a")["devices"][0]["checks"]
     assert (row["check"], row["verdict"], row["recovers"]) == ("link", "failing", "when it is back")
 
 
 def test_of_one_resource_only_that():
     entries = (spec(), spec("example.com/b"))
     made = moment(bad("a"), candidate(host("b"), "b", resource="example.com/b", fault="x", entry=1), specs=entries)
-    assert [one["name"] for one in status(made, "example.com/b")["resources"]] == ["example.com/b"]
-    assert [one["subject"] for one in status(made, "example.com/b")["attention"]] == ["example.com/b"]
-    assert status(made, "example.com/c") is None
-    assert [len(one["devices"]) for one in status(made)["resources"]] == [1, 1]
-    assert [len(one["devices"]) for one in status(made, devices=A)["resources"]] == [1, 0]
-    assert [one["unhealthy"] for one in status(made, devices="")["resources"]] == [1, 1]
-    assert explained(made, A)["resource"]["name"] == A
-    assert explained(made, "none")["devices"] == []
+    assert [one["name"] for one in build_status_report(made, "example.com/b")["resources"]] == ["example.com/b"]
+    assert [one["subject"] for one in build_status_report(made, "example.com/b")["attention"]] == ["example.com/b"]
+    assert build_status_report(made, "example.com/c") is None
+    assert [len(one["devices"]) for one in build_status_report(made)["resources"]] == [1, 1]
+    assert [len(one["devices"]) for one in build_status_report(made, devices=A)["resources"]] == [1, 0]
+    assert [one["unhealthy"] for one in build_status_report(made, devices="")["resources"]] == [1, 1]
+    assert build_explain_report(made, A)["resource"]["name"] == A
+    assert build_explain_report(made, "none")["devices"] == []

@@ -38,7 +38,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.grant_preview.dry_run import sight
+from agent.cli.grant_preview.dry_run import take_dry_run
 from agent.config.language.durations import seconds
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.inventory.device import Health
@@ -241,8 +241,8 @@ async def granted(agent, resource: str, wanted: dict, where: str) -> None:
 
 def dry(agent, resource: str, ids: list[str]) -> Grant | None:
     """What `allocate --dry-run` says that a container would get; None where an id rests on what was there before."""
-    seen = sight(agent.root, agent.tracker.specs, agent.settings.paths.cdi)
-    return seen.grant(resource, ids) if all(map(seen.resources[resource].find, ids)) else None
+    seen = take_dry_run(agent.root, agent.tracker.specs, agent.settings.paths.cdi)
+    return seen.preview_grant(resource, ids) if all(map(seen.device_lists[resource].find, ids)) else None
 
 
 def shown(grant: Grant) -> dict[str, object]:

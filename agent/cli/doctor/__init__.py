@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from agent.cli.doctor.findings import GRAVE, DoctorFinding, findings
-from agent.cli.doctor.node_inspection import examine
+from agent.cli.doctor.findings import FAULT_SEVERITIES, DoctorFinding, build_findings
+from agent.cli.doctor.node_inspection import inspect_node
 from agent.cli.output import is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.core.language.safe_text import escape
@@ -29,9 +29,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and say what is wrong."""
-    found = findings(examine(arguments.config, Root(arguments.root)))
+    found = build_findings(inspect_node(arguments.config, Root(arguments.root)))
     if is_json(arguments):
-        say_json([one._asdict() for one in found], arguments)
+        say_json([_build_json(finding) for finding in found], arguments)
     else:
         terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
         shown = [one for one in found if one.severity != "ok" or arguments.verbose]
@@ -41,11 +41,21 @@ def run(arguments: argparse.Namespace) -> int:
         counts = {severity: sum(one.severity == severity for one in found) for severity in _STYLES}
         said = ", ".join(f"{count} {severity}" for severity, count in counts.items())
         print(f"{said}{'' if arguments.verbose else ' (-v)'}. Nothing was changed.")
-    return 1 if any(one.severity in GRAVE for one in found) else 0
+    return 1 if any(one.severity in FAULT_SEVERITIES for one in found) else 0
+
+
+def _build_json(finding: DoctorFinding) -> dict[str, str]:
+    return {
+        "severity": finding.severity,
+        "code": finding.code,
+        "what": finding.text,
+        "evidence": finding.evidence,
+        "fix": finding.fix,
+    }
 
 
 def _lines(one: DoctorFinding, terminal: Terminal, widest: int) -> list[str]:
-    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:{widest}} {escape(one.what)}"]
+    lines = [f"{terminal.style(f'{one.severity:4}', _STYLES[one.severity])}  {one.code:{widest}} {escape(one.text)}"]
     lines += [
         f"      {name:{widest}} {escape(text)}" for name, text in (("evidence", one.evidence), ("fix", one.fix)) if text
     ]

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent.cli.agent_client import AgentUnreachable, send_request
-from agent.cli.doctor.node_state import Examined, GivenNode, Runtime, Socket
+from agent.cli.doctor.node_state import ListedNode, NodeState, RuntimeConfig, SocketState
 from agent.cli.host_report.host_report import HostReport
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import NO_PERMISSION
 from agent.config.load import load
 from agent.config.settings import Settings
@@ -43,69 +43,69 @@ _RUNTIMES = (
 _CRIO_PARTS = "/etc/crio/crio.conf.d"
 
 
-def examine(config: str, root: Root) -> Examined:
+def inspect_node(config: str, root: Root) -> NodeState:
     """Look at a node."""
     configuration = load(config)
     settings = configuration.settings
     live = not root.prefix
     kubelet = settings.kubelet
-    inventory = take(root, configuration.resources, cdi=settings.paths.cdi, unasked=False)
+    inventory = scan_host(root, configuration.resources, cdi_directories=settings.paths.cdi, all_sources=False)
     answer = send_request(settings.paths.control, {"do": "status"}, ANSWER_SECONDS) if live else None
     watched = kubelet.registration == "watcher" or any(
         spec.registration == "watcher" for spec in configuration.resources
     )
-    return Examined(
-        live=live,
-        root=os.geteuid() == 0,
-        config=config,
-        errors=sum(finding.severity is Severity.ERROR for finding in configuration.findings),
-        agent=_agent(answer),
+    return NodeState(
+        is_live=live,
+        is_root=os.geteuid() == 0,
+        config_directory=config,
+        error_count=sum(finding.severity is Severity.ERROR for finding in configuration.findings),
+        agent_socket=_agent(answer),
         kubelet_dir=kubelet.dir,
-        kubelet_dir_there=os.path.isdir(kubelet.dir),
-        kubelet=asked(f"{kubelet.dir}/kubelet.sock"),
+        has_kubelet_dir=os.path.isdir(kubelet.dir),
+        kubelet_socket=probe_socket(f"{kubelet.dir}/kubelet.sock"),
         pod_resources=kubelet.pod_resources,
-        pod_resources_there=os.path.exists(kubelet.pod_resources),
+        has_pod_resources=os.path.exists(kubelet.pod_resources),
         state_dir=settings.paths.state,
-        state=_state(settings),
-        listed=_listed(answer),
-        deaf=_deaf(answer),
-        registered=_registered(kubelet.dir) if live else {},
-        foreign=tuple(_foreign(kubelet.dir)) if live else (),
+        state_fault=_state(settings),
+        listed_ids=_listed(answer),
+        kernel_log_fault=_deaf(answer),
+        registered_ids=_registered(kubelet.dir) if live else {},
+        foreign_sockets=tuple(_foreign(kubelet.dir)) if live else (),
         watcher=(kubelet.watcher_dir, os.path.isdir(kubelet.watcher_dir)) if watched else None,
-        udev=root.exists("/run/udev/control"),
-        udev_data=root.exists("/run/udev/data"),
+        has_udev=root.exists("/run/udev/control"),
+        has_udev_database=root.exists("/run/udev/data"),
         nodes=tuple(_nodes(inventory)) if live else (),
         runtimes=tuple(_runtimes(root)),
-        faults=_faults(inventory),
+        unhealthy_counts=_faults(inventory),
         majors=_majors(root),
-        inotify=_inotify(root),
-        by_cdi=tuple(dict.fromkeys(spec.name for spec in configuration.resources if spec.cdi or spec.via)),
-        cdi={path: root.is_directory(path) for path in settings.paths.cdi},
+        inotify_limits=_inotify(root),
+        cdi_resources=tuple(dict.fromkeys(spec.name for spec in configuration.resources if spec.cdi or spec.via)),
+        cdi_directories={path: root.is_directory(path) for path in settings.paths.cdi},
     )
 
 
-def asked(path: str) -> Socket:
+def probe_socket(path: str) -> SocketState:
     """Whether somebody listens at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
         try:
             probe.connect(path)
         except FileNotFoundError:
-            return Socket.MISSING
+            return SocketState.MISSING
         except ConnectionRefusedError:
-            return Socket.REFUSES
+            return SocketState.REFUSES
         except PermissionError:
-            return Socket.UNKNOWN
+            return SocketState.UNKNOWN
         except OSError:
-            return Socket.ANSWERS  # it has more to do than it can
-    return Socket.ANSWERS
+            return SocketState.ANSWERS  # it has more to do than it can
+    return SocketState.ANSWERS
 
 
-def _agent(answer: Mapping[str, Any] | AgentUnreachable | None) -> Socket:
+def _agent(answer: Mapping[str, Any] | AgentUnreachable | None) -> SocketState:
     if answer is None:
-        return Socket.UNKNOWN
+        return SocketState.UNKNOWN
     if isinstance(answer, AgentUnreachable):
-        return Socket.UNKNOWN if answer.code == NO_PERMISSION else Socket.MISSING
-    return Socket.ANSWERS
+        return SocketState.UNKNOWN if answer.code == NO_PERMISSION else SocketState.MISSING
+    return SocketState.ANSWERS
 
 
 def _listed(answer: Mapping[str, Any] | AgentUnreachable | None) -> Mapping[str, frozenset[str]]:
@@ -160,11 +160,11 @@ def _foreign(directory: str) -> Iterator[str]:
             is_socket = stat.S_ISSOCK(os.lstat(path).st_mode)
         except OSError:
             continue
-        if is_socket and asked(path) is Socket.ANSWERS:
+        if is_socket and probe_socket(path) is SocketState.ANSWERS:
             yield name
 
 
-def _nodes(inventory: HostReport) -> Iterator[GivenNode]:
+def _nodes(inventory: HostReport) -> Iterator[ListedNode]:
     """The nodes of what is listed, with their owners."""
     seen = set()
     for resource, devices in inventory.lists.items():
@@ -178,7 +178,7 @@ def _nodes(inventory: HostReport) -> Iterator[GivenNode]:
                 continue
             number = f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if stat.S_ISCHR(found.st_mode) else ""
             unlinked = number if number and not os.path.lexists(f"/dev/char/{number}") else ""
-            yield GivenNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid), unlinked)
+            yield ListedNode(resource, path, found.st_mode, _user(found.st_uid), _group(found.st_gid), unlinked)
 
 
 def _user(number: int) -> str:
@@ -195,7 +195,7 @@ def _group(number: int) -> str:
         return str(number)
 
 
-def _runtimes(root: Root) -> Iterator[Runtime]:
+def _runtimes(root: Root) -> Iterator[RuntimeConfig]:
     """What each runtime's configuration says; the last file of CRI-O's that says something counts."""
     for path, service in _RUNTIMES:
         paths = [path]
@@ -207,17 +207,17 @@ def _runtimes(root: Root) -> Iterator[Runtime]:
             yield next((one for one in reversed(said) if one.fault or one.ownership is not None), said[0])
 
 
-def _runtime(root: Root, path: str, service: str) -> Runtime | None:
+def _runtime(root: Root, path: str, service: str) -> RuntimeConfig | None:
     if not root.exists(path):
         return None
     content = root.whole(path, _LIMIT)
     if isinstance(content, Absent):
-        return Runtime(path, service, fault=content.reason)
+        return RuntimeConfig(path, service, fault=content.reason)
     try:
         said = tomllib.loads(content.decode())
-        return Runtime(path, service, _find(said, _OWNERSHIP), cdi=_find(said, _CDI))
+        return RuntimeConfig(path, service, _find(said, _OWNERSHIP), cdi=_find(said, _CDI))
     except ValueError as error:
-        return Runtime(path, service, fault=f"cannot be read: {error}")
+        return RuntimeConfig(path, service, fault=f"cannot be read: {error}")
 
 
 def _find(table: object, key: str) -> bool | None:

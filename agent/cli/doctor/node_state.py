@@ -9,7 +9,7 @@ from agent.core.reason import Reason
 from agent.core.struct import Struct, field
 
 
-class Socket(Enum):
+class SocketState(Enum):
     """What became of an attempt to connect."""
 
     ANSWERS = "answers"
@@ -18,7 +18,7 @@ class Socket(Enum):
     UNKNOWN = "may not be asked"
 
 
-class GivenNode(Struct):
+class ListedNode(Struct):
     """A device node that a resource gives: where, and who may open it.
 
     number: of a character device (major:minor) that has no link in /dev/char; empty for one that has, and for others.
@@ -29,10 +29,10 @@ class GivenNode(Struct):
     mode: int
     owner: str
     group: str
-    number: str = ""
+    unlinked_number: str = ""
 
 
-class Runtime(Struct):
+class RuntimeConfig(Struct):
     """A configuration of a container runtime.
 
     ownership, cdi: what it says of device_ownership_from_security_context and of enable_cdi, if it does.
@@ -46,7 +46,7 @@ class Runtime(Struct):
     cdi: bool | None = None
 
 
-class Examined(Struct):
+class NodeState(Struct):
     """All that was seen.
 
     live: it is this very host, and not a tree in its place; only then sockets and rights mean something.
@@ -63,29 +63,29 @@ class Examined(Struct):
     by_cdi: the resources that give CDI devices. cdi: the directories of their specs, and whether each is there.
     """
 
-    live: bool
-    root: bool
-    config: str
-    errors: int
-    agent: Socket
+    is_live: bool
+    is_root: bool
+    config_directory: str
+    error_count: int
+    agent_socket: SocketState
     kubelet_dir: str
-    kubelet_dir_there: bool
-    kubelet: Socket
+    has_kubelet_dir: bool
+    kubelet_socket: SocketState
     pod_resources: str
-    pod_resources_there: bool
+    has_pod_resources: bool
     state_dir: str
-    state: str = ""
-    listed: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    registered: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    foreign: tuple[str, ...] = ()
+    state_fault: str = ""
+    listed_ids: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    registered_ids: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    foreign_sockets: tuple[str, ...] = ()
     watcher: tuple[str, bool] | None = None
-    udev: bool = True
-    udev_data: bool = True
-    nodes: tuple[GivenNode, ...] = ()
-    runtimes: tuple[Runtime, ...] = ()
-    deaf: str = ""
-    faults: Mapping[tuple[str, Reason], int] = field(default_factory=dict)
+    has_udev: bool = True
+    has_udev_database: bool = True
+    nodes: tuple[ListedNode, ...] = ()
+    runtimes: tuple[RuntimeConfig, ...] = ()
+    kernel_log_fault: str = ""
+    unhealthy_counts: Mapping[tuple[str, Reason], int] = field(default_factory=dict)
     majors: Mapping[str, int] = field(default_factory=dict)
-    inotify: Mapping[str, int] = field(default_factory=dict)
-    by_cdi: tuple[str, ...] = ()
-    cdi: Mapping[str, bool] = field(default_factory=dict)
+    inotify_limits: Mapping[str, int] = field(default_factory=dict)
+    cdi_resources: tuple[str, ...] = ()
+    cdi_directories: Mapping[str, bool] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from agent.host.root import Root
 ANSWER_SECONDS = 2.0
 
 
-def held(control: str, root: Root, resource: str) -> frozenset[str] | None:
+def request_held_ids(control: str, root: Root, resource: str) -> frozenset[str] | None:
     """The ids of a resource that pods have, or may; None if no agent that looks at this machine can be asked.
 
     control: the path of its socket.

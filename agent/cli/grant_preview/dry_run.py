@@ -26,7 +26,7 @@ from agent.reread import find_device_requests, reread_devices
 from agent.tracker.look_thread import run_look
 
 
-class OwnSpec(NamedTuple):
+class GeneratedSpec(NamedTuple):
     """What the CDI spec of the agent's own says of some devices, and its file."""
 
     file: str
@@ -41,26 +41,26 @@ class DryRun(Struct):
     specs: tuple[ResourceSpec, ...]
     look: Inventory
     offers: Offers
-    assembly: DeviceLists
+    lists: DeviceLists
 
     @property
-    def resources(self) -> Mapping[str, DeviceList]:
+    def device_lists(self) -> Mapping[str, DeviceList]:
         """The lists by the names of resources."""
-        return self.assembly.snapshots
+        return self.lists.snapshots
 
-    def healthy(self, resource: str) -> list[str]:
+    def list_healthy_ids(self, resource: str) -> list[str]:
         """The ids that a container could get."""
-        devices = self.resources[resource].devices
+        devices = self.device_lists[resource].devices
         return [id for device in devices if device.health is Health.HEALTHY for id in device.ids()]  # noqa: A001
 
-    def preferred(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
+    def choose_ids(self, resource: str, count: int, among: Sequence[str], state: str = "Healthy") -> tuple[str, ...]:
         """So many of these ids, as preferred. state: what they all are.
 
         Raises:
             Refused: there are not so many, or the limit is below that.
         """
-        spec = self.entry_of(resource)
-        snapshot = self.resources[resource]
+        spec = self.find_entry(resource)
+        snapshot = self.device_lists[resource]
         if len(set(among)) < count:
             devices = "device is" if len(set(among)) == 1 else "devices are"
             said = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
@@ -69,31 +69,31 @@ class DryRun(Struct):
         chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
-    def grant(self, resource: str, ids: Sequence[str], *, by_spec: bool = True) -> Grant:
+    def preview_grant(self, resource: str, ids: Sequence[str], *, with_generated_spec: bool = True) -> Grant:
         """What a container that is given these ids gets. Without `by_spec` that is said itself, also where the agent
         would put it into a CDI spec of its own and name that.
 
         Raises:
             Refused: with the reason, as the kubelet would be told.
         """
-        spec, snapshot = self.entry_of(resource), self.resources[resource]
+        spec, snapshot = self.find_entry(resource), self.device_lists[resource]
         if too_much := exceeded(spec.limit, parse_ids(snapshot, ids), len(ids)):
             raise GrantRefusedError(RefusalCause.LIMIT, f"{resource}: {too_much.text}", device=too_much.device)
         chosen = self._chosen(resource, ids)
-        if not by_spec:
+        if not with_generated_spec:
             chosen = [replace(one, spec=_without_spec(one.spec or spec)) for one in chosen]
         return build_grant(spec, ids, chosen, snapshot.offered, resource=resource)
 
-    def whose(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    def map_paths_to_ids(self, resource: str, ids: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
         """Of which of these ids each host path is, of nodes and mounts; of all of them what comes out once."""
         found: dict[str, list[str]] = {}
         for id in ids:  # noqa: A001  the API's own word
-            grant = self.grant(resource, [id], by_spec=False)
+            grant = self.preview_grant(resource, [id], with_generated_spec=False)
             for path in {*(node.host for node in grant.nodes), *(mount.host for mount in grant.mounts)}:
                 found.setdefault(path, []).append(id)
         return {path: tuple(of) for path, of in found.items()}
 
-    def own_spec(self, resource: str, ids: Sequence[str]) -> OwnSpec | None:
+    def build_generated_spec(self, resource: str, ids: Sequence[str]) -> GeneratedSpec | None:
         """The CDI spec by which the agent gives these devices; none if it does not."""
         edits = {
             device_name(resource, one.device.id): edits_of(one.spec, one, resource)
@@ -103,17 +103,17 @@ class DryRun(Struct):
         directories = self.cdi.directories
         if not edits or not directories:
             return None
-        return OwnSpec(f"{directories[-1]}/{file_name(resource)}", document(resource, edits))
+        return GeneratedSpec(f"{directories[-1]}/{file_name(resource)}", document(resource, edits))
 
     def _chosen(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
-        devices = parse_ids(self.resources[resource], ids)
+        devices = parse_ids(self.device_lists[resource], ids)
         return reread_devices(
-            self.root, find_device_requests(resource, self.entry_of(resource), devices, self), self.cdi
+            self.root, find_device_requests(resource, self.find_entry(resource), devices, self), self.cdi
         )
 
-    def entry_of(self, resource: str) -> ResourceSpec:
+    def find_entry(self, resource: str) -> ResourceSpec:
         """The entry that a resource is of."""
-        written = self.assembly.written[resource] or resource
+        written = self.lists.written[resource] or resource
         return next(spec for spec in self.specs if spec.name == written)
 
 
@@ -128,7 +128,7 @@ def _without_spec(spec: ResourceSpec) -> ResourceSpec:
     )
 
 
-def sight(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
+def take_dry_run(root: Root, specs: Sequence[ResourceSpec], cdi: Sequence[str]) -> DryRun:
     """Look at the host."""
     directories = SpecDirectories(cdi)
     look, _ = run_look(root, specs, Inventory(), ALL_DIRTY, directories)

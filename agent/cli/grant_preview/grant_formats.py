@@ -17,30 +17,30 @@ from agent.core.language.safe_text import printable
 CDI_NAME = "grant"  # of the one device in the spec
 
 
-class NotSaid(Exception):  # noqa: N818  what it is, not that it is an error
+class UnsupportedGrantError(Exception):
     """Something of a grant that a form has no way to say, and what to do."""
 
 
-Arguments: TypeAlias = Callable[[Grant], list[str]]
+ArgumentBuilder: TypeAlias = Callable[[Grant], list[str]]
 
 
-def cdi(grant: Grant) -> Mapping[str, object]:
+def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
     """The spec of one CDI device that is the grant (`cdi_name`), with what a spec of the agent's own would say."""
     said = {
-        "kind": cdi_name(grant).partition("=")[0],
+        "kind": build_cdi_name(grant).partition("=")[0],
         **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
         "devices": [{"name": CDI_NAME, "containerEdits": edits(grant.nodes, grant.mounts, grant.env)}],
     }
     return versioned(said)
 
 
-def cdi_name(grant: Grant) -> str:
+def build_cdi_name(grant: Grant) -> str:
     """The full name of that device: RESOURCE=grant, where a kind of CDI may be called as the resource is."""
     name = f"{grant.resource}={CDI_NAME}"
     return name if is_name(name) else f"{kind(grant.resource)}={CDI_NAME}"
 
 
-def docker(grant: Grant) -> list[str]:
+def build_docker_arguments(grant: Grant) -> list[str]:
     """The arguments of `docker run` and `podman run`, which agree on these."""
     return [
         *(argument for node in grant.nodes for argument in ("--device", _mapped(node))),
@@ -51,11 +51,11 @@ def docker(grant: Grant) -> list[str]:
     ]
 
 
-def ctr(grant: Grant) -> list[str]:
+def build_ctr_arguments(grant: Grant) -> list[str]:
     """The arguments of containerd's `ctr run`, which gives each node under its own path, to read, write and make."""
     for node in grant.nodes:
         if node.container != node.host:
-            raise NotSaid(f"ctr cannot give {node.host} as {node.container}: {_instead(grant)}")
+            raise UnsupportedGrantError(f"ctr cannot give {node.host} as {node.container}: {_instead(grant)}")
     return [
         *(argument for node in grant.nodes for argument in ("--device", node.host)),
         *(argument for name in grant.cdi for argument in ("--device", name)),
@@ -65,10 +65,12 @@ def ctr(grant: Grant) -> list[str]:
     ]
 
 
-ARGUMENTS: Mapping[str, Arguments] = MappingProxyType({"podman": docker, "docker": docker, "ctr": ctr})
+ARGUMENT_BUILDERS: Mapping[str, ArgumentBuilder] = MappingProxyType(
+    {"podman": build_docker_arguments, "docker": build_docker_arguments, "ctr": build_ctr_arguments}
+)
 
 
-def notes(grant: Grant, form: str) -> Iterator[str]:
+def list_notes(grant: Grant, form: str) -> Iterator[str]:
     """What a person should know of a form."""
     if form == "cdi" and grant.cdi:
         names = ", ".join(printable(name, None) for name in grant.cdi)
@@ -83,7 +85,7 @@ def notes(grant: Grant, form: str) -> Iterator[str]:
 def _mapped(node: GrantedNode) -> str:
     for path in (node.host, node.container):
         if ":" in path:
-            raise NotSaid(f"{path} has a colon, which --device takes for a separator: write --as cdi")
+            raise UnsupportedGrantError(f"{path} has a colon, which --device takes for a separator: write --as cdi")
     return f"{node.host}:{node.container}:{node.permissions}"
 
 
@@ -106,4 +108,4 @@ def _pairs(flag: str, said: Mapping[str, str]) -> Iterator[str]:
 
 
 def _instead(grant: Grant) -> str:
-    return f"write --as cdi into a file of /etc/cdi, and --device {cdi_name(grant)}"
+    return f"write --as cdi into a file of /etc/cdi, and --device {build_cdi_name(grant)}"

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from agent.cli.grant_preview.dry_run import OwnSpec
-from agent.cli.host_report.device_summary import numbered
+from agent.cli.grant_preview.dry_run import GeneratedSpec
+from agent.cli.host_report.device_summary import format_node_number
 from agent.cli.terminal import pad
 from agent.core.grants.grant import Grant
 from agent.core.language.safe_text import columns, printable
 
 
-class Besides(NamedTuple):
+class GrantContext(NamedTuple):
     """What a person is told besides the grant.
 
     whole: the grant with what a CDI spec of the agent's own says. whose: of which ids each host path is. spec: that
     spec. devinfo: the directory of device-information files.
     """
 
-    whole: Grant
-    whose: Mapping[str, tuple[str, ...]]
-    spec: OwnSpec | None
-    devinfo: str
+    full_grant: Grant
+    ids_by_path: Mapping[str, tuple[str, ...]]
+    generated_spec: GeneratedSpec | None
+    devinfo_directory: str
 
 
 class _Line(NamedTuple):
@@ -32,7 +32,7 @@ class _Line(NamedTuple):
     whose: str
 
 
-def page(grant: Grant, besides: Besides) -> list[str]:
+def format_grant(grant: Grant, besides: GrantContext) -> list[str]:
     """A line for each thing that the container gets."""
     text = [f"  {line}" for line in _lines(grant, besides)]
     text += [f"  cdi    {printable(name, None)}" for name in grant.cdi]
@@ -40,17 +40,19 @@ def page(grant: Grant, besides: Besides) -> list[str]:
     text += [f"  note   {name}={printable(value, None)}" for name, value in grant.annotations.items()]
     if grant.devinfo:
         more = f"and {len(grant.devinfo) - 1} more; " if len(grant.devinfo) > 1 else ""
-        file = printable(f"{besides.devinfo}/{grant.devinfo[0].name}", None)
+        file = printable(f"{besides.devinfo_directory}/{grant.devinfo[0].name}", None)
         text.append(f"  file   {file}   ({more}not written now)")
-    if besides.spec:
-        text.append(f"  file   {printable(besides.spec.file, None)}   (the CDI spec; not written now), which says")
-        text += [f"    {line}" for line in _lines(_rest(besides.whole, grant), besides)]
-        told = (name for name in besides.whole.env if name not in grant.env)
-        text += [f"    env    {name}={printable(besides.whole.env[name], None)}" for name in told]
+    if besides.generated_spec:
+        text.append(
+            f"  file   {printable(besides.generated_spec.file, None)}   (the CDI spec; not written now), which says"
+        )
+        text += [f"    {line}" for line in _lines(_rest(besides.full_grant, grant), besides)]
+        told = (name for name in besides.full_grant.env if name not in grant.env)
+        text += [f"    env    {name}={printable(besides.full_grant.env[name], None)}" for name in told]
     return text or ["  nothing at all: the entry says nothing under give"]
 
 
-def record(grant: Grant, spec: OwnSpec | None) -> dict[str, object]:
+def build_grant_json(grant: Grant, spec: GeneratedSpec | None) -> dict[str, object]:
     """The same for programs. `spec`: the CDI spec of the agent's own, if there is one."""
     return {
         "resource": grant.resource,
@@ -77,13 +79,13 @@ def record(grant: Grant, spec: OwnSpec | None) -> dict[str, object]:
     }
 
 
-def _lines(grant: Grant, besides: Besides) -> Iterable[str]:
+def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
     """The nodes and mounts, in columns."""
     lines = [
         *(
             _Line(
                 f"node   {printable(node.host, None)}",
-                numbered(node.node),
+                format_node_number(node.node),
                 f"{node.permissions}{_inside(node.host, node.container)}",
                 _whose(node.host, grant, besides),
             )
@@ -109,9 +111,9 @@ def _inside(host: str, container: str) -> str:
     return "" if container == host else f"   in the container {printable(container, None)}"
 
 
-def _whose(path: str, grant: Grant, besides: Besides) -> str:
+def _whose(path: str, grant: Grant, besides: GrantContext) -> str:
     """Of which ids something is, where there are several."""
-    ids = besides.whose.get(path, ())
+    ids = besides.ids_by_path.get(path, ())
     if len(grant.ids) < 2 or not ids:
         return ""
     return "once" if len(ids) == len(grant.ids) else " ".join(printable(id, None) for id in ids)  # noqa: A001

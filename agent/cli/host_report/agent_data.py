@@ -27,9 +27,9 @@ class AgentData(Struct):
     answer: None where no agent answers that looks at this machine. utc: how times are said.
     """
 
-    said: str
+    view_text: str
     answer: Answer | None = None
-    history: bool = False
+    with_history: bool = False
     utc: bool = False
 
     @property
@@ -47,28 +47,28 @@ class AgentData(Struct):
         """The resource that was asked for, as the agent has it."""
         return self.answer["resource"] if self.answer else None
 
-    def head(self, terminal: Terminal) -> str:
+    def format_view(self, terminal: Terminal) -> str:
         """The first line of an answer: whose view it is."""
-        return terminal.style(terminal.text(escape(self.said)), "dim")
+        return terminal.style(terminal.text(escape(self.view_text)), "dim")
 
-    def device(self, item: HostReportItem) -> Answer | None:
+    def find_device(self, item: HostReportItem) -> Answer | None:
         """A device of the host, as the agent has it."""
         same = (one for one in self.devices if one["resource"] == item.resource)
         return next((one for one in same if item.device is None or one["id"] == item.device.id), None)
 
-    def device_lines(self, item: HostReportItem) -> list[str]:
+    def format_device(self, item: HostReportItem) -> list[str]:
         """What is to be said of a device of the host; nothing if the agent does not know it."""
-        said = self.device(item)
+        said = self.find_device(item)
         return [] if said is None else list(self._lines(said))
 
-    def absent_lines(self, terminal: Terminal) -> list[str]:
+    def format_absent_devices(self, terminal: Terminal) -> list[str]:
         """What is to be said of devices that this host does not show."""
-        lines = [self.head(terminal)]
+        lines = [self.format_view(terminal)]
         for one in self.devices:
             lines += [f"{one['resource']} {one['id']}   (no look at this host finds it)", *self._lines(one)]
         return [terminal.text(line) for line in lines]
 
-    def resource_lines(self, terminal: Terminal) -> list[str]:
+    def format_resource(self, terminal: Terminal) -> list[str]:
         """What is to be said of a resource."""
         one = self.resource
         if one is None or self.answer is None:
@@ -81,7 +81,7 @@ class AgentData(Struct):
             lines.append(f"  in use       {one['in_use']}, as the kubelet said")
         return [*map(terminal.text, lines), *device_table(self.answer, one, terminal)]
 
-    def problems(self, terminal: Terminal) -> list[str]:
+    def format_problems(self, terminal: Terminal) -> list[str]:
         """All that needs a person, and an empty line."""
         answer = self.answer
         return [*attention_lines(answer, terminal), ""] if answer and answer["attention"] else []
@@ -96,7 +96,7 @@ class AgentData(Struct):
             yield f"{_BELOW}offered no more: listed until no pod holds it"
         if one["drained"]:
             yield f"  drained      {_drained(one['drained'], times)}"
-        yield from _checks(one["checks"], times)
+        yield from _format_checks(one["checks"], times)
         if one["held_by"]:
             yield f"  held by      {held_by(one['held_by'])}"
         elif one["may_be_held"]:
@@ -110,7 +110,7 @@ class AgentData(Struct):
     def _history(self, changes: Sequence[Answer], times: Times) -> Iterator[str]:
         if not changes:
             return
-        if not self.history:
+        if not self.with_history:
             down = sum(change["to"] == "Unhealthy" != change["from"] for change in changes)
             up = sum(change["to"] == "Healthy" != change["from"] for change in changes)
             yield f"  history      {down} to Unhealthy, {up} to Healthy (--history: the last {len(changes)})"
@@ -122,7 +122,7 @@ class AgentData(Struct):
             yield f"{begun}{at}  {change['from'] or 'new'} → {change['to'] or 'gone'}{reason}"
 
 
-def view_of(arguments: argparse.Namespace, configuration: Configuration, root: Root) -> AgentData:
+def request_agent_data(arguments: argparse.Namespace, configuration: Configuration, root: Root) -> AgentData:
     """Ask the agent that looks at this machine, if there is one."""
     name = arguments.name or ""
     real = root.real(name) if name.startswith("/") else name
@@ -145,7 +145,7 @@ def _drained(drained: Answer, times: Times) -> str:
     return f"{reason}since {times.since(drained['since'])}, until device-agent undrain"
 
 
-def _checks(checks: Sequence[Answer], times: Times) -> Iterator[str]:
+def _format_checks(checks: Sequence[Answer], times: Times) -> Iterator[str]:
     longest = max((len(one["check"]) for one in checks), default=0)
     for index, one in enumerate(checks):
         begun = f"  {'checks' if index == 0 else '':11}  "

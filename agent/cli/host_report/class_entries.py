@@ -14,7 +14,7 @@ from agent.config.toml.finding import Finding, Severity
 from agent.core.entry.resource_spec import ResourceSpec
 
 
-def shipped() -> tuple[ResourceSpec, ...]:
+def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
     """One entry for each shipped class that can serve as it is, those first that ask most of a device.
 
     One that takes every function of PCI, or every device of USB, says nothing of any.
@@ -22,13 +22,13 @@ def shipped() -> tuple[ResourceSpec, ...]:
     shelf = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
     found = [
         spec
-        for spec in of_shelf(shelf, shelf.names())
+        for spec in compile_classes(shelf, shelf.names())
         if spec.match.lines or spec.exclude or spec.source.kind not in {"pci", "usb"}
     ]
     return tuple(sorted(found, key=lambda spec: (-len(spec.match.lines), -len(spec.exclude))))
 
 
-def of_shelf(shelf: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
+def compile_classes(shelf: ClassLibrary, names: Iterable[str]) -> tuple[ResourceSpec, ...]:
     """One entry for each of these classes that can serve as it is, by name."""
     found: list[ResourceSpec] = []
     for name in sorted(names):

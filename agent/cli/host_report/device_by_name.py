@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from agent.cli.host_report.device_search import NotFound, find, unlisted_source
+from agent.cli.host_report.device_search import SearchFailure, find_device, find_unlisted_source
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.config.load import Configuration
 from agent.config.toml.finding import nearest
@@ -17,7 +17,7 @@ from agent.core.language.safe_text import escape, printable
 NO_SUCH_DEVICE = 4
 
 
-def one(
+def resolve_device(
     arguments: argparse.Namespace,
     name: str,
     inventory: HostReport,
@@ -30,18 +30,23 @@ def one(
     One that no source of the inventory shows is looked for afresh, by its own. resources: none of these is it, if the
     command takes such a name as well.
     """
-    found = find(inventory, name)
-    if isinstance(found, NotFound) and (source := unlisted_source(inventory.root, name)) is not None:
-        inventory = take(inventory.root, configuration.resources, also=(source,), cdi=configuration.settings.paths.cdi)
-        found = find(inventory, name)
-    if not isinstance(found, NotFound):
+    found = find_device(inventory, name)
+    if isinstance(found, SearchFailure) and (source := find_unlisted_source(inventory.root, name)) is not None:
+        inventory = scan_host(
+            inventory.root,
+            configuration.resources,
+            extra_sources=(source,),
+            cdi_directories=configuration.settings.paths.cdi,
+        )
+        found = find_device(inventory, name)
+    if not isinstance(found, SearchFailure):
         return inventory, found
-    if (there := found.there) is not None:
+    if (there := found.path_hint) is not None:
         if is_json(arguments):
-            say_json({"path": name, "device": None, "reason": there.said, "next": there.next or None}, arguments)
+            say_json({"path": name, "device": None, "reason": there.text, "next": there.next_step or None}, arguments)
         else:
-            print(f"{escape(name)}: no device: {there.said}")
-            print(f"  next         {there.next}\n" if there.next else "", end="")
+            print(f"{escape(name)}: no device: {there.text}")
+            print(f"  next         {there.next_step}\n" if there.next_step else "", end="")
         return 0
     near = nearest(name, resources or ())
     suggestions = (near,) if near else found.suggestions

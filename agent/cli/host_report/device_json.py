@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from agent.cli.host_report.device_words import facts
+from agent.cli.host_report.device_words import read_facts
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.core.language.value import Absent
 
 
-def record(inventory: HostReport, item: HostReportItem) -> dict[str, object]:
+def build_device_json(inventory: HostReport, item: HostReportItem) -> dict[str, object]:
     """The object of one item. `health` and `reason` are as the resource that takes it would list it now."""
-    nodes = inventory.fact(item, "nodes")
+    nodes = inventory.read_fact(item, "nodes")
     device = item.device
     return {
         "source": item.source.kind if item.source.kind != "subsystem" else str(item.source),
@@ -17,29 +17,31 @@ def record(inventory: HostReport, item: HostReportItem) -> dict[str, object]:
         "place": item.host.place,
         "key": item.host.key,
         "node": item.host.node or None,
-        "attributes": {word: None if isinstance(value, Absent) else value for word, value in facts(inventory, item)},
+        "attributes": {
+            word: None if isinstance(value, Absent) else value for word, value in read_facts(inventory, item)
+        },
         "nodes": [] if isinstance(nodes, Absent) else list(nodes) if isinstance(nodes, tuple) else [nodes],
-        "taken_by": item.resource if item.taken_by else None,
+        "taken_by": item.resource if item.entry else None,
         "device_id": device.id if device else None,
         "shares": device.shares if device else None,
         "health": device.health.value if device else None,
-        "reason": str(device.reason if device else item.waits) or None,
-        "together": list(item.others),
+        "reason": str(device.reason if device else item.unlisted_reason) or None,
+        "together": list(item.other_members),
         "checks": [
             {"name": one.check.name, "says": one.outcome.says.value, "reason": one.outcome.reason or None}
-            for one in item.checks
+            for one in item.check_results
         ],
-        "fits": list(item.fits),
+        "fits": list(item.matching_classes),
         "refused": [
             {
-                "resource": turned.refusal.resource,
-                "clause": turned.refusal.address,
-                "written": turned.refusal.written,
-                "here": turned.refusal.here,
-                "file": turned.refusal.origin.file,
-                "line": turned.refusal.origin.line,
-                "only": turned.nearly,
+                "resource": turned.mismatch.resource,
+                "clause": turned.mismatch.address,
+                "written": turned.mismatch.written,
+                "here": turned.mismatch.here,
+                "file": turned.mismatch.origin.file,
+                "line": turned.mismatch.origin.line,
+                "only": turned.is_only_mismatch,
             }
-            for turned in item.turned_down
+            for turned in item.mismatches
         ],
     }

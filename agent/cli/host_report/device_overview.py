@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from agent.cli.host_report.device_summary import shown, what
+from agent.cli.host_report.device_summary import format_value, summarize_device
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.pci_names import PciNames
 from agent.cli.table import Column, Row, left_out, render
@@ -44,12 +44,12 @@ class _Line(MutableStruct):
     more: tuple[str, ...] = ()
 
 
-def overview(inventory: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
+def format_overview(inventory: HostReport, terminal: Terminal, *, everything: bool, wide: bool = False) -> list[str]:
     """The table. Without `everything`: what is taken, nearly taken, would suit a class, or is a PCI function.
 
     wide: more is said of each, which has a line of its own then; and what there was no room for.
     """
-    items = shown_of(inventory, everything=everything)
+    items = select_items(inventory, everything=everything)
     lines = _lines(inventory, items)
     if wide:
         for line, item in zip(lines, items, strict=True):
@@ -80,7 +80,7 @@ def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[
     """What else is said of a device, as `_WIDE` has it. `whole`: all its nodes."""
 
     def said(word: str) -> str:
-        return shown(inventory.fact(item, word))
+        return format_value(inventory.read_fact(item, word))
 
     usb, pci = said("usb.port"), said("pci.address")
     if item.label == "pci":
@@ -89,7 +89,7 @@ def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[
         on = said("usb.hub") or pci
     else:
         on = usb or pci
-    found = inventory.fact(item, "nodes")
+    found = inventory.read_fact(item, "nodes")
     nodes = found if isinstance(found, tuple) else () if isinstance(found, Absent) else (found,)
     names = [printable(text_of(node), None) for node in nodes if node != item.host.name]
     if not whole and len(names) > 1:
@@ -98,54 +98,56 @@ def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[
     return on, said("pci.iommu.group"), ", ".join(names), said("usb.serial"), id_
 
 
-def shown_of(inventory: HostReport, *, everything: bool) -> list[HostReportItem]:
+def select_items(inventory: HostReport, *, everything: bool) -> list[HostReportItem]:
     """What the table is of."""
     return [item for item in inventory.items if everything or _matters(inventory, item)]
 
 
-def summary(inventory: HostReport, milliseconds: float, *, everything: bool) -> str:
+def format_summary(inventory: HostReport, milliseconds: float, *, everything: bool) -> str:
     """The last line: what was read, how long that took, and how to see more."""
     nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
-    counts = {label: inventory.count(label) for label in dict.fromkeys(item.label for item in inventory.items)}
+    counts = {label: inventory.count_items(label) for label in dict.fromkeys(item.label for item in inventory.items)}
     read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
     read += [counted(sum(counts.values()), "other")] if counts else []
     more = "" if everything else " Everything: scan --all."
     return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
 
 
-def taken_by(item: HostReportItem) -> str:
+def format_taker(item: HostReportItem) -> str:
     """The resource with its shares, or a dash and what is nearest to taking it."""
-    if item.taken_by is not None:
+    if item.entry is not None:
         shares = f" ×{item.device.shares}" if item.device is not None and item.device.shares is not None else ""
-        state = " waits" if item.waits else " Unhealthy" if item.device is not None and item.device.reason else ""
+        state = (
+            " waits" if item.unlisted_reason else " Unhealthy" if item.device is not None and item.device.reason else ""
+        )
         return f"{item.resource}{shares}{state}"
-    near = next((turned.refusal.resource for turned in item.turned_down if turned.nearly), "")
+    near = next((turned.mismatch.resource for turned in item.mismatches if turned.is_only_mismatch), "")
     if near:
         return f"–  nearest: {near}"
-    return f"–  class {item.fits[0]} fits" if item.fits else "–"
+    return f"–  class {item.matching_classes[0]} fits" if item.matching_classes else "–"
 
 
 def _matters(inventory: HostReport, item: HostReportItem) -> bool:
-    if item.taken_by or item.fits or any(turned.nearly for turned in item.turned_down):
+    if item.entry or item.matching_classes or any(turned.is_only_mismatch for turned in item.mismatches):
         return True
-    return item.label == "pci" and not str(inventory.fact(item, "class")).startswith(_BRIDGE)
+    return item.label == "pci" and not str(inventory.read_fact(item, "class")).startswith(_BRIDGE)
 
 
 def _lines(inventory: HostReport, items: Iterable[HostReportItem]) -> list[_Line]:
     names = PciNames(inventory.root)
     lines: list[_Line] = []
     for item in items:
-        said = what(inventory, item, names)
+        said = summarize_device(inventory, item, names)
         unhealthy = item.device is not None and bool(item.device.reason)
         lines.append(
             _Line(
                 name=f"{item.label} {printable(item.host.name, None)}",
-                one=said.one,
-                alike=said.alike,
-                driver=shown(inventory.fact(item, "driver")),
-                taken=taken_by(item),
-                style="red" if unhealthy else "" if item.taken_by else "dim",
-                numa=[shown(inventory.fact(item, "numa"))],
+                one=said.text,
+                alike=said.group_text,
+                driver=format_value(inventory.read_fact(item, "driver")),
+                taken=format_taker(item),
+                style="red" if unhealthy else "" if item.entry else "dim",
+                numa=[format_value(inventory.read_fact(item, "numa"))],
                 count=1,
             )
         )

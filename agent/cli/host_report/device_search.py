@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.path_hint import Elsewhere, elsewhere
+from agent.cli.host_report.path_hint import PathHint, find_path_hint
 from agent.config.toml.finding import nearest
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import split_share
@@ -16,15 +16,15 @@ from agent.host.root import Root
 _SHOWN = 8  # candidates of an ambiguous name that are listed
 
 
-class NotFound(Struct):
+class SearchFailure(Struct):
     """No device, and why; `suggestions` are names to try. `there`: what is there in place of one."""
 
     reason: str
     suggestions: tuple[str, ...] = ()
-    there: Elsewhere | None = None
+    path_hint: PathHint | None = None
 
 
-def find(inventory: HostReport, name: str) -> HostReportItem | NotFound:
+def find_device(inventory: HostReport, name: str) -> HostReportItem | SearchFailure:
     """The one device that a name means: a path, an address, the kernel's name, an id, or how one of these begins."""
     for way in (_by_path, _by_address, _by_name, _by_serial):
         candidates = way(inventory, name)
@@ -37,12 +37,12 @@ def find(inventory: HostReport, name: str) -> HostReportItem | NotFound:
         return begun[0]
     if begun:
         more = f" and {len(begun) - _SHOWN} more" if len(begun) > _SHOWN else ""
-        return NotFound(f"{len(begun)} devices begin so{more}", tuple(item.host.name for item in begun[:_SHOWN]))
+        return SearchFailure(f"{len(begun)} devices begin so{more}", tuple(item.host.name for item in begun[:_SHOWN]))
     near = nearest(name, (known for item in inventory.items for known in _names(item)))
-    return NotFound("no such device", (near,) if near else ())
+    return SearchFailure("no such device", (near,) if near else ())
 
 
-def unlisted_source(root: Root, name: str) -> Source | None:
+def find_unlisted_source(root: Root, name: str) -> Source | None:
     """The subsystem of a device that no listed source sees, by its path below /sys or its name in a class or bus."""
     if name.startswith("/sys/"):
         real = root.real(name)
@@ -86,14 +86,14 @@ def _by_name(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
 
 def _by_serial(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
     """By the serial number of the USB device that it is or hangs on, of which there is no other."""
-    found = [item for item in inventory.items if inventory.fact(item, "usb.serial") == name]
-    ports = {str(inventory.fact(item, "usb.port")) for item in found}
+    found = [item for item in inventory.items if inventory.read_fact(item, "usb.serial") == name]
+    ports = {str(inventory.read_fact(item, "usb.port")) for item in found}
     return _ranked(found) if len(ports) == 1 else ()
 
 
 def _ranked(items: Iterable[HostReportItem]) -> Sequence[HostReportItem]:
     """One thing may be seen by several sources: what is taken goes first, then what an entry turned down."""
-    return sorted(items, key=lambda item: (item.taken_by is None, not item.turned_down))
+    return sorted(items, key=lambda item: (item.entry is None, not item.mismatches))
 
 
 def _names(item: HostReportItem) -> Iterable[str]:
@@ -107,16 +107,16 @@ def _names(item: HostReportItem) -> Iterable[str]:
     return names
 
 
-def _no_device(inventory: HostReport, path: str) -> NotFound:
+def _no_device(inventory: HostReport, path: str) -> SearchFailure:
     """Why what is at a path, if anything, is no device."""
-    for oddities in inventory.oddities.values():
+    for oddities in inventory.skipped_paths.values():
         for oddity in oddities:
             if oddity.path == path:
-                return NotFound(oddity.reason, there=Elsewhere(oddity.reason))
-    there = elsewhere(inventory, path)
+                return SearchFailure(oddity.reason, path_hint=PathHint(oddity.reason))
+    there = find_path_hint(inventory, path)
     if there is not None:
-        return NotFound(there.said, there=there)
+        return SearchFailure(there.text, path_hint=there)
     real = inventory.root.node(path) if path.startswith("/dev/") else inventory.root.real(path)
     reason = real.reason if isinstance(real, Absent) else "is no device"
     near = nearest(path, (item.host.name for item in inventory.items))
-    return NotFound(reason, (near,) if near else ())
+    return SearchFailure(reason, (near,) if near else ())

@@ -10,42 +10,42 @@ from agent.core.language.value import Absent, Value, text_of
 from agent.core.struct import Struct
 
 
-class What(Struct):
+class DeviceSummary(Struct):
     """`one` says it of this device, `alike` of all that differ from it in number only."""
 
-    one: str
-    alike: str
+    text: str
+    group_text: str
 
 
-def what(inventory: HostReport, item: HostReportItem, names: PciNames) -> What:
+def summarize_device(inventory: HostReport, item: HostReportItem, names: PciNames) -> DeviceSummary:
     """What an item is."""
 
     def said(word: str) -> str:
-        return shown(inventory.fact(item, word))
+        return format_value(inventory.read_fact(item, word))
 
     if item.label == "dev":
         node = inventory.root.node(item.host.node)
         if isinstance(node, Absent):
-            return What("", "")
-        return What(f"{numbered(node)}", f"{kind_of(node)} {node.major}:*")
+            return DeviceSummary("", "")
+        return DeviceSummary(f"{format_node_number(node)}", f"{format_node_type(node)} {node.major}:*")
     if item.label == "pci":
-        name = names.of(said("vendor"), said("device"), said("class"))
+        name = names.find_name(said("vendor"), said("device"), said("class"))
         ids = f"{name} [{said('vendor')}:{said('device')}]"
         index = said("vf_index")
         own = " ".join(part for part in (ids, f"vf {index}" if index else "", said("netdev.name")) if part)
-        return What(own, f"{ids} vf" if index else ids)
+        return DeviceSummary(own, f"{ids} vf" if index else ids)
     if item.label == "usb":
         name = " ".join(part for part in (said("usb.maker"), said("usb.model")) if part) or "USB device"
         ids = f"{name} [{said('usb.vendor')}:{said('usb.product')}]"
-        return What(f"{ids} {said('usb.serial')}".rstrip(), ids)
+        return DeviceSummary(f"{ids} {said('usb.serial')}".rstrip(), ids)
     if item.label == "net":
         behind = said("pci.address") or said("usb.port") or "virtual"
-        return What(f"{behind} {said('./operstate')}".rstrip(), f"{behind} {said('./operstate')}".rstrip())
+        return DeviceSummary(f"{behind} {said('./operstate')}".rstrip(), f"{behind} {said('./operstate')}".rstrip())
     node_path = said("node") or said("path_id")
-    return What(node_path, node_path)
+    return DeviceSummary(node_path, node_path)
 
 
-def shown(value: Value | Absent) -> str:
+def format_value(value: Value | Absent) -> str:
     """A value for people; empty if it is absent."""
     if isinstance(value, Absent):
         return ""
@@ -54,11 +54,11 @@ def shown(value: Value | Absent) -> str:
     return printable(text_of(value))
 
 
-def kind_of(node: DeviceNode) -> str:
+def format_node_type(node: DeviceNode) -> str:
     """`char` or `block`."""
     return "char" if node.type == "c" else "block"
 
 
-def numbered(node: DeviceNode) -> str:
+def format_node_number(node: DeviceNode) -> str:
     """`char 10:229`."""
-    return f"{kind_of(node)} {node.major}:{node.minor}"
+    return f"{format_node_type(node)} {node.major}:{node.minor}"

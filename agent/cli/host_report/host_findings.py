@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
-from agent.cli.host_report.match_steps import QUIET, Step, last_to_fall, steps
+from agent.cli.host_report.match_steps import TOPOLOGY_HINT, MatchStep, build_match_steps, find_last_mismatch
 from agent.config.load import ConfigEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.toml.file_position import FilePosition
@@ -18,7 +18,7 @@ from agent.core.struct import replace
 from agent.host.numa import known
 
 
-def on_host(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -> Iterator[Finding]:
+def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -> Iterator[Finding]:
     """Warnings of entries that are served, about the host called `where`; those that an entry accepts are left out."""
     given: dict[str, ResourceSpec] = {}
     order = {id(spec): index for index, spec in enumerate(inventory.specs)}
@@ -29,13 +29,13 @@ def on_host(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -
             continue
         accepts = entry.sentence.tree.branch("accept")
         accepted = accepts.members if accepts else {}
-        taken = [item for item in inventory.items if item.taken_by is spec]
+        taken = [item for item in inventory.items if item.entry is spec]
         lost = [item for item in inventory.items if _wants(spec, item, inventory, order)]
         own = [node for item in taken for node in _own_nodes(inventory, item)]
         twice = [node for node in own if node in given]
         if any(
             other is not None and shadows(other, spec)
-            for other in {id(item.taken_by): item.taken_by for item in lost}.values()
+            for other in {id(item.entry): item.entry for item in lost}.values()
         ):
             continue  # of any host: said already
         if "overlap" not in accepted and lost:
@@ -45,7 +45,7 @@ def on_host(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -
         elif "overlap" not in accepted and (pair := _of_one_thing(taken, inventory, order)) is not None:
             yield _named(entry, _one_thing(entry, *pair, where))
         elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
-            yield _named(entry, _never_matches(entry, steps(inventory, spec), where))
+            yield _named(entry, _never_matches(entry, build_match_steps(inventory, spec), where))
         given.update(dict.fromkeys(own, spec))
         if "no-topology" not in accepted and len(known(inventory.root)) > 1:
             yield from _silent(entry, spec, inventory, where)
@@ -53,16 +53,16 @@ def on_host(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -
 
 def _wants(spec: ResourceSpec, item: HostReportItem, inventory: HostReport, order: Mapping[int, int]) -> bool:
     """Whether an entry would take what an earlier one has. order: which of the entries each is, by `id`."""
-    other = item.taken_by
+    other = item.entry
     if other is None or other is spec or other.source != spec.source:
         return False
-    return order[id(other)] < order[id(spec)] and match_entry(spec, inventory.facts(spec, item.host)) is None
+    return order[id(other)] < order[id(spec)] and match_entry(spec, inventory.get_facts(spec, item.host)) is None
 
 
 def _own_nodes(inventory: HostReport, item: HostReportItem) -> list[str]:
     """The nodes that a device gives and that are its own or below it: what is given beside them is nobody's."""
     given = [node.path for node in item.device.nodes] if item.device else []
-    own = inventory.fact(item, "nodes") if given else ()
+    own = inventory.read_fact(item, "nodes") if given else ()
     return [node for node in given if isinstance(own, tuple) and node in own]
 
 
@@ -80,8 +80,8 @@ def _of_one_thing(
     carries, and that function or device. Entries with `slots` take nothing from others.
     """
     for item in taken:
-        for other in inventory.same_thing(item):
-            one, before = item.taken_by, other.taken_by
+        for other in inventory.find_same_hardware(item):
+            one, before = item.entry, other.entry
             if one is None or before is None or one.slots is not None or before.slots is not None:
                 continue
             if order[id(before)] < order[id(one)]:
@@ -92,7 +92,7 @@ def _of_one_thing(
 def _one_thing(entry: ConfigEntry, item: HostReportItem, other: HostReportItem, where: str) -> Finding:
     """Two pods can get it, each by another of its faces."""
     named = " and ".join(f"{one.label} {printable(one.host.name, None)}" for one in (item, other))
-    has = other.taken_by
+    has = other.entry
     message = (
         f"{named} of {where} are one thing, and {has.name if has else ''} has the latter ({has.origin if has else ''})"
     )
@@ -100,17 +100,17 @@ def _one_thing(entry: ConfigEntry, item: HostReportItem, other: HostReportItem, 
 
 
 def _overlap(entry: ConfigEntry, lost: Sequence[HostReportItem], where: str) -> Finding:
-    first = lost[0].taken_by
+    first = lost[0].entry
     count = f"{counted(len(lost), 'device')} of {where} match{'es' * (len(lost) == 1)}"
     message = f"{count} {first.name if first else ''} too ({first.origin if first else ''}), which has them"
     return _spot(entry, "match").warning("overlap", message, "exclude them here, or put this entry first", mark="key")
 
 
-def _never_matches(entry: ConfigEntry, fall: Sequence[Step], where: str) -> Finding:
+def _never_matches(entry: ConfigEntry, fall: Sequence[MatchStep], where: str) -> Finding:
     """At the clause by which the last of them fell, or at the source where it shows nothing."""
-    last = last_to_fall(fall)
+    last = find_last_mismatch(fall)
     if last is None:
-        shown = fall[0].left
+        shown = fall[0].remaining
         message = f"there is none of these on {where}: 0 devices"
         if shown:
             message = (
@@ -121,17 +121,19 @@ def _never_matches(entry: ConfigEntry, fall: Sequence[Step], where: str) -> Find
         write = f"device-agent explain {entry.spec.name if entry.spec else ''} says what to do"
         return _spot(entry, "source").warning("never-matches", message, write, mark="key")
     item, turned = last
-    section, _, address = turned.refusal.address.partition(".")
-    message = f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.refusal.here)}"
+    section, _, address = turned.mismatch.address.partition(".")
+    message = (
+        f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.mismatch.here)}"
+    )
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
     return _spot(entry, section, address).warning("never-matches", f"{message}: 0 devices", write)
 
 
 def _silent(entry: ConfigEntry, spec: ResourceSpec, inventory: HostReport, where: str) -> Iterator[Finding]:
-    for name in inventory.resources(spec):
-        if not spec.adds and (silent := inventory.silences.get(name)) is not None:
+    for name in inventory.find_resource_names(spec):
+        if not spec.adds and (silent := inventory.withheld_topology.get(name)) is not None:
             message = f"on {where} {printable(silent.said, None)}"
-            yield _spot(entry, "topology").warning("no-topology", message, QUIET, mark="key")
+            yield _spot(entry, "topology").warning("no-topology", message, TOPOLOGY_HINT, mark="key")
 
 
 def _named(entry: ConfigEntry, finding: Finding) -> Finding:

@@ -26,13 +26,13 @@ class EntryMismatch:
     """An entry that does not take a device: its first clause against it."""
 
     def __init__(self, refusal: Mismatch, nearly: Callable[[Mismatch], bool]) -> None:
-        self.refusal = refusal
+        self.mismatch = refusal
         self._nearly = nearly
 
     @cached_property
-    def nearly(self) -> bool:
+    def is_only_mismatch(self) -> bool:
         """Whether that clause is the only one; asked of a few, out of all entries times all devices."""
-        return self._nearly(self.refusal)
+        return self._nearly(self.mismatch)
 
 
 class HostReportItem(Struct):
@@ -45,14 +45,14 @@ class HostReportItem(Struct):
 
     source: Source
     host: HostDevice
-    taken_by: ResourceSpec | None = None
+    entry: ResourceSpec | None = None
     device: Device | None = None
-    turned_down: tuple[EntryMismatch, ...] = ()
-    fits: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    waits: str = ""
+    mismatches: tuple[EntryMismatch, ...] = ()
+    matching_classes: tuple[str, ...] = ()
+    other_members: tuple[str, ...] = ()
+    unlisted_reason: str = ""
     resource: str = ""
-    checks: tuple[DeviceCheckResult, ...] = ()
+    check_results: tuple[DeviceCheckResult, ...] = ()
 
     @property
     def label(self) -> str:
@@ -77,38 +77,38 @@ class HostReport:
         root: Root,
         items: tuple[HostReportItem, ...],
         *,
-        oddities: Mapping[Source, Sequence[SkippedPath]],
+        skipped_paths: Mapping[Source, Sequence[SkippedPath]],
         totals: Mapping[Source, int],
         unlisted: Sequence[Unlisted],
         specs: Sequence[ResourceSpec],
-        facts: Callable[[ResourceSpec, HostDevice], Facts],
-        missing: Mapping[str, str],
+        get_facts: Callable[[ResourceSpec, HostDevice], Facts],
+        missing_devices: Mapping[str, str],
         lists: Mapping[str, Sequence[Device]],
-        silences: Mapping[str, WithheldTopology],
+        withheld_topology: Mapping[str, WithheldTopology],
     ) -> None:
         self.items = items
-        self.oddities = oddities
+        self.skipped_paths = skipped_paths
         self.totals = totals
         self.unlisted = unlisted
-        self.missing = missing
+        self.missing_devices = missing_devices
         self.lists = lists
-        self.silences = silences
+        self.withheld_topology = withheld_topology
         self.root = root
         self.specs = tuple(specs)
-        self.facts = facts
+        self.get_facts = get_facts
         self._reader = HostReader(root)
 
     @cached_property
-    def fallen(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:
+    def mismatches_by_clause(self) -> Mapping[str, Mapping[str, Sequence[tuple[HostReportItem, EntryMismatch]]]]:
         """What each resource's entries turned down, by its name and by the address of the clause."""
         found: dict[str, dict[str, list[tuple[HostReportItem, EntryMismatch]]]] = {}
         for item in self.items:
-            for turned in item.turned_down:
-                by = found.setdefault(turned.refusal.resource, {})
-                by.setdefault(turned.refusal.address, []).append((item, turned))
+            for turned in item.mismatches:
+                by = found.setdefault(turned.mismatch.resource, {})
+                by.setdefault(turned.mismatch.address, []).append((item, turned))
         return found
 
-    def same_thing(self, item: HostReportItem) -> Sequence[HostReportItem]:
+    def find_same_hardware(self, item: HostReportItem) -> Sequence[HostReportItem]:
         """What is taken and is the same thing, seen from another source: a PCI function or a USB device, and what it
         carries itself (a network interface, an RDMA device, a terminal).
         """
@@ -120,7 +120,7 @@ class HostReport:
         """What is taken, by the PCI function or the USB device that it is of."""
         found: dict[tuple[str, str], list[HostReportItem]] = {}
         for item in self.items:
-            if item.taken_by is not None and (carrier := self._carrier(item)) != _NOTHING:
+            if item.entry is not None and (carrier := self._carrier(item)) != _NOTHING:
                 found.setdefault(carrier, []).append(item)
         return found
 
@@ -129,26 +129,26 @@ class HostReport:
         for kind, word in _CARRIERS.items():
             if item.label == kind:
                 return kind, item.host.name
-            if not isinstance(name := self.fact(item, word), Absent):
+            if not isinstance(name := self.read_fact(item, word), Absent):
                 return kind, str(name)
         return _NOTHING
 
-    def fact(self, item: HostReportItem, word: str) -> Value | Absent:
+    def read_fact(self, item: HostReportItem, word: str) -> Value | Absent:
         """What a word says of an item."""
         return self._reader.fact(item.host, word)
 
-    def listed(self, spec: ResourceSpec) -> tuple[Device, ...]:
+    def find_listed_devices(self, spec: ResourceSpec) -> tuple[Device, ...]:
         """What an entry has listed, each once however many host devices it is; of slots all that its resource has."""
-        taken = [item for item in self.items if item.taken_by is spec]
+        taken = [item for item in self.items if item.entry is spec]
         if spec.slots is None:
             return tuple(dict.fromkeys(item.device for item in taken if item.device))
         names = dict.fromkeys((spec.name, *(item.resource for item in taken)))
         return tuple(device for name in names for device in self.lists.get(name, ()))
 
-    def resources(self, spec: ResourceSpec) -> tuple[str, ...]:
+    def find_resource_names(self, spec: ResourceSpec) -> tuple[str, ...]:
         """The names under which an entry's devices are listed."""
-        return tuple(dict.fromkeys(item.resource for item in self.items if item.taken_by is spec and item.resource))
+        return tuple(dict.fromkeys(item.resource for item in self.items if item.entry is spec and item.resource))
 
-    def count(self, label: str) -> int:
+    def count_items(self, label: str) -> int:
         """How many items a source has, by label; interfaces of USB devices are parts of these."""
         return sum(item.label == label and not (label == "usb" and ":" in item.host.name) for item in self.items)

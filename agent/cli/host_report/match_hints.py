@@ -16,7 +16,7 @@ _TEXT = re.compile(r'"[a-z0-9_-]+"')
 _UDEV = re.compile(r"(?:.*\.)?udev\.([^.]+)")
 
 
-def remedies(inventory: HostReport, item: HostReportItem, refusal: Mismatch) -> Iterator[str]:
+def find_match_hints(inventory: HostReport, item: HostReportItem, refusal: Mismatch) -> Iterator[str]:
     """Each of them a way of its own."""
     missing = _missing(inventory, item, refusal)
     if missing is not None:
@@ -34,7 +34,7 @@ def _missing(inventory: HostReport, item: HostReportItem, refusal: Mismatch) -> 
         for clause in (*spec.exclude, spec.match):
             for line in clause.lines:
                 if isinstance(line, ClauseLine) and (line.address, line.origin) == (refusal.address, refusal.origin):
-                    value = inventory.facts(spec, item.host)(line.word)
+                    value = inventory.get_facts(spec, item.host)(line.word)
                     return (line.word, value) if isinstance(value, Absent) else None
     return None
 

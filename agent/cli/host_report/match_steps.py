@@ -16,57 +16,57 @@ from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.scanners.glob_files import is_glob
 
-QUIET = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
+TOPOLOGY_HINT = 'exclude what has none, or say topology = "none", or the nodes of all: topology = [0]'
 _SHOWN = 3  # devices that are named where some fell
 
 
-class Step(Struct):
+class MatchStep(Struct):
     """One clause: how many host devices are left after it, and those that fell by it."""
 
-    said: str
+    text: str
     origin: Origin | None
-    left: int
-    fell: tuple[tuple[HostReportItem, EntryMismatch], ...] = ()
+    remaining: int
+    mismatches: tuple[tuple[HostReportItem, EntryMismatch], ...] = ()
 
 
-def steps(inventory: HostReport, spec: ResourceSpec) -> list[Step]:
+def build_match_steps(inventory: HostReport, spec: ResourceSpec) -> list[MatchStep]:
     """The fall of a resource's candidates, in the order in which clauses are asked: `exclude`, then `match`."""
-    down = {**inventory.fallen.get(spec.name, {})}
+    down = {**inventory.mismatches_by_clause.get(spec.name, {})}
     # Turned down by themselves, and of a group that the entry takes as a whole.
-    along = sum(item.taken_by is spec for fell in down.values() for item, _ in fell)
+    along = sum(item.entry is spec for fell in down.values() for item, _ in fell)
     left = inventory.totals.get(spec.source, 0)
-    made = [Step(f"source {spec.source}", spec.origin, left)]
-    taken = sum(item.taken_by is spec for item in inventory.items) - along
+    made = [MatchStep(f"source {spec.source}", spec.origin, left)]
+    taken = sum(item.entry is spec for item in inventory.items) - along
     before = left - taken - sum(map(len, down.values()))
     if before:
         left -= before
-        made.append(Step("taken by an earlier entry", None, left))
+        made.append(MatchStep("taken by an earlier entry", None, left))
     for clause in (*spec.exclude, spec.match):
         for line in clause.lines:
             fell = tuple(down.pop(line.address, ()))
             left -= len(fell)
-            made.append(Step(f"{line.address} = {escape(line.written)}", line.origin, left, fell))
+            made.append(MatchStep(f"{line.address} = {escape(line.written)}", line.origin, left, fell))
     for address, others in down.items():
         left -= len(others)
-        made.append(Step(address, others[0][1].refusal.origin, left, tuple(others)))
+        made.append(MatchStep(address, others[0][1].mismatch.origin, left, tuple(others)))
     return made
 
 
-def last_to_fall(fall: Sequence[Step]) -> tuple[HostReportItem, EntryMismatch] | None:
+def find_last_mismatch(fall: Sequence[MatchStep]) -> tuple[HostReportItem, EntryMismatch] | None:
     """A candidate that came furthest, and by what it fell; none if none fell by a clause."""
-    return next((step.fell[0] for step in reversed(fall) if step.fell), None)
+    return next((step.mismatches[0] for step in reversed(fall) if step.mismatches), None)
 
 
-def explanation(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
+def format_match_steps(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -> list[str]:
     """Where the candidates fell, what is listed, what is not and why, and a next step where nothing is."""
-    fall = steps(inventory, spec)
+    fall = build_match_steps(inventory, spec)
     rows = [
-        Row((step.said, str(step.origin or ""), str(step.left), _fell(step)), "dim" if not step.left else "")
+        Row((step.text, str(step.origin or ""), str(step.remaining), _fell(step)), "dim" if not step.remaining else "")
         for step in fall
     ]
     columns = (Column("  candidates"), Column(""), Column("left", right=True), Column("fell here", leaves=1))
     lines = render(columns, [Row((f"    {row.cells[0]}", *row.cells[1:]), row.style) for row in rows], terminal)
-    listed = inventory.listed(spec)
+    listed = inventory.find_listed_devices(spec)
     unhealthy = [device for device in listed if device.reason]
     count = sum(map(len, listed))
     lines.append(f"  devices      {count} listed, {count - sum(map(len, unhealthy))} Healthy")
@@ -76,16 +76,16 @@ def explanation(inventory: HostReport, spec: ResourceSpec, terminal: Terminal) -
         if left.resource == spec.name:
             lines.append(f"    {printable(left.place, None)}  not listed: {escape(left.reason)}")
     if not count:
-        lines += [f"  next         {line}" for line in next_steps(inventory, spec, fall)]
+        lines += [f"  next         {line}" for line in suggest_next_steps(inventory, spec, fall)]
     return [terminal.text(line) for line in lines]
 
 
 def _topology(inventory: HostReport, spec: ResourceSpec, listed: Sequence[Device]) -> Iterator[str]:
     """On which NUMA nodes the devices are; or by which of them that is not told."""
-    for name in inventory.resources(spec):
-        if (silent := inventory.silences.get(name)) is not None:
+    for name in inventory.find_resource_names(spec):
+        if (silent := inventory.withheld_topology.get(name)) is not None:
             yield f"  topology     none: {escape(silent.said)}"
-            yield f"  next         {QUIET}"
+            yield f"  next         {TOPOLOGY_HINT}"
             return
     nodes = Counter(device.numa for device in listed if device.numa)
     if nodes:
@@ -93,38 +93,38 @@ def _topology(inventory: HostReport, spec: ResourceSpec, listed: Sequence[Device
         yield f"  topology     NUMA {', '.join(said)}"
 
 
-def next_steps(inventory: HostReport, spec: ResourceSpec, fall: Sequence[Step]) -> Iterator[str]:
+def suggest_next_steps(inventory: HostReport, spec: ResourceSpec, fall: Sequence[MatchStep]) -> Iterator[str]:
     """What a person may look at where a resource has no device."""
-    if not fall[0].left:
+    if not fall[0].remaining:
         yield _nothing_there(inventory, spec)
         said = set(filter(is_glob, spec.source.arguments[:1]))  # that nothing fits this one is said by the line above
-        others = [each for each in inventory.oddities.get(spec.source, ()) if each.path not in said]
+        others = [each for each in inventory.skipped_paths.get(spec.source, ()) if each.path not in said]
         for oddity in others[:_SHOWN]:
             yield f"{printable(oddity.path, None)}: {escape(oddity.reason)}"
         return
-    near = [(item, turned) for step in fall for item, turned in step.fell if turned.nearly]
+    near = [(item, turned) for step in fall for item, turned in step.mismatches if turned.is_only_mismatch]
     for item, turned in near[:_SHOWN]:
-        refusal = turned.refusal
+        refusal = turned.mismatch
         yield (
             f"{item.label} {printable(item.host.name, None)} is one clause short: {refusal.address} = "
             f"{escape(refusal.written)}, here {printable(refusal.here)} ({refusal.origin})"
         )
     if not near:
-        last = last_to_fall(fall)
+        last = find_last_mismatch(fall)
         if last is not None:
             name = printable(last[0].host.name, None)
             yield f"the last to fall: device-agent scan {name} shows what is there to match"
 
 
-def _fell(step: Step) -> str:
+def _fell(step: MatchStep) -> str:
     """How many fell, the first of them by name, and what was read."""
-    if not step.fell:
+    if not step.mismatches:
         return ""
-    heres = dict.fromkeys(turned.refusal.here for _, turned in step.fell)
-    names = ", ".join(printable(item.host.name, None) for item, _ in step.fell[:_SHOWN])
-    more = "" if len(step.fell) <= _SHOWN else ", …"
+    heres = dict.fromkeys(turned.mismatch.here for _, turned in step.mismatches)
+    names = ", ".join(printable(item.host.name, None) for item, _ in step.mismatches[:_SHOWN])
+    more = "" if len(step.mismatches) <= _SHOWN else ", …"
     here = f": here {printable(next(iter(heres)))}" if len(heres) == 1 else ""
-    return f"{len(step.fell)}  {names}{more}{here}"
+    return f"{len(step.mismatches)}  {names}{more}{here}"
 
 
 def _nothing_there(inventory: HostReport, spec: ResourceSpec) -> str:

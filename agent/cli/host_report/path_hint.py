@@ -14,14 +14,14 @@ from agent.scanners import source_kinds
 _SHOWN = 3  # devices that are named
 
 
-class Elsewhere(Struct):
+class PathHint(Struct):
     """What is at a path that is no device's, and the next step to one (may be empty)."""
 
-    said: str
-    next: str = ""
+    text: str
+    next_step: str = ""
 
 
-def elsewhere(inventory: HostReport, path: str) -> Elsewhere | None:
+def find_path_hint(inventory: HostReport, path: str) -> PathHint | None:
     """What is at a path, if anything is."""
     root = inventory.root
     real = root.real(path)
@@ -34,25 +34,25 @@ def elsewhere(inventory: HostReport, path: str) -> Elsewhere | None:
             name = path.removeprefix(place).rstrip("/")
             source = f'"{name}"' if name in source_kinds.KINDS else f'{{ subsystem = "{name}" }}'
             what = "a class" if place.startswith("/sys/class") else "a bus"
-            return Elsewhere(f"{what} of the kernel: source = {source}", f"device-agent scan --words {name}")
+            return PathHint(f"{what} of the kernel: source = {source}", f"device-agent scan --words {name}")
     owner = _owner(inventory, real)
     if owner is not None:
         name, rest = owner
-        return Elsewhere(f'is of {name}, whose entries say it as "./{rest}"', f"device-agent scan {name}")
+        return PathHint(f'is of {name}, whose entries say it as "./{rest}"', f"device-agent scan {name}")
     if path.startswith(("/sys/", "/proc/")):
         what = "is a directory" if root.is_directory(path) else "is a file"
-        return Elsewhere(f'{what}, and no device\'s; any clause may ask it, as "{path}"')
-    return Elsewhere("no source looks there: devices are below /dev, /sys and /proc")
+        return PathHint(f'{what}, and no device\'s; any clause may ask it, as "{path}"')
+    return PathHint("no source looks there: devices are below /dev, /sys and /proc")
 
 
-def _below_dev(inventory: HostReport, path: str, root: Root) -> Elsewhere:
+def _below_dev(inventory: HostReport, path: str, root: Root) -> PathHint:
     if not root.is_directory(path):
         node = root.node(path)
-        return Elsewhere(node.reason if isinstance(node, Absent) else "is a device node that no source could list")
+        return PathHint(node.reason if isinstance(node, Absent) else "is a device node that no source could list")
     inside = [item.host.name for item in inventory.items if item.host.name.startswith(f"{path}/")]
     if not inside:
-        return Elsewhere("is a directory without a device node in it")
-    return Elsewhere(f"is a directory with {counted(len(inside), 'device node')} in it", _first(inside))
+        return PathHint("is a directory without a device node in it")
+    return PathHint(f"is a directory with {counted(len(inside), 'device node')} in it", _first(inside))
 
 
 def _first(names: Sequence[str]) -> str:

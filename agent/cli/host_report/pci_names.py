@@ -6,7 +6,7 @@ from agent.core.language.safe_text import printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
-PLACES = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids")
+PCI_IDS_PATHS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids", "/usr/share/pci.ids")
 
 # PCI Code and ID Assignment Specification, base classes; the first two digits of `class`.
 _KINDS = {
@@ -23,7 +23,7 @@ class PciNames:
         self._root = root
         self._names: dict[tuple[str, str], str] | None = None
 
-    def of(self, vendor: str, device: str, class_: str) -> str:
+    def find_name(self, vendor: str, device: str, class_: str) -> str:
         """The name of a model, printable; else what kind of function it is."""
         if self._names is None:
             self._names = self._read()
@@ -31,14 +31,14 @@ class PciNames:
         return printable(name) if name else _KINDS.get(class_[:2], "PCI function")
 
     def _read(self) -> dict[tuple[str, str], str]:
-        for path in PLACES:
+        for path in PCI_IDS_PATHS:
             data = self._root.head(path, 8 << 20)
             if not isinstance(data, Absent):
-                return parse(data.decode("utf-8", "replace"))
+                return parse_pci_ids(data.decode("utf-8", "replace"))
         return {}
 
 
-def parse(text: str) -> dict[tuple[str, str], str]:
+def parse_pci_ids(text: str) -> dict[tuple[str, str], str]:
     """(vendor, device): name, from the text of a pci.ids file."""
     found: dict[tuple[str, str], str] = {}
     vendor = ""

@@ -7,22 +7,22 @@ import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agent.cli.host_report.watch_mode import follow
+from agent.cli.host_report.watch_mode import run_watch_mode
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
 from agent.core.language.safe_text import counted
 from agent.host.root import Root
 
-Answer: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Terminal], int]
+ReportPrinter: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Terminal], int]
 
 
-def answered(arguments: argparse.Namespace, answer: Answer) -> int:
+def run_report(arguments: argparse.Namespace, answer: ReportPrinter) -> int:
     """Have it print its answer; with `--watch` whenever that is another, until Ctrl-C. The exit code."""
     root = Root(arguments.root)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     configuration = load(arguments.config)
-    warn(configuration, arguments.config)
+    warn_of_config_errors(configuration, arguments.config)
     if not arguments.watch:
         return answer(arguments, root, configuration, terminal)
 
@@ -30,10 +30,10 @@ def answered(arguments: argparse.Namespace, answer: Answer) -> int:
         answer(arguments, root, load(arguments.config), terminal)
 
     by_line = arguments.output in {"jsonl", "name"}
-    return follow(root, lambda: load(arguments.config), again, lines=by_line)
+    return run_watch_mode(root, lambda: load(arguments.config), again, by_line=by_line)
 
 
-def warn(configuration: Configuration, directory: str) -> None:
+def warn_of_config_errors(configuration: Configuration, directory: str) -> None:
     """Say on standard error what of the configuration was left out."""
     errors = [finding for finding in configuration.findings if finding.severity is Severity.ERROR]
     if errors:

@@ -33,31 +33,31 @@ _SOME = 100  # nodes to a source
 _ALWAYS = (Source("pci"), Source("usb"), Source("subsystem", ("usb",)), Source("net"))
 
 
-def take(
+def scan_host(
     root: Root,
     specs: Sequence[ResourceSpec],
     classes: Sequence[ResourceSpec] = (),
-    also: Sequence[Source] = (),
-    cdi: Sequence[str] = DIRECTORIES,
+    extra_sources: Sequence[Source] = (),
+    cdi_directories: Sequence[str] = DIRECTORIES,
     *,
-    unasked: bool = True,
+    all_sources: bool = True,
 ) -> HostReport:
     """Look at the host.
 
     Args:
         root: the host, or a tree in its place.
         specs: the entries, in file order.
-        classes: entries that nobody made, one for each device class, to say which would fit.
-        also: sources to look at besides those of the entries and those always looked at.
-        cdi: directories of CDI specs.
-        unasked: whether what none of these asks for is in it, too.
+        classes: one entry for each device class. They show which classes match a device.
+        extra_sources: sources to scan in addition to those of the entries and the standard sources.
+        cdi_directories: directories of CDI specs.
+        all_sources: whether to scan the standard sources and all nodes below /dev too.
     """
     configured = tuple(dict.fromkeys(spec.source for spec in specs))
-    always, nodes = (_ALWAYS, _every_node(root)) if unasked else ((), ())
-    wanted = (*configured, *always, *(spec.source for spec in classes), *also, *nodes)
+    always, nodes = (_ALWAYS, _every_node(root)) if all_sources else ((), ())
+    wanted = (*configured, *always, *(spec.source for spec in classes), *extra_sources, *nodes)
     asked = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
     listing = source_kinds.listing(root, (*wanted, *asked), None, ALL_DIRTY)
-    reader = HostReader(root, SpecDirectories(cdi))
+    reader = HostReader(root, SpecDirectories(cdi_directories))
     now = update_inventory(specs, Listing({source: listing.found[source] for source in asked}), reader)
 
     def of(spec: ResourceSpec, host: HostDevice) -> Facts:
@@ -97,14 +97,14 @@ def take(
     return HostReport(
         root,
         tuple(items.values()),
-        oddities=oddities,
+        skipped_paths=oddities,
         totals=totals,
         unlisted=assembly.unlisted,
         specs=specs,
-        facts=of,
-        missing=find_missing_devices(specs, now, assembly),
+        get_facts=of,
+        missing_devices=find_missing_devices(specs, now, assembly),
         lists={name: snapshot.devices for name, snapshot in assembly.snapshots.items()},
-        silences={
+        withheld_topology={
             name: silent
             for name, snapshot in assembly.snapshots.items()
             if (silent := silence(snapshot, now)) is not None
@@ -124,10 +124,12 @@ def _by(named: Sequence[ResourceSpec], refusal: Mismatch, found: _Found, key: st
     return next(judged, looking[-1])
 
 
-def below_dev(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
+def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
     """The directories of /dev where nodes are looked for."""
     deeper = root.directories(directory) if depth < _DEEP else ()
-    return frozenset({directory}).union(*(below_dev(root, f"{directory}/{name}", depth + 1) for name in deeper))
+    return frozenset({directory}).union(
+        *(list_dev_directories(root, f"{directory}/{name}", depth + 1) for name in deeper)
+    )
 
 
 def _every_node(root: Root) -> Iterator[Source]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout, suppress
 
-from agent.cli.host_report.scan_host import below_dev
+from agent.cli.host_report.scan_host import list_dev_directories
 from agent.config.load import Configuration
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.struct import MutableStruct
@@ -34,15 +34,15 @@ class WatchOutput(MutableStruct):
     lines: of the answer a line is one thing, so that only those are said that are new, and those that went.
     """
 
-    lines: bool
+    by_line: bool
     _last: str = ""
 
-    def say(self, text: str) -> None:
+    def print_changes(self, text: str) -> None:
         """Print what is new. That only time went by is nothing new."""
         new = _AGE.sub("", text)
         if new == self._last:
             return
-        said = "".join(self._changed(new)) if self.lines else text if not self._last else f"\n{text}"
+        said = "".join(self._changed(new)) if self.by_line else text if not self._last else f"\n{text}"
         self._last = new
         sys.stdout.write(said)
         sys.stdout.flush()
@@ -54,9 +54,11 @@ class WatchOutput(MutableStruct):
         yield from (f"{_gone(line)}\n" for line in old if _name(line) not in names)
 
 
-def follow(root: Root, configured: Callable[[], Configuration], answer: Callable[[], object], *, lines: bool) -> int:
+def run_watch_mode(
+    root: Root, configured: Callable[[], Configuration], answer: Callable[[], object], *, by_line: bool
+) -> int:
     """Say it until Ctrl-C; `answer` prints, on whatever is standard output at that moment."""
-    asyncio.run(_follow(root, configured, answer, WatchOutput(lines)))
+    asyncio.run(_follow(root, configured, answer, WatchOutput(by_line)))
     return 0
 
 
@@ -82,10 +84,10 @@ async def _follow(
             configuration = configured()
             look, paths = configuration.settings.look, configuration.settings.paths
             sources = {source for spec in configuration.resources for source in spec.sources}
-            host.watch(source_kinds.watched(root, sources) | below_dev(root))
+            host.watch(source_kinds.watched(root, sources) | list_dev_directories(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
             began = time.perf_counter()
-            following.say(await asyncio.to_thread(_told, answer))
+            following.print_changes(await asyncio.to_thread(_told, answer))
             took = time.perf_counter() - began
             with suppress(TimeoutError):
                 async with asyncio.timeout(look.every):

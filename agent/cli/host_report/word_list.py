@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.host_report.device_summary import shown
+from agent.cli.host_report.device_summary import format_value
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
 from agent.core.entry.resource_spec import Source
@@ -21,7 +21,7 @@ from agent.scanners.common_words import EVERY
 from agent.scanners.host_reader import HostReader
 
 # Sources that are more than a kind, and what to ask instead.
-TOLD_WHERE = {
+SOURCE_HINTS = {
     "node": "write where its nodes are: --words '/dev/video*'",
     "dir": "write where its directories are: --words '/sys/class/npu/npu*'",
     "subsystem": "write which class or bus of the kernel: --words tty",
@@ -37,10 +37,10 @@ class ListedWord(Struct):
     name: str
     type: str
     kernel: str
-    here: tuple[str, ...]
+    values: tuple[str, ...]
 
 
-class Vocabulary(Struct):
+class WordList(Struct):
     """Everything that may be said of a source's devices.
 
     files: names in their directories that are no words, and can be written: paths, `./state`.
@@ -52,7 +52,7 @@ class Vocabulary(Struct):
     files: tuple[str, ...]
 
 
-def source_of(root: Root, name: str) -> Source | None:
+def parse_source(root: Root, name: str) -> Source | None:
     """The source that a person means: a kind, a pattern of nodes or directories, or a class or bus of the kernel.
 
     None if there is none such here.
@@ -63,13 +63,13 @@ def source_of(root: Root, name: str) -> Source | None:
     if name.startswith(("/dev/", "/sys/", "/proc/")):
         parse(name, taking=True)
         return Source("node" if name.startswith("/dev/") else "dir", (name,))
-    if name in source_kinds.KINDS and name not in TOLD_WHERE:
+    if name in source_kinds.KINDS and name not in SOURCE_HINTS:
         return Source(name)
     known = any(root.is_directory(f"/sys/{place}/{name}") for place in ("class", "bus")) if "/" not in name else False
     return Source("subsystem", (name,)) if known and name not in {"", ".", ".."} else None
 
 
-def vocabulary(root: Root, source: Source) -> Vocabulary:
+def build_word_list(root: Root, source: Source) -> WordList:
     """Look at the devices of a source, and put down what may be said of them."""
     devices = source_kinds.listing(root, (source,), None, ALL_DIRTY).found[source]
     reader = HostReader(root)
@@ -77,7 +77,9 @@ def vocabulary(root: Root, source: Source) -> Vocabulary:
 
     def here(word: str) -> tuple[str, ...]:
         values = (reader.fact(device, word) for device in devices)
-        return tuple(dict.fromkeys(shown(value) for value in values if not isinstance(value, Absent) and value != ()))
+        return tuple(
+            dict.fromkeys(format_value(value) for value in values if not isinstance(value, Absent) and value != ())
+        )
 
     entries = [
         ListedWord(
@@ -91,21 +93,21 @@ def vocabulary(root: Root, source: Source) -> Vocabulary:
         ListedWord(relation.name, "several" if relation.many else "→", relation.kernel, here(relation.name))
         for relation in {**EVERY.relations, **table.relations}.values()
     ]
-    return Vocabulary(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
+    return WordList(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
 
 
 def _captured(piece: Capture, devices: Sequence[HostDevice]) -> ListedWord:
     """A word that the pattern itself takes."""
-    said = (shown(value) for device in devices for word, value in device.captures if word == piece.word)
+    said = (format_value(value) for device in devices for word, value in device.captures if word == piece.word)
     return ListedWord(piece.word, piece.kind.value, "the pattern", tuple(dict.fromkeys(said)))
 
 
-def page(known: Vocabulary, terminal: Terminal) -> list[str]:
+def format_word_list(known: WordList, terminal: Terminal) -> list[str]:
     """As people read it."""
     rows = [
         Row(
-            (entry.name, entry.type, _values(entry.here), "–" if entry.kernel == "-" else entry.kernel),
-            "" if entry.here else "dim",
+            (entry.name, entry.type, _values(entry.values), "–" if entry.kernel == "-" else entry.kernel),
+            "" if entry.values else "dim",
         )
         for entry in known.entries
     ]
@@ -120,13 +122,13 @@ def page(known: Vocabulary, terminal: Terminal) -> list[str]:
     return [terminal.text(line) for line in lines]
 
 
-def as_json(known: Vocabulary) -> dict[str, object]:
+def build_word_list_json(known: WordList) -> dict[str, object]:
     """As programs read it."""
     return {
         "source": str(known.source),
         "devices": [device.name for device in known.devices],
         "words": [
-            {"word": entry.name, "type": entry.type, "kernel": entry.kernel, "here": list(entry.here)}
+            {"word": entry.name, "type": entry.type, "kernel": entry.kernel, "here": list(entry.values)}
             for entry in known.entries
         ],
         "paths": list(known.files),
@@ -140,11 +142,11 @@ def _values(here: Sequence[str]) -> str:
 
 def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
     """What else is in their directories, as paths."""
-    found = (path for device in devices for path in paths(root, device.directory, read))
+    found = (path for device in devices for path in list_paths(root, device.directory, read))
     return tuple(sorted(dict.fromkeys(found), key=natural))
 
 
-def paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
+def list_paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
     """What is in a device's directory beside the files of that name, as paths in quotes."""
     names = root.names(directory) if directory else Absent("")
     return () if isinstance(names, Absent) else tuple(_paths(names, read))

@@ -14,14 +14,14 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from agent.cli.importing.foreign_file import NotTheirs
+from agent.cli.importing.foreign_file import ForeignFileError
 from agent.cli.importing.toml_entry import ImportedEntry
 from agent.cli.output import fail, report_file_error
 from agent.core.language.safe_text import columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
-NOT_TAKEN = 1
-NO_SUCH = 4
+INCOMPLETE = 1
+NO_SUCH_FILE = 4
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,19 +35,19 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         text = _read(arguments.file)
     except OSError as error:
-        return report_file_error(arguments, arguments.file, error, NO_SUCH)
+        return report_file_error(arguments, arguments.file, error, NO_SUCH_FILE)
     except UnicodeDecodeError:
-        return fail(arguments, f"{arguments.file}: it is not UTF-8", NOT_TAKEN)
+        return fail(arguments, f"{arguments.file}: it is not UTF-8", INCOMPLETE)
     try:
         module = importlib.import_module(f"agent.cli.importing.{arguments.program}")
-        entries: list[ImportedEntry] = module.entries(text)
-    except NotTheirs as error:
-        return fail(arguments, f"{arguments.file}: {error}", NOT_TAKEN)
-    print("\n\n".join(entry.toml() for entry in entries))
+        entries: list[ImportedEntry] = module.import_entries(text)
+    except ForeignFileError as error:
+        return fail(arguments, f"{arguments.file}: {error}", INCOMPLETE)
+    print("\n\n".join(entry.format_toml() for entry in entries))
     sys.stdout.flush()
     for line in _summary(entries):
         print(line, file=sys.stderr)
-    return 0 if all(entry.tables for entry in entries) else NOT_TAKEN
+    return 0 if all(entry.tables for entry in entries) else INCOMPLETE
 
 
 def _read(file: str) -> str:

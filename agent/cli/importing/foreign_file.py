@@ -13,7 +13,7 @@ _TAG = "tag:yaml.org,2002:"
 _MOST = 100_000  # values of a file; the largest there are have some thousand
 
 
-class NotTheirs(Exception):  # noqa: N818  it is what it says
+class ForeignFileError(Exception):
     """The file is none of that program's; the message says what was looked for."""
 
 
@@ -35,27 +35,27 @@ class ForeignValue(Struct):
         lower = key.lower()
         return next((item for name, item in self.table.items() if name.lower() == lower), None)
 
-    def said(self, key: str, default: str = "") -> str:
+    def get_text(self, key: str, default: str = "") -> str:
         """The text of a key's value, or the default."""
         item = self.get(key)
         return item.text if item is not None else default
 
-    def true(self, key: str) -> bool:
+    def is_true(self, key: str) -> bool:
         """Whether a key's value is true."""
-        return self.said(key).lower() in {"true", "yes", "on", "y"}
+        return self.get_text(key).lower() in {"true", "yes", "on", "y"}
 
-    def items(self, key: str) -> tuple[ForeignValue, ...]:
+    def get_items(self, key: str) -> tuple[ForeignValue, ...]:
         """The elements of a key's list; of one value, that."""
         item = self.get(key)
         if item is None:
             return ()
         return item.elements or ((item,) if item.text or item.table else ())
 
-    def texts(self, key: str) -> list[str]:
+    def get_texts(self, key: str) -> list[str]:
         """The texts of a key's list."""
-        return [item.text for item in self.items(key) if item.text]
+        return [item.text for item in self.get_items(key) if item.text]
 
-    def others(self, *known: str) -> list[str]:
+    def find_other_keys(self, *known: str) -> list[str]:
         """The keys beside those."""
         lower = {name.lower() for name in known}
         return [name for name in self.table if name.lower() not in lower]
@@ -67,7 +67,7 @@ class ForeignValue(Struct):
             yield from item.walk()
 
 
-def read(text: str, first_line: int = 1) -> list[ForeignValue]:
+def parse_documents(text: str, first_line: int = 1) -> list[ForeignValue]:
     """The documents of a YAML or JSON text.
 
     Raises:
@@ -79,16 +79,16 @@ def read(text: str, first_line: int = 1) -> list[ForeignValue]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + first_line}: " if mark else ""
-        raise NotTheirs(f"{where}neither YAML nor JSON: {getattr(error, 'problem', error)}") from None
+        raise ForeignFileError(f"{where}neither YAML nor JSON: {getattr(error, 'problem', error)}") from None
     except RecursionError:
-        raise NotTheirs("nested too deep to be a configuration") from None
+        raise ForeignFileError("nested too deep to be a configuration") from None
 
 
 def _item(node: yaml.Node, first_line: int, within: tuple[int, ...], count: Iterator[int]) -> ForeignValue:
     if next(count) > _MOST:  # a few lines of aliases of aliases can say more than any memory has room for
-        raise NotTheirs(f"more than {_MOST:,} values, with what its aliases repeat")
+        raise ForeignFileError(f"more than {_MOST:,} values, with what its aliases repeat")
     if id(node) in within:
-        raise NotTheirs(f"line {node.start_mark.line + first_line}: an alias that contains itself")
+        raise ForeignFileError(f"line {node.start_mark.line + first_line}: an alias that contains itself")
     within = (*within, id(node))
     line = node.start_mark.line + first_line
     match node:

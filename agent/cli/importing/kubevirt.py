@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
-from agent.cli.importing.toml_entry import ImportedEntry, Value
+from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 _EXTERNAL = "set externalResourceProvider: true on it in KubeVirt, or both register the name"
 
 
-def entries(text: str) -> list[ImportedEntry]:
+def import_entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
         NotTheirs: no `permittedHostDevices` is in it.
     """
-    found = [entry for devices in _permitted(read(text)) for entry in _entries(devices)]
+    found = [entry for devices in _permitted(parse_documents(text)) for entry in _entries(devices)]
     if not found:
-        raise NotTheirs("no permittedHostDevices of KubeVirt in it")
+        raise ForeignFileError("no permittedHostDevices of KubeVirt in it")
     return found
 
 
@@ -39,12 +39,12 @@ def _permitted(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
 def _entries(devices: ForeignValue) -> Iterator[ImportedEntry]:
     names: dict[str, ImportedEntry] = {}
     ways = {"pciHostDevices": _pci, "mediatedDevices": _mdev, "usb": _usb}
-    for key in devices.others(*ways):
+    for key in devices.find_other_keys(*ways):
         entry = ImportedEntry(key, devices.table[key].line, checks=[f"{key} is not taken over"])
         yield entry
     for key, way in ways.items():
-        for item in devices.items(key):
-            name = item.said("resourceName")
+        for item in devices.get_items(key):
+            name = item.get_text("resourceName")
             known = names.get(name)
             entry = known or ImportedEntry(name or f"a device of {key} without resourceName", item.line)
             table = way(entry, item) if name else None
@@ -54,33 +54,33 @@ def _entries(devices: ForeignValue) -> Iterator[ImportedEntry]:
                 entry.checks.append("it has no resourceName")
             if known is None:
                 names[name] = entry
-                if not item.true("externalResourceProvider"):
+                if not item.is_true("externalResourceProvider"):
                     entry.checks.append(_EXTERNAL)
                 yield entry
 
 
-def _pci(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
-    vendor, mark, device = item.said("pciVendorSelector").partition(":")
+def _pci(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+    vendor, mark, device = item.get_text("pciVendorSelector").partition(":")
     if not mark:
         entry.checks.append("pciVendorSelector is VENDOR:DEVICE")
         return None
     entry.changes.append("an IOMMU group goes as one device (each function by itself: group = false)")
-    match: dict[str, Value] = {"vendor": vendor.lower(), "device": device.lower()}
+    match: dict[str, TomlValue] = {"vendor": vendor.lower(), "device": device.lower()}
     return {"class": "vfio-pci", "match": match}
 
 
-def _mdev(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
-    selector = item.said("mdevNameSelector")
+def _mdev(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+    selector = item.get_text("mdevNameSelector")
     if not selector:
         entry.checks.append("mdevNameSelector is missing")
         return None
     return {"class": "mdev", "match": {"type": selector.replace(" ", "_")}}
 
 
-def _usb(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value] | None:
-    selectors = item.items("selectors")
-    clauses: list[dict[str, Value]] = [
-        {key: selector.said(key).lower() for key in ("vendor", "product") if selector.said(key)}
+def _usb(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue] | None:
+    selectors = item.get_items("selectors")
+    clauses: list[dict[str, TomlValue]] = [
+        {key: selector.get_text(key).lower() for key in ("vendor", "product") if selector.get_text(key)}
         for selector in selectors
     ]
     if not clauses or not all(clauses):

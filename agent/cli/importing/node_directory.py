@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.cli.importing.toml_entry import ImportedEntry, Value
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 # Those of which the nodes stand in the directory itself.
-NAMES = frozenset({"snd", "dri", "input", "infiniband", "vfio", "net"})
+DIRECTORY_NAMES = frozenset({"snd", "dri", "input", "infiniband", "vfio", "net"})
 
 
-def directory(entry: ImportedEntry, name: str, give: Mapping[str, Value], to: str = "") -> dict[str, Value]:
+def build_directory_entry(
+    entry: ImportedEntry, name: str, give: Mapping[str, TomlValue], to: str = ""
+) -> dict[str, TomlValue]:
     """An entry, without its name, for the nodes in a directory of /dev; it is no host device of its own.
 
     give: what else is said of each node. to: the directory in the container, if it is another.
     """
     entry.changes.append(f"all nodes below /dev/{name} at the moment of the grant")
-    node: dict[str, Value] = {"path": f"/dev/{name}/{{inside}}"}
+    node: dict[str, TomlValue] = {"path": f"/dev/{name}/{{inside}}"}
     if to:
         node["to"] = f"{to}/{{inside}}"
     return {

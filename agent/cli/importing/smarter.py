@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
-from agent.cli.importing.node_directory import directory
-from agent.cli.importing.toml_entry import ImportedEntry, Value
+from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.node_directory import build_directory_entry
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 DOMAIN = "smarter-devices"
 _JETSON = "nvidia-gpu"
@@ -19,16 +19,16 @@ _KEYS = ("devicematch", "nummaxdevices")
 _SIMPLE = re.compile(r"\^?(?P<name>[A-Za-z0-9_./:-]+?)(?P<tail>\[0-9\][*+]|\\d[*+]|\.[*+])?(?P<end>\$?)")
 
 
-def entries(text: str) -> list[ImportedEntry]:
+def import_entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
         NotTheirs: no `devicematch` is in it.
     """
-    found = [_entry(item) for item in _matches(read(text))]
+    found = [_entry(item) for item in _matches(parse_documents(text))]
     if not found:
-        raise NotTheirs("no devicematch of smarter-device-manager in it")
-    names: set[Value] = set()
+        raise ForeignFileError("no devicematch of smarter-device-manager in it")
+    names: set[TomlValue] = set()
     for table in (table for entry in found for table in entry.tables):
         if table["name"] in names:  # {name} of several expressions
             table["adds_to"] = table.pop("name")
@@ -43,18 +43,18 @@ def _matches(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
             if item.get("devicematch") is not None:
                 yield item
             elif "devicematch" in item.text:  # a file within a ConfigMap
-                yield from _matches(read(item.text, item.line + 1))
+                yield from _matches(parse_documents(item.text, item.line + 1))
 
 
 def _entry(item: ForeignValue) -> ImportedEntry:
-    written = item.said("devicematch")
+    written = item.get_text("devicematch")
     entry = ImportedEntry(written, item.line)
-    for key in item.others(*_KEYS):
+    for key in item.find_other_keys(*_KEYS):
         entry.checks.append(f"{key} is no key of smarter-device-manager and did nothing")
     table = _jetson() if written == _JETSON else _nodes(entry, written)
     if table is None:
         return entry
-    count = item.said("nummaxdevices", "0")
+    count = item.get_text("nummaxdevices", "0")
     if not count.isdecimal() or not int(count):
         entry.checks.append(f"nummaxdevices {count}: nothing was offered")
         return entry
@@ -64,7 +64,7 @@ def _entry(item: ForeignValue) -> ImportedEntry:
     return entry
 
 
-def _nodes(entry: ImportedEntry, written: str) -> dict[str, Value] | None:
+def _nodes(entry: ImportedEntry, written: str) -> dict[str, TomlValue] | None:
     found = _SIMPLE.fullmatch(written)
     if found is None:
         entry.checks.append("this regular expression has no pattern of ours: list the nodes in source.node")
@@ -75,12 +75,12 @@ def _nodes(entry: ImportedEntry, written: str) -> dict[str, Value] | None:
     if found["tail"] is None:
         pattern = f"/dev/{name}"
         if name == "snd":
-            return {"name": f"{DOMAIN}/{name}", **directory(entry, name, {"permissions": "rwm"})}
+            return {"name": f"{DOMAIN}/{name}", **build_directory_entry(entry, name, {"permissions": "rwm"})}
     elif found["tail"].startswith("."):
         pattern = f"/dev/{name}*"
     else:
         pattern = f"/dev/{name}{{number:int}}"
-    table: dict[str, Value] = {"name": f"{DOMAIN}/{_resource(pattern, name)}", "source": {"node": pattern}}
+    table: dict[str, TomlValue] = {"name": f"{DOMAIN}/{_resource(pattern, name)}", "source": {"node": pattern}}
     if found["tail"]:
         entry.changes.append("one resource for each node, as before; they come and go with the nodes")
         table["accept"] = {"unstable-id": "as smarter-device-manager had it"}
@@ -97,7 +97,7 @@ def _resource(pattern: str, name: str) -> str:
     return name.replace("/", "_")
 
 
-def _jetson() -> dict[str, Value]:
+def _jetson() -> dict[str, TomlValue]:
     """The GPU of a Jetson board, which has no node: only its number is told."""
     return {
         "name": f"{DOMAIN}/nvidia-gpu{{number}}",

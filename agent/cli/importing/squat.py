@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
-from agent.cli.importing.squat_group import group_entry, merged, say_others
+from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.squat_group import build_group_entry, check_keys, merge_groups
 from agent.cli.importing.toml_entry import ImportedEntry
 
 DOMAIN = "squat.ai"
@@ -13,15 +13,17 @@ MICROSHIFT_DOMAIN = "device.microshift.io"
 _DEVICE_KEYS = ("name", "groups")
 
 
-def entries(text: str) -> list[ImportedEntry]:
+def import_entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
         NotTheirs: nothing in it is a device of this program.
     """
-    found = [_entry(domain, device) for domain, device in _devices(read(text))]
+    found = [_entry(domain, device) for domain, device in _devices(parse_documents(text))]
     if not found:
-        raise NotTheirs("no device of generic-device-plugin in it (looked for `devices`, and --device in manifests)")
+        raise ForeignFileError(
+            "no device of generic-device-plugin in it (looked for `devices`, and --device in manifests)"
+        )
     return found
 
 
@@ -30,12 +32,12 @@ def _devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignVa
     for document in documents:
         microshift = document.get("genericDevicePlugin")
         if microshift is not None:
-            domain = microshift.said("domain", MICROSHIFT_DOMAIN)
-            yield from ((domain, device) for device in microshift.items("devices"))
+            domain = microshift.get_text("domain", MICROSHIFT_DOMAIN)
+            yield from ((domain, device) for device in microshift.get_items("devices"))
         elif document.get("groups") is not None:
             yield DOMAIN, document
-        elif (listed := document.items("devices") or document.items("device")) and document.get("kind") is None:
-            yield from ((document.said("domain", DOMAIN), device) for device in listed)
+        elif (listed := document.get_items("devices") or document.get_items("device")) and document.get("kind") is None:
+            yield from ((document.get_text("domain", DOMAIN), device) for device in listed)
         else:
             yield from _arguments(document)
 
@@ -43,13 +45,13 @@ def _devices(documents: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignVa
 def _arguments(manifest: ForeignValue) -> Iterator[tuple[str, ForeignValue]]:
     """The devices in the arguments of a manifest's containers."""
     for item in manifest.walk():
-        words = [*item.items("args"), *item.items("command")]
+        words = [*item.get_items("args"), *item.get_items("command")]
         pairs = [*_flags(words)]
         domain = next((value.text for flag, value in pairs if flag == "--domain"), DOMAIN)
         for flag, value in pairs:
             if flag == "--device":
                 block = value.line + (0 if value.text.lstrip().startswith("{") else 1)
-                yield from ((domain, device) for device in read(value.text, block))
+                yield from ((domain, device) for device in parse_documents(value.text, block))
 
 
 def _flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
@@ -63,16 +65,16 @@ def _flags(words: Sequence[ForeignValue]) -> Iterator[tuple[str, ForeignValue]]:
 
 
 def _entry(domain: str, device: ForeignValue) -> ImportedEntry:
-    name = device.said("name")
+    name = device.get_text("name")
     entry = ImportedEntry(name or "a device without name", device.line)
-    groups = device.items("groups")
+    groups = device.get_items("groups")
     if not name or not groups:
         entry.checks.append("a device has a name and groups")
         return entry
-    say_others(entry, device, _DEVICE_KEYS)
+    check_keys(entry, device, _DEVICE_KEYS)
     resource = f"{domain}/{name}"
-    for group in merged(groups):
-        table = group_entry(entry, group)
+    for group in merge_groups(groups):
+        table = build_group_entry(entry, group)
         if table is not None:
             first = not entry.tables
             entry.tables.append({("name" if first else "adds_to"): resource, **table})

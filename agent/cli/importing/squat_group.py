@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from agent.cli.importing.foreign_file import ForeignValue
-from agent.cli.importing.node_directory import NAMES, directory
-from agent.cli.importing.toml_entry import ImportedEntry, Value
+from agent.cli.importing.node_directory import DIRECTORY_NAMES, build_directory_entry
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 _PERMISSIONS = "rwm"  # what a path has there unless it says less
 
@@ -27,7 +27,7 @@ _PATH_KEYS = ("path", "mountPath", "permissions", "readOnly", "type", "limit", "
 _USB_KEYS = ("vendor", "product", "serial")
 
 
-def merged(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
+def merge_groups(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
     """Groups of one path each that differ in nothing but it are one entry: their devices are alternatives."""
     merged: list[list[ForeignValue]] = []
     for group in groups:
@@ -40,31 +40,31 @@ def merged(groups: Sequence[ForeignValue]) -> list[list[ForeignValue]]:
 
 
 def _alike(first: ForeignValue, second: ForeignValue) -> bool:
-    one, other = first.items("paths"), second.items("paths")
+    one, other = first.get_items("paths"), second.get_items("paths")
     if len(one) != 1 or len(other) != 1 or _is_mount(one[0]) or _is_mount(other[0]):
         return False
     keys = ("mountPath", "permissions")
-    ids = [_TTY.match(path[0].said("path")) is None for path in (one, other)]
-    same = all(one[0].said(key) == other[0].said(key) for key in keys) and ids[0] == ids[1]
-    return same and first.said("count", "1") == second.said("count", "1")
+    ids = [_TTY.match(path[0].get_text("path")) is None for path in (one, other)]
+    same = all(one[0].get_text(key) == other[0].get_text(key) for key in keys) and ids[0] == ids[1]
+    return same and first.get_text("count", "1") == second.get_text("count", "1")
 
 
-def group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[str, Value] | None:
+def build_group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
     """One entry without its name; none, with the reason, if it cannot be said."""
     group = groups[0]
     for each in groups:
-        say_others(entry, each, _GROUP_KEYS)
-    paths = [path for each in groups for path in each.items("paths")]
-    usb = group.items("usb") or group.items("usbs")
-    table: dict[str, Value] | None
+        check_keys(entry, each, _GROUP_KEYS)
+    paths = [path for each in groups for path in each.get_items("paths")]
+    usb = group.get_items("usb") or group.get_items("usbs")
+    table: dict[str, TomlValue] | None
     if usb:
         table = _usb(entry, usb)
-    elif len(paths) == 1 and paths[0].said("path").removeprefix("/dev/").rstrip("/") in NAMES:
+    elif len(paths) == 1 and paths[0].get_text("path").removeprefix("/dev/").rstrip("/") in DIRECTORY_NAMES:
         given = _give(entry, paths[0], "")
         to = given.pop("to", "")
-        table = directory(
+        table = build_directory_entry(
             entry,
-            paths[0].said("path").removeprefix("/dev/").rstrip("/"),
+            paths[0].get_text("path").removeprefix("/dev/").rstrip("/"),
             {key: value for key, value in given.items() if key != "path"},
             str(to).rstrip("/"),
         )
@@ -75,10 +75,10 @@ def group_entry(entry: ImportedEntry, groups: Sequence[ForeignValue]) -> dict[st
     else:
         entry.checks.append(f"line {group.line}: a group without paths and usb")
         return None
-    return _shared(entry, table, group.said("count", "1"))
+    return _shared(entry, table, group.get_text("count", "1"))
 
 
-def _shared(entry: ImportedEntry, table: dict[str, Value] | None, count: str) -> dict[str, Value] | None:
+def _shared(entry: ImportedEntry, table: dict[str, TomlValue] | None, count: str) -> dict[str, TomlValue] | None:
     if table is not None and count != "1":
         if not count.isdecimal() or not int(count):
             entry.checks.append(f"count {count} is no number of shares")
@@ -88,12 +88,12 @@ def _shared(entry: ImportedEntry, table: dict[str, Value] | None, count: str) ->
     return table
 
 
-def _nodes(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Value]:
+def _nodes(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue]:
     """Each node that fits one of the paths is a device."""
     for path in paths:
-        say_others(entry, path, _PATH_KEYS)
+        check_keys(entry, path, _PATH_KEYS)
     patterns = list(dict.fromkeys(_pattern(entry, path) for path in paths))
-    table: dict[str, Value] = {"source": {"node": patterns if len(patterns) > 1 else patterns[0]}}
+    table: dict[str, TomlValue] = {"source": {"node": patterns if len(patterns) > 1 else patterns[0]}}
     if any(_TTY.match(pattern) for pattern in patterns):
         table["id"] = list(_TTY_IDS)
         entry.changes.append("ids follow the USB device, no longer the path: drain its pods before the change")
@@ -103,38 +103,38 @@ def _nodes(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Val
     return table
 
 
-def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Value] | None:
+def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, TomlValue] | None:
     """Several paths together are one device; globs among them go by the number in their names."""
     nodes = [path for path in paths if not _is_mount(path)]
-    required = [path for path in nodes if not path.true("optional")]
-    globs = [path for path in required if _is_glob(path.said("path"))]
+    required = [path for path in nodes if not path.is_true("optional")]
+    globs = [path for path in required if _is_glob(path.get_text("path"))]
     if unsayable := _unpaired(paths, globs):
         entry.checks.append(f"{unsayable}: write a class")
         return None
     leading = (globs or required)[:1]
-    give: dict[str, Value] = {}
-    given: dict[str, dict[str, Value]] = {}
-    mounts: dict[str, Value] = {}
+    give: dict[str, TomlValue] = {}
+    given: dict[str, dict[str, TomlValue]] = {}
+    mounts: dict[str, TomlValue] = {}
     for index, path in enumerate(paths):
-        say_others(entry, path, _PATH_KEYS)
+        check_keys(entry, path, _PATH_KEYS)
         name = f"{'mount' if _is_mount(path) else 'node'}{index}"
-        where = path.said("path").replace("*", "{number}") if globs else path.said("path")
+        where = path.get_text("path").replace("*", "{number}") if globs else path.get_text("path")
         if _is_mount(path):
             mounts[name] = _mount(path, where)
         else:
             given[name] = _give(entry, path, "{node}" if path in leading else where)
-            if path.true("optional"):
+            if path.is_true("optional"):
                 given[name]["optional"] = True
     if given:
         give["nodes"] = given
     if mounts:
         give["mounts"] = mounts
     if not leading:
-        table: dict[str, Value] = {"source": {"fixed": [entry.label]}, "id": "{name}"}
-        if all(path.true("optional") for path in paths):  # then one of them makes it a device
-            table["exclude"] = {"none": {path.said("path"): {"exists": False} for path in paths}}
+        table: dict[str, TomlValue] = {"source": {"fixed": [entry.label]}, "id": "{name}"}
+        if all(path.is_true("optional") for path in paths):  # then one of them makes it a device
+            table["exclude"] = {"none": {path.get_text("path"): {"exists": False} for path in paths}}
         return {**table, "give": give}
-    source = leading[0].said("path")
+    source = leading[0].get_text("path")
     if globs:
         source = source.replace("*", "{number:int}")
         if len(globs) > 1:
@@ -147,25 +147,27 @@ def _set(entry: ImportedEntry, paths: Sequence[ForeignValue]) -> dict[str, Value
 
 def _unpaired(paths: Sequence[ForeignValue], globs: Sequence[ForeignValue]) -> str:
     """Why globs among several paths cannot be paired here; empty if they can. globs: those that have to be there."""
-    if any(path.said("path").count("*") > 1 or set("?[") & set(path.said("path")) for path in globs):
+    if any(path.get_text("path").count("*") > 1 or set("?[") & set(path.get_text("path")) for path in globs):
         return "paths were paired by the order of their globs, which cannot be said here"
-    if not globs and any(_is_glob(path.said("path")) for path in paths if path.true("optional")):
+    if not globs and any(_is_glob(path.get_text("path")) for path in paths if path.is_true("optional")):
         return "a glob that is optional has nothing to be paired with"
     return ""
 
 
-def _usb(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, Value]:
+def _usb(entry: ImportedEntry, specs: Sequence[ForeignValue]) -> dict[str, TomlValue]:
     """One kind of USB device: each is a device. Several kinds: one of each, together."""
-    clauses: dict[str, Value] = {}
+    clauses: dict[str, TomlValue] = {}
     for index, spec in enumerate(specs):
-        say_others(entry, spec, _USB_KEYS)
-        clause: dict[str, Value] = {key: _hex(entry, spec, key) for key in ("vendor", "product") if spec.said(key)}
-        if spec.said("serial"):
-            clause["serial"] = spec.said("serial")
+        check_keys(entry, spec, _USB_KEYS)
+        clause: dict[str, TomlValue] = {
+            key: _hex(entry, spec, key) for key in ("vendor", "product") if spec.get_text(key)
+        }
+        if spec.get_text("serial"):
+            clause["serial"] = spec.get_text("serial")
         clauses[f"part{index}"] = clause
     if len(specs) > 1:
         entry.checks.append("several USB devices are one; if there can be two of a kind: group.by")
-        nodes: dict[str, Value] = {name: f"{{{name}.node}}" for name in clauses}
+        nodes: dict[str, TomlValue] = {name: f"{{{name}.node}}" for name in clauses}
         return {
             "source": "usb",
             "id": ["{vendor}:{product}@{path_id}", "{vendor}:{product}@{port}"],
@@ -186,12 +188,12 @@ def _hex(entry: ImportedEntry, spec: ForeignValue, key: str) -> str:
     return text.zfill(4)
 
 
-def _give(entry: ImportedEntry, path: ForeignValue, where: str) -> dict[str, Value]:
-    give: dict[str, Value] = {"path": where}
-    to = path.said("mountPath")
-    if to and to != path.said("path"):
+def _give(entry: ImportedEntry, path: ForeignValue, where: str) -> dict[str, TomlValue]:
+    give: dict[str, TomlValue] = {"path": where}
+    to = path.get_text("mountPath")
+    if to and to != path.get_text("path"):
         give["to"] = to
-    asked = path.said("permissions", _PERMISSIONS)
+    asked = path.get_text("permissions", _PERMISSIONS)
     permissions = "".join(letter for letter in _PERMISSIONS if letter in asked)
     if set(asked) - set(_PERMISSIONS) or not permissions:
         entry.checks.append(f"permissions {asked!r}: letters of r, w, m")
@@ -200,32 +202,32 @@ def _give(entry: ImportedEntry, path: ForeignValue, where: str) -> dict[str, Val
     return give
 
 
-def _mount(path: ForeignValue, where: str) -> dict[str, Value]:
-    mount: dict[str, Value] = {"path": where}
-    if path.said("mountPath") not in {"", path.said("path")}:
-        mount["to"] = path.said("mountPath")
+def _mount(path: ForeignValue, where: str) -> dict[str, TomlValue]:
+    mount: dict[str, TomlValue] = {"path": where}
+    if path.get_text("mountPath") not in {"", path.get_text("path")}:
+        mount["to"] = path.get_text("mountPath")
     for theirs, ours in (("readOnly", "read_only"), ("optional", "optional")):
-        if path.true(theirs):
+        if path.is_true(theirs):
             mount[ours] = True
     return mount
 
 
 def _pattern(entry: ImportedEntry, path: ForeignValue) -> str:
-    text = path.said("path")
+    text = path.get_text("path")
     if "**" in text or "{" in text:
         entry.checks.append(f"{text}: ** and {{a,b}} matched nothing there, and are errors here")
     return text
 
 
 def _is_mount(path: ForeignValue) -> bool:
-    return path.said("type").lower() == "mount"
+    return path.get_text("type").lower() == "mount"
 
 
 def _is_glob(text: str) -> bool:
     return any(c in text for c in "*?[")
 
 
-def say_others(entry: ImportedEntry, item: ForeignValue, known: Sequence[str]) -> None:
+def check_keys(entry: ImportedEntry, item: ForeignValue, known: Sequence[str]) -> None:
     """A key that this program does not have, either, did nothing there."""
-    for key in item.others(*known):
+    for key in item.find_other_keys(*known):
         entry.checks.append(f"line {item.table[key].line}: {key} is no key of generic-device-plugin and did nothing")

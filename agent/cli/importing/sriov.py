@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent.cli.importing.foreign_file import ForeignValue, NotTheirs, read
-from agent.cli.importing.toml_entry import ImportedEntry, Value
+from agent.cli.importing.foreign_file import ForeignFileError, ForeignValue, parse_documents
+from agent.cli.importing.toml_entry import ImportedEntry, TomlValue
 
 PREFIX = "intel.com"
 _KEYS = ("resourceName", "resourcePrefix", "deviceType", "selectors", "excludeTopology", "additionalInfo")
@@ -46,15 +46,15 @@ VDPA = _Words("vdpa", "", "pci.", "pci.driver", "pci.", "pci.pf.", "pci.vf_index
 _KINDS = {kind.kind.lower(): kind for kind in (NETDEVICE, ACCELERATOR, AUXILIARY)}
 
 
-def entries(text: str) -> list[ImportedEntry]:
+def import_entries(text: str) -> list[ImportedEntry]:
     """What the file says, as entries of ours.
 
     Raises:
         NotTheirs: no `resourceList` is in it.
     """
-    found = [_entry(item) for item in _resources(read(text))]
+    found = [_entry(item) for item in _resources(parse_documents(text))]
     if not found:
-        raise NotTheirs("no resourceList of sriov-network-device-plugin in it")
+        raise ForeignFileError("no resourceList of sriov-network-device-plugin in it")
     return found
 
 
@@ -62,40 +62,40 @@ def _resources(documents: Sequence[ForeignValue]) -> Iterator[ForeignValue]:
     for document in documents:
         for item in document.walk():
             if item.get("resourceList") is not None:
-                yield from item.items("resourceList")
+                yield from item.get_items("resourceList")
             elif '"resourceList"' in item.text:  # a file within a ConfigMap
-                yield from _resources(read(item.text, item.line + 1))
+                yield from _resources(parse_documents(item.text, item.line + 1))
 
 
 def _entry(item: ForeignValue) -> ImportedEntry:
-    name = item.said("resourceName")
+    name = item.get_text("resourceName")
     entry = ImportedEntry(name or "a resource without name", item.line)
     if not name:
         entry.checks.append("a resource has a resourceName")
         return entry
-    for key in item.others(*_KEYS):
+    for key in item.find_other_keys(*_KEYS):
         entry.checks.append(f"{key} is not taken over")
-    said = item.said("deviceType", "netDevice")
+    said = item.get_text("deviceType", "netDevice")
     if (kind := _KINDS.get(said.lower())) is None:
         entry.checks.append(f"there is no deviceType {said}: it is one of netDevice, accelerator, auxNetDevice")
         return entry
     more = _additional(entry, item)
-    for selector in item.items("selectors") or (ForeignValue(item.line),):
+    for selector in item.get_items("selectors") or (ForeignValue(item.line),):
         for table in _tables(entry, selector, kind):
-            if item.true("excludeTopology"):
+            if item.is_true("excludeTopology"):
                 table["topology"] = "none"
             if more:
                 given = table.get("give")
                 table["give"] = {**(given if isinstance(given, dict) else {}), "env": more}
             first = not entry.tables
-            resource = f"{item.said('resourcePrefix', PREFIX)}/{name}"
+            resource = f"{item.get_text('resourcePrefix', PREFIX)}/{name}"
             entry.tables.append({("name" if first else "adds_to"): resource, **table})
     if any(str(table.get("class")).startswith("sriov-") for table in entry.tables):
         entry.changes.append("virtual functions only; for one without PF, which was taken too: match.is_vf = false")
     return entry
 
 
-def _additional(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value]:
+def _additional(entry: ImportedEntry, item: ForeignValue) -> dict[str, TomlValue]:
     """What is said of every device besides, as the variable with all that is known of it says it."""
     said = item.get("additionalInfo")
     if said is None:
@@ -103,36 +103,36 @@ def _additional(entry: ImportedEntry, item: ForeignValue) -> dict[str, Value]:
     if set(said.table) - {"*"}:
         entry.checks.append("additionalInfo of single devices is not taken over, only that of all (*)")
     every = said.get("*")
-    extra: Value = {key: value.text for key, value in every.table.items()} if every else {}
+    extra: TomlValue = {key: value.text for key, value in every.table.items()} if every else {}
     return {name: {"json": {"extra_info": extra}} for name in ("info", "posix_info")} if extra else {}
 
 
-def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Iterator[dict[str, Value]]:
+def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Iterator[dict[str, TomlValue]]:
     """One entry for each way in which the devices are handed out."""
-    vdpa = selector.true("isVdpa") or bool(selector.said("vdpaType"))
+    vdpa = selector.is_true("isVdpa") or bool(selector.get_text("vdpaType"))
     if vdpa and kind is NETDEVICE:
         kind = VDPA
-    if profiles := selector.texts("ddpProfiles"):
+    if profiles := selector.get_texts("ddpProfiles"):
         entry.checks += _of_ddp(profiles)
-    for key in selector.others(*_SELECTORS, "ddpProfiles"):
+    for key in selector.find_other_keys(*_SELECTORS, "ddpProfiles"):
         entry.checks.append(f"selector {key} is not taken over, so more devices fit")
-    if set(types := selector.texts("auxTypes")) - {"sf"}:
+    if set(types := selector.get_texts("auxTypes")) - {"sf"}:
         entry.checks.append(f"auxTypes {', '.join(types)}: of the auxiliary bus only subfunctions (sf) have a class")
     match = _match(entry, selector, kind)
     if match is None:
         return
-    drivers = selector.texts("drivers")
+    drivers = selector.get_texts("drivers")
     for name, own in _ways(drivers, selector, kind):
-        table: dict[str, Value] = {"class": name} if name else {"uses": ["pcidevice-env"], "source": "pci"}
-        if selector.true("needVhostNet") and kind is NETDEVICE:
+        table: dict[str, TomlValue] = {"class": name} if name else {"uses": ["pcidevice-env"], "source": "pci"}
+        if selector.is_true("needVhostNet") and kind is NETDEVICE:
             table["options"] = {"vhost_net": True}
         clauses = {**match, **({kind.driver: _one(own)} if own else {})}
         if clauses:
             table["match"] = clauses
         if not name:
-            uio: Value = {"path": "{uio}", "when": {"uio": {"exists": True}}}
+            uio: TomlValue = {"path": "{uio}", "when": {"uio": {"exists": True}}}
             table["give"] = {"vfio": {"when": {"on_vfio": True}}, "nodes": {"uio": uio}}
-        elif selector.true("isRdma"):
+        elif selector.is_true("isRdma"):
             table["give"] = {"rdma": {"required": ["uverbs", "rdma_cm"], "optional": ["umad", "issm"]}}
         yield table
 
@@ -140,7 +140,7 @@ def _tables(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> Itera
 def _ways(drivers: Sequence[str], selector: ForeignValue, kind: _Words) -> Iterator[tuple[str, Sequence[str]]]:
     """The classes by which devices with these drivers are handed out, each with its drivers; empty for none of ours."""
     if kind is not NETDEVICE:
-        types = [selector.said("vdpaType")] if selector.said("vdpaType") else ["vhost", "virtio"]
+        types = [selector.get_text("vdpaType")] if selector.get_text("vdpaType") else ["vhost", "virtio"]
         names = [f"vdpa-{each}" for each in types] if kind is VDPA else [kind.class_name]
         yield from ((name, drivers) for name in names)
         return
@@ -149,29 +149,29 @@ def _ways(drivers: Sequence[str], selector: ForeignValue, kind: _Words) -> Itera
         yield name, [driver for driver in drivers if (driver in _USERSPACE) == (name == "sriov-dpdk")]
 
 
-def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[str, Value] | None:
+def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[str, TomlValue] | None:
     """The clauses of a selector; none if nothing fitted it."""
-    match: dict[str, Value] = {"class": "12"} if kind is ACCELERATOR else {}
+    match: dict[str, TomlValue] = {"class": "12"} if kind is ACCELERATOR else {}
     of = kind.function
     for key, word in (("vendors", f"{of}vendor"), ("devices", f"{of}device")):
-        ids = [_hex(entry, key, text) for text in selector.texts(key)]
+        ids = [_hex(entry, key, text) for text in selector.get_texts(key)]
         if ids:
             match[word] = _one(ids)
-    if addresses := selector.texts("pciAddresses"):
+    if addresses := selector.get_texts("pciAddresses"):
         match[f"{of}address"] = _one(addresses)
-    if links := selector.texts("linkTypes"):
+    if links := selector.get_texts("linkTypes"):
         match[f"{kind.carried}netdev.link"] = _one(links)
-    if indexes := selector.texts("acpiIndexes"):
+    if indexes := selector.get_texts("acpiIndexes"):
         match[f"{of}acpi_index"] = _one([int(index) if index.isdecimal() else index for index in indexes])
-    if keys := selector.texts("pKeys"):
+    if keys := selector.get_texts("pKeys"):
         match[f"{kind.carried}rdma.ports"] = {"any": {"pkey": _one(keys)}}
-    elif selector.true("isRdma"):
+    elif selector.is_true("isRdma"):
         match[f"{kind.carried}rdma"] = {"exists": True}
     choices = [
         *_functions(entry, selector, "pfNames", f"{kind.parent}netdev.name", kind.numbered),
         *_functions(entry, selector, "rootDevices", f"{kind.parent}address", kind.numbered),
     ]
-    if not choices and (selector.texts("pfNames") or selector.texts("rootDevices")):
+    if not choices and (selector.get_texts("pfNames") or selector.get_texts("rootDevices")):
         return None
     if len(choices) == 1:
         match.update(choices[0])
@@ -182,10 +182,10 @@ def _match(entry: ImportedEntry, selector: ForeignValue, kind: _Words) -> dict[s
 
 def _functions(
     entry: ImportedEntry, selector: ForeignValue, key: str, word: str, index: str
-) -> Iterator[dict[str, Value]]:
+) -> Iterator[dict[str, TomlValue]]:
     """The PFs that a selector names, those without numbers together. index: the word that a number is of."""
-    whole: list[Value] = []
-    for text in selector.texts(key):
+    whole: list[TomlValue] = []
+    for text in selector.get_texts(key):
         found = _RANGED.fullmatch(text)
         if found is None:
             entry.checks.append(f"{key} {text}: is no NAME or NAME#0-3,5, and matched nothing")
@@ -214,5 +214,5 @@ def _hex(entry: ImportedEntry, key: str, text: str) -> str:
     return plain
 
 
-def _one(values: Sequence[Value]) -> Value:
+def _one(values: Sequence[TomlValue]) -> TomlValue:
     return values[0] if len(values) == 1 else list(values)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from agent.core.language.safe_text import escape
 from agent.core.struct import MutableStruct, field
 
-Value: TypeAlias = "str | int | bool | Sequence[Value] | Mapping[str, Value]"
+TomlValue: TypeAlias = "str | int | bool | Sequence[TomlValue] | Mapping[str, TomlValue]"
 
 _WIDTH = 118
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
@@ -25,11 +25,11 @@ class ImportedEntry(MutableStruct):
 
     label: str
     line: int
-    tables: list[dict[str, Value]] = field(default_factory=list)
+    tables: list[dict[str, TomlValue]] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
 
-    def toml(self) -> str:
+    def format_toml(self) -> str:
         """The entries, under comments that say where they come from and what changed."""
         lines = [f"# {escape(self.label)}, line {self.line}"]
         lines += [f"#   {escape(change)}" for change in dict.fromkeys(self.changes)]
@@ -41,7 +41,7 @@ class ImportedEntry(MutableStruct):
         return "\n".join(lines)
 
 
-def _lines(table: Mapping[str, Value], address: str) -> list[str]:
+def _lines(table: Mapping[str, TomlValue], address: str) -> list[str]:
     """A table's keys; tables in it that are too long for one line stand below it under their own headers."""
     width = max(len(_key(key)) for key in table)
     lines: list[str] = []
@@ -67,7 +67,7 @@ def _text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: Value) -> str:
+def _value(value: TomlValue) -> str:
     match value:
         case bool():
             return "true" if value else "false"

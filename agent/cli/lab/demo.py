@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 
 from agent.cli.host_report.host_report import HostReport
-from agent.cli.host_report.scan_host import take
+from agent.cli.host_report.scan_host import scan_host
 from agent.cli.lab import configuration as made
 from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab
@@ -75,7 +75,7 @@ class Demo:
         return False
 
     async def _here(self) -> AsyncIterator[str]:
-        inventory = take(self._lab.root, self._lab.configuration.resources)
+        inventory = scan_host(self._lab.root, self._lab.configuration.resources)
         if not inventory.items:
             raise Unexpected("devices", "none: neither below /dev nor in sysfs")
         for line in _wrapped(_kinds(inventory)):
@@ -193,8 +193,8 @@ def _kinds(inventory: HostReport) -> Iterator[str]:
         if count := sum(_is(name, kind) for name in names):
             yield counted(count, said)
     for label, said in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
-        if inventory.count(label):
-            yield counted(inventory.count(label), said)
+        if inventory.count_items(label):
+            yield counted(inventory.count_items(label), said)
     yield f"{counted(len(names), 'device node')} in all"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent.cli.host_report.device_summary import numbered
+from agent.cli.host_report.device_summary import format_node_number
 from agent.cli.terminal import pad
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.safe_text import columns, printable
@@ -17,7 +17,7 @@ def grant_lines(options: ContainerOptions, node: Callable[[str], DeviceNode | Ab
     lines: list[tuple[str, str, str]] = []
     for container, (host, permissions) in options.devices.items():
         found = node(host)
-        said = found.reason if isinstance(found, Absent) else numbered(found)
+        said = found.reason if isinstance(found, Absent) else format_node_number(found)
         inside = "" if container == host else f"   in the container {printable(container, None)}"
         lines.append((f"node {printable(host, None)}", said, f"{permissions}{inside}"))
     for container, (host, read_only) in options.mounts.items():

@@ -33,7 +33,7 @@ class ResourceState(Struct):
     since: float = 0.0
 
     @property
-    def is_without_kubelet(self) -> bool:
+    def waits_for_kubelet(self) -> bool:
         """Whether the resource waits because the kubelet is down or was replaced."""
         return self.reason.cause is ReasonCause.KUBELET
 
@@ -54,17 +54,17 @@ class ActiveConfigState(Struct):
     """
 
     digest: str
-    loaded: float
-    files: int
-    errors: int = 0
-    refused: str = ""
+    load_time: float
+    file_count: int
+    error_count: int = 0
+    reload_error: str = ""
 
 
 class Stream(Struct):
     """How many streams of a resource are open, and whether all have its newest list."""
 
-    open: int = 0
-    told: bool = False
+    open_count: int = 0
+    has_newest_list: bool = False
 
 
 class AgentSnapshot(Struct):
@@ -83,46 +83,46 @@ class AgentSnapshot(Struct):
 
     node: str
     version: str
-    time: float
-    now: float
-    started: float
+    wall_time: float
+    current_time: float
+    start_time: float
     configuration: ActiveConfigState
     specs: Sequence[ResourceSpec]
-    look: Inventory
-    offers: Offers
-    conditions: CheckStates
-    assembly: DeviceLists
+    inventory: Inventory
+    candidates: Offers
+    check_states: CheckStates
+    lists: DeviceLists
     states: Mapping[str, ResourceState]
     streams: Mapping[str, Stream] = field(default_factory=dict)
     kubelet: KubeletState = field(default_factory=KubeletState)
-    drained: DrainSet = field(default_factory=DrainSet)
-    held: frozenset[str] = frozenset()
+    drains: DrainSet = field(default_factory=DrainSet)
+    held_ids: frozenset[str] = frozenset()
     holders: Mapping[tuple[str, str], tuple[Holder, ...]] = field(default_factory=dict)
-    holders_at: float | None = None
+    holders_time: float | None = None
     pod_resources_up: bool = False
     changes: Mapping[tuple[str, str], Sequence[Change]] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
-    unwritten: Reason = NO_REASON
-    deaf: str = ""
-    crowded: str = ""
+    missing_devices: Mapping[str, str] = field(default_factory=dict)
+    state_file_fault: Reason = NO_REASON
+    kernel_log_fault: str = ""
+    open_files_fault: str = ""
 
-    def at(self, when: float | None) -> str | None:
+    def format_time(self, when: float | None) -> str | None:
         """A monotonic time as RFC 3339 in UTC, by the clock of this moment."""
-        return None if when is None else stamp(self.time - (self.now - when))
+        return None if when is None else format_timestamp(self.wall_time - (self.current_time - when))
 
-    def entry(self, resource: str) -> ResourceSpec | None:
+    def find_entry(self, resource: str) -> ResourceSpec | None:
         """The entry that a resource is of; none if it is retired."""
-        written = self.assembly.written.get(resource)
+        written = self.lists.written.get(resource)
         if written is None:
             return None
         return next((spec for spec in self.specs if spec.name == (written or resource)), None)
 
-    def candidate(self, resource: str, device: Device) -> Candidate | None:
+    def find_candidate(self, resource: str, device: Device) -> Candidate | None:
         """What the last look made of a device; none if it is not there, or not offered any more."""
-        written = self.assembly.written.get(resource)
-        return None if written is None else self.offers.get((resource, written), {}).get(device.key)
+        written = self.lists.written.get(resource)
+        return None if written is None else self.candidates.get((resource, written), {}).get(device.key)
 
 
-def stamp(seconds: float) -> str:
+def format_timestamp(seconds: float) -> str:
     """Seconds since 1970 as RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -25,18 +25,18 @@ _SAID = {
 }
 
 
-def checks_of(moment: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
+def build_check_reports(moment: AgentSnapshot, resource: str, device: Device) -> list[Mapping[str, object]]:
     """The checks of a device, for programs; what fails comes first, else in file order.
 
     Of a device that is not there, those that failed when it left.
     """
-    found = moment.candidate(resource, device)
+    found = moment.find_candidate(resource, device)
     rows = list(_left(moment, resource, device)) if found is None else [_row(moment, one) for one in found.checked]
     return sorted(rows, key=lambda row: row["verdict"] != FAILING)
 
 
 def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
-    ward = moment.conditions.there.get(DeviceRef(one.entry, one.key))
+    ward = moment.check_states.there.get(DeviceRef(one.entry, one.key))
     condition = (ward.conditions if ward else {}).get(one.check.name, HEALTHY)
     row = _said(moment, one.check.name, condition, one.member)
     if condition.failing:
@@ -45,8 +45,8 @@ def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
             return {**row, "recovers": f"by itself, after {_after(ONE, 'good')}: it was never well"}
         latched = condition.latched or (log.recover if log else one.check.recover) is None
         return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
-    if one.outcome.ear is not None and moment.deaf:
-        return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{moment.deaf}"}
+    if one.outcome.ear is not None and moment.kernel_log_fault:
+        return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{moment.kernel_log_fault}"}
     reason = one.outcome.reason
     if one.outcome.says is CheckVerdict.BAD:
         reason = f"{reason}; it fails after {_after(one.check.trip)}"
@@ -54,9 +54,9 @@ def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
 
 
 def _left(moment: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
-    entry = moment.assembly.written.get(resource) or resource
+    entry = moment.lists.written.get(resource) or resource
     for place in device.places:
-        ward = moment.conditions.left.get(DeviceRef(entry, place), DeviceCheckStates(place, {}))
+        ward = moment.check_states.left.get(DeviceRef(entry, place), DeviceCheckStates(place, {}))
         for name, condition in ward.conditions.items():
             if condition.failing:
                 yield {**_said(moment, name, condition, ""), "recovers": "when it is back"}
@@ -68,7 +68,7 @@ def _said(moment: AgentSnapshot, name: str, condition: CheckState, member: str) 
         "member": member or None,
         "verdict": FAILING,
         "latched": False,
-        "since": moment.at(condition.turned),
+        "since": moment.format_time(condition.turned),
         "reason": condition.reason or None,
         "evidence": condition.evidence or None,
         "recovers": None,

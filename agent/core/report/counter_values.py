@@ -30,13 +30,13 @@ class CounterValues(Struct):
     transitions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     registrations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     allocations: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    lists: Mapping[str, int] = field(default_factory=dict)
+    sent_lists: Mapping[str, int] = field(default_factory=dict)
     list_bytes: Mapping[str, int] = field(default_factory=dict)
     events: Mapping[str, int] = field(default_factory=dict)
-    changes: Distribution | None = None
-    looks: Distribution | None = None
-    calls: Mapping[str, Distribution] = field(default_factory=dict)
-    checks: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    change_times: Distribution | None = None
+    look_times: Distribution | None = None
+    call_times: Mapping[str, Distribution] = field(default_factory=dict)
+    check_results: Mapping[tuple[str, str], int] = field(default_factory=dict)
     overruns: Mapping[str, int] = field(default_factory=dict)
-    heard: Mapping[str, bool] = field(default_factory=dict)
+    event_sources_up: Mapping[str, bool] = field(default_factory=dict)
     blips: Mapping[str, int] = field(default_factory=dict)

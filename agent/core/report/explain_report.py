@@ -5,47 +5,47 @@ from __future__ import annotations
 from agent.core.inventory.device import Device
 from agent.core.lists.device_lookup import find_devices
 from agent.core.lists.transitions import Change
-from agent.core.report.agent_snapshot import AgentSnapshot, stamp
-from agent.core.report.device_report import Said, device_of, resource_of
-from agent.core.report.status_report import attention
+from agent.core.report.agent_snapshot import AgentSnapshot, format_timestamp
+from agent.core.report.device_report import JsonObject, build_device_report, build_resource_report
+from agent.core.report.status_report import build_problem_reports
 
 SCHEMA = "device-agent/explain/1"
 
 
-def explained(moment: AgentSnapshot, name: str) -> Said:
+def build_explain_report(moment: AgentSnapshot, name: str) -> JsonObject:
     """The devices that a name means, with what happened to them; or the resource of that name; and in any case all
     that needs a person.
     """
-    lists = moment.assembly.snapshots
-    found = [] if name in lists else find_devices(name, lists.values(), moment.offers)
+    lists = moment.lists.snapshots
+    found = [] if name in lists else find_devices(name, lists.values(), moment.candidates)
     return {
         "schema": SCHEMA,
-        "time": stamp(moment.time),
+        "time": format_timestamp(moment.wall_time),
         "config": moment.configuration.digest,
         "kubelet": {
             "up": moment.kubelet.up,
-            "since": moment.at(moment.kubelet.since),
+            "since": moment.format_time(moment.kubelet.since),
             "reason": moment.kubelet.reason or None,
         },
-        "attention": attention(moment),
-        "resource": resource_of(moment, lists[name]) if name in lists else None,
+        "attention": build_problem_reports(moment),
+        "resource": build_resource_report(moment, lists[name]) if name in lists else None,
         "devices": [
-            {**device_of(moment, resource, device), "history": _history(moment, resource, device)}
+            {**build_device_report(moment, resource, device), "history": _history(moment, resource, device)}
             for resource, device in found
         ],
     }
 
 
-def _history(moment: AgentSnapshot, resource: str, device: Device) -> list[Said]:
+def _history(moment: AgentSnapshot, resource: str, device: Device) -> list[JsonObject]:
     """What changed, oldest first."""
-    entry = moment.entry(resource)
+    entry = moment.find_entry(resource)
     checks = frozenset(check.name for check in entry.checks) if entry else frozenset()
     return [_change(moment, one, checks) for one in moment.changes.get((resource, device.id), ())]
 
 
-def _change(moment: AgentSnapshot, one: Change, checks: frozenset[str]) -> Said:
+def _change(moment: AgentSnapshot, one: Change, checks: frozenset[str]) -> JsonObject:
     return {
-        "time": moment.at(one.at),
+        "time": moment.format_time(one.at),
         "from": one.old.value if one.old else None,
         "to": one.new.value if one.new else None,
         "check": one.check if one.check in checks else None,

@@ -17,7 +17,7 @@ Sample: TypeAlias = tuple[Labels, float]
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-class Family(Struct):
+class MetricFamily(Struct):
     """One metric with all its series. type: gauge or counter."""
 
     name: str
@@ -25,7 +25,7 @@ class Family(Struct):
     help: str
     samples: Sequence[Sample]
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """As text."""
         yield from _head(self.name, self.type, self.help)
         for labels, value in self.samples:
@@ -39,7 +39,7 @@ class HistogramFamily(Struct):
     help: str
     samples: Sequence[tuple[Labels, Distribution]]
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """As text; buckets are added up, as the format wants."""
         yield from _head(self.name, "histogram", self.help)
         for labels, measured in self.samples:
@@ -51,9 +51,9 @@ class HistogramFamily(Struct):
             yield _line(f"{self.name}_count", labels, count)
 
 
-def text(families: Iterable[Family | HistogramFamily]) -> str:
+def format_families(families: Iterable[MetricFamily | HistogramFamily]) -> str:
     """All of it, as a scraper reads it."""
-    return "".join(f"{line}\n" for family in families for line in family.lines())
+    return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
 def _head(name: str, kind: str, about: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from agent.core.language.safe_text import counted
 from agent.core.reason import Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import AgentSnapshot
-from agent.core.report.device_report import address, holders, leaving, since
+from agent.core.report.device_report import find_address, find_health_time, find_holders, is_retiring
 from agent.core.struct import Struct
 
 _FOLDED = 3  # devices of a resource that are off for one reason are one problem if there are more of them
@@ -32,17 +32,17 @@ class Problem(Struct):
     """
 
     subject: str
-    what: str
+    state: str
     reason: str
-    next: tuple[str, ...]
+    next_steps: tuple[str, ...]
     since: float | None = None
     devices: tuple[str, ...] = ()
-    held_by: tuple[Holder, ...] = ()
-    places: tuple[str, ...] = ()
-    means: str = ""
+    holders: tuple[Holder, ...] = ()
+    locations: tuple[str, ...] = ()
+    effect: str = ""
 
 
-def problems(moment: AgentSnapshot) -> tuple[Problem, ...]:
+def find_problems(moment: AgentSnapshot) -> tuple[Problem, ...]:
     """All that needs a person, what concerns most first. What is drained, or was taken out by configuration, does not:
     a person wanted it so.
     """
@@ -54,38 +54,38 @@ def _kubelet(moment: AgentSnapshot) -> Iterator[Problem]:
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
         reason = f"{kubelet.reason}; {listed} of {counted(len(moment.states), 'resource')} streaming"
-        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, means=_NO_KUBELET)
+        yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, effect=_NO_KUBELET)
 
 
 def _configuration(moment: AgentSnapshot) -> Iterator[Problem]:
     said = moment.configuration
-    if said.refused:
-        yield Problem("configuration", "refused", said.refused, (_CHECK,), means=_REFUSED)
-    elif said.errors:
-        errors = counted(said.errors, "error")
+    if said.reload_error:
+        yield Problem("configuration", "refused", said.reload_error, (_CHECK,), effect=_REFUSED)
+    elif said.error_count:
+        errors = counted(said.error_count, "error")
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
 
 
 def _process(moment: AgentSnapshot) -> Iterator[Problem]:
-    if moment.crowded:
+    if moment.open_files_fault:
         limit = ("systemctl show device-agent -p LimitNOFILE",)
-        yield Problem("open files", "short", moment.crowded, limit, means=_SHUT)
-    if moment.unwritten:
-        directory = moment.unwritten.path.rpartition("/")[0]
+        yield Problem("open files", "short", moment.open_files_fault, limit, effect=_SHUT)
+    if moment.state_file_fault:
+        directory = moment.state_file_fault.path.rpartition("/")[0]
         space = (f"df -h {shlex.quote(directory)}",)
-        yield Problem("state", "not written", str(moment.unwritten), space, means=_FORGOTTEN)
+        yield Problem("state", "not written", str(moment.state_file_fault), space, effect=_FORGOTTEN)
 
 
 def _resources(moment: AgentSnapshot) -> Iterator[Problem]:
-    for name, snapshot in moment.assembly.snapshots.items():
+    for name, snapshot in moment.lists.snapshots.items():
         explain = f"device-agent explain {name}"
         state = moment.states.get(name)
         off = state is not None and state.phase is Phase.WAITING and state.reason.cause is not ReasonCause.STARTING
-        if state is not None and off and not (state.is_without_kubelet and moment.kubelet.up is False):
+        if state is not None and off and not (state.waits_for_kubelet and moment.kubelet.up is False):
             yield Problem(name, "waiting", str(state.reason), (explain,), state.since)
         yield from _devices(moment, snapshot)
         yield from _unlisted(moment, name)
-    for name, missing in moment.missing.items():
+    for name, missing in moment.missing_devices.items():
         yield Problem(name, "short", f"{missing} there", (f"device-agent explain {name}",))
 
 
@@ -93,7 +93,7 @@ def _devices(moment: AgentSnapshot, snapshot: DeviceList) -> Iterator[Problem]:
     name = snapshot.resource
     alike: dict[Reason, list[Device]] = {}
     for device in snapshot.devices:
-        wanted = moment.drained.of(name, device.places) is not None or leaving(moment, name, device)
+        wanted = moment.drains.of(name, device.places) is not None or is_retiring(moment, name, device)
         if device.health is Health.UNHEALTHY and not wanted:
             alike.setdefault(device.reason, []).append(device)
     for reason, devices in alike.items():
@@ -104,17 +104,17 @@ def _devices(moment: AgentSnapshot, snapshot: DeviceList) -> Iterator[Problem]:
                 "Unhealthy",
                 str(reason),
                 (f"device-agent explain {first.id}",),
-                min(since(moment, name, device) for device in fold),
+                min(find_health_time(moment, name, device) for device in fold),
                 tuple(device.id for device in fold),
-                tuple(holders(moment, name, fold)),
-                tuple(address(moment, name, device) for device in fold),
+                tuple(find_holders(moment, name, fold)),
+                tuple(find_address(moment, name, device) for device in fold),
             )
 
 
 def _unlisted(moment: AgentSnapshot, resource: str) -> Iterator[Problem]:
     """What has no place in the list. What only waits, as its entry says it should, is nobody's problem."""
     alike: dict[str, list[str]] = {}
-    for one in moment.assembly.unlisted:
+    for one in moment.lists.unlisted:
         if one.resource == resource and not _waits(moment, resource, one.key):
             alike.setdefault(one.reason, []).append(one.place)
     for reason, places in alike.items():
@@ -122,5 +122,5 @@ def _unlisted(moment: AgentSnapshot, resource: str) -> Iterator[Problem]:
 
 
 def _waits(moment: AgentSnapshot, resource: str, key: str) -> bool:
-    candidate = moment.offers.get((resource, moment.assembly.written.get(resource, "")), {}).get(key)
+    candidate = moment.candidates.get((resource, moment.lists.written.get(resource, "")), {}).get(key)
     return candidate is not None and bool(candidate.waits)
