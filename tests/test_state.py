@@ -23,7 +23,7 @@ MEMBERS = (Member("p1", "k1", "1", "0000:01:00.0"), Member("p2", "k2", "2", "1-1
 FULL = SavedState(
     {
         "example.com/a": snapshot(
-            listed("w", shuts=("pci:0000:01:00.1",)),
+            listed("w", shuts=("pci:0000:01:00.1",), contested=True),
             listed("x9", numa=(0, 1), nodes=(node(),)),
             listed("x10", gone_since=5.0, reason="absent", health=Health.UNHEALTHY),
             listed("y", place="p\udcff", shares=4),
@@ -87,6 +87,19 @@ async def test_after_a_boot_nobody_was_well_and_what_fails_fails_on(tmp_path):
     read = load(str(tmp_path), "the next one")
     assert read.memory == SavedChecks(FULL.memory.failing, FULL.memory.latched)
     assert read.boot == "the next one"
+
+
+async def test_after_a_boot_the_number_of_a_node_says_nothing(tmp_path):
+    stamp = "c188:0 7"
+    devices = (
+        listed("x", "/dev/x", key="node:c188:0", stamp=stamp),
+        listed("y", "node:pci-0/tty", key="/sys/devices/tty0", stamp=stamp),
+        listed("z", stamp=stamp),
+    )
+    await write(tmp_path, SavedState({"example.com/a": snapshot(*devices)}, boot="one"))
+    read = load(str(tmp_path), "two").lists["example.com/a"].devices
+    assert [(one.key, one.stamp) for one in read] == [("/dev/x", ""), ("/sys/devices/tty0", ""), ("key z", stamp)]
+    assert [one.stamp for one in load(str(tmp_path), "one").lists["example.com/a"].devices] == [stamp] * 3
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Source `node`: every device node below /dev that fits a glob.
 
-One real node is one host device, however many names lead to it; the first in natural order names it.
+Nodes of one type and number are one host device, however many names lead to them, as links, hard links or nodes of
+their own; the first name in natural order names it. Its key is its directory in sysfs, or the number without one.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
         any(path.startswith(literals) for path in paths)
         or any(begins.startswith(paths) for begins in literals)
         or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities)
-        or not {f"{KIND}:{path}" for path in paths}.isdisjoint([device.key for device in previous.devices])
+        or not set(paths).isdisjoint([device.real for device in previous.devices])
     )
 
 
@@ -96,8 +97,8 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
                 ways = expand(root, "", parts[:index])
                 result.update(way for way in ways if isinstance(way, str))
     for device in found.devices:
-        if device.key != KIND + ":" + device.name:
-            result.add(device.key.removeprefix(f"{KIND}:").rpartition("/")[0])
+        if device.real != device.name:
+            result.add(device.real.rpartition("/")[0])
     return frozenset(result)
 
 
@@ -108,8 +109,7 @@ def _doubtful(source: Source, previous: Found, touched: DirtySet) -> frozenset[s
     paths = {path for path in touched.paths if path.startswith("/dev")}
     if any(_on_the_way(glob, path) for glob in source.arguments for path in paths):
         return None
-    reals = {f"{KIND}:{path}" for path in paths}
-    paths.update(device.name for device in previous.devices if device.key in reals)
+    paths.update([device.name for device in previous.devices if device.real in paths])
     paths.update(o.path for o in previous.oddities if any(fits_path(glob, o.path) for glob in source.arguments))
     return frozenset(paths)
 
@@ -159,15 +159,16 @@ def _look(
                 devices.append(before[path])
             continue
         node, stamp = entry
-        key = f"{KIND}:{node.path}"
         old = before.get(path)
         directory = _directory(root, node)  # of a node that was made before its driver came there is none yet
-        if old and (old.key, old.stamp, old.directory) == (key, stamp, directory):
+        if old and (old.real, old.stamp, old.directory) == (node.path, stamp, directory):
             devices.append(old)
             continue
         sits = position(sight, directory) if directory else ""
         place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
-        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, taken(source.arguments, path)))
+        key = directory or f"{KIND}:{node.type}{node.major}:{node.minor}"
+        took = taken(source.arguments, path)
+        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, took, node.path))
     return devices, oddities
 
 
@@ -179,7 +180,7 @@ def _directory(root: Root, node: DeviceNode) -> str:
 
 
 def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[SkippedPath]]:
-    """One device for each real node, the first name in natural order; the other names as oddities. `kept` is sorted."""
+    """One device for each key, by its first name in natural order; its other names as oddities. `kept` is sorted."""
     again = {device.key for device in seen}
     by_key = {device.key: device for device in kept if device.key in again}
     fresh: list[HostDevice] = []

@@ -14,7 +14,7 @@ import os
 import stat
 
 from agent.core.struct import replace
-from agent.state.state_format import SavedState, Writer, from_json
+from agent.state.state_format import SavedState, Writer, from_json, rebooted
 
 FILE = "state.json"
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; a hundred times what 10,000 devices take
@@ -45,7 +45,9 @@ def load(directory: str, boot: str = "") -> SavedState:
         return SavedState()
     if state.boot == boot:
         return state
-    return replace(state, memory=replace(state.memory, counted={}, cleared={}, well={}), boot=boot)
+    return replace(
+        state, lists=rebooted(state.lists), memory=replace(state.memory, counted={}, cleared={}, well={}), boot=boot
+    )
 
 
 class StateFile:

@@ -13,9 +13,10 @@ from agent.core.health.check_states import By
 from agent.core.health.drain_overlay import Drain, DrainSet
 from agent.core.health.saved_checks import SavedChecks
 from agent.core.inventory.device import SUFFIX, Device, DeviceList, Health, Member, list_order
+from agent.core.inventory.hardware import is_node, unnumbered
 from agent.core.language.template import ID_LIMIT
 from agent.core.reason import Reason
-from agent.core.struct import Struct, field
+from agent.core.struct import Struct, field, replace
 
 VERSION = 1
 NOT_SEEN = Reason.of("not seen since the agent started")
@@ -84,6 +85,7 @@ def _remembered(device: Device) -> dict[str, object]:
         "first_share": device.first_share,
         **({} if not device.grouping else _grouped(device)),
         **({} if not device.carried else {"carried": list(device.carried)}),
+        **({} if not device.contested else {"contested": True}),
         **({} if device.suffix == SHARE_MARK else {"suffix": device.suffix}),
         **({} if not device.shuts else {"shuts": list(device.shuts)}),
     }
@@ -128,6 +130,21 @@ def from_json(content: Any) -> SavedState:  # noqa: ANN401  JSON is anything
         for entry, places in _typed(content.get("well", {}), dict).items()
     }
     return SavedState(lists, held, fanned, SavedChecks(failing, latched, counted, cleared, well), boot, drained)
+
+
+def rebooted(lists: Mapping[str, DeviceList]) -> dict[str, DeviceList]:
+    """The lists of another boot, without the numbers of device nodes: they are dealt anew."""
+    return {
+        name: DeviceList(name, tuple(_without_number(device) for device in list_.devices))
+        for name, list_ in lists.items()
+    }
+
+
+def _without_number(device: Device) -> Device:
+    if not is_node(device):
+        return device
+    members = tuple(member._replace(stamp="", key=unnumbered(member)) for member in device.members)
+    return replace(device, stamp="", key=unnumbered(device), members=members)
 
 
 def _by(entries: Any, kind: type[T]) -> By[T]:  # noqa: ANN401  JSON is anything
@@ -185,6 +202,7 @@ def _device(entry: Any) -> Device:  # noqa: ANN401  JSON is anything
         suffix=suffix,
         shuts=tuple(_typed(key, str) for key in _typed(entry.get("shuts", []), list)),
         carried=tuple(_typed(word, str) for word in _typed(entry.get("carried", []), list)),
+        contested=_typed(entry.get("contested", False), bool),
     )
 
 

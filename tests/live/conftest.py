@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent.core.grants import held_ids
 from tests.agent.conftest import (  # noqa: F401  fixtures and a hook
     at_once,
     baseline,
@@ -24,3 +25,9 @@ def sound(request):
         assert node.kubelet.lists.repeated() == 0
         if not getattr(node, "streams_overtake", False):
             never_twice(node.kubelet)
+
+
+@pytest.fixture
+def soon(monkeypatch, at_once):  # noqa: F811  the fixture
+    """What pods no longer hold is known to be free as soon as PodResources has said so twice."""
+    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)

@@ -6,7 +6,6 @@ import os
 import pytest
 
 from agent.allocation import devices_in_use
-from agent.core.grants import held_ids
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.language.value import Absent
 from agent.host import udev
@@ -15,15 +14,10 @@ from agent.host.root import Root
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import BAR, FOO, entry
 from tests.live.seeing import HEALTHY, UNHEALTHY, kernel_event, last, moments, story
+from tests.live.sticks import stick, unstick
 
 VFIO, NET = "example.com/vfio", "example.com/net"
 SERIAL = "example.com/serial"
-
-
-@pytest.fixture
-def soon(monkeypatch, at_once):
-    """What pods no longer hold is known to be free as soon as PodResources has said so twice."""
-    monkeypatch.setattr(held_ids, "SURE_SECONDS", 0.0)
 
 
 def pci_entry(name, driver, more=""):
@@ -31,28 +25,6 @@ def pci_entry(name, driver, more=""):
         f'[[resource]]\nname = "{name}"\nsource = "pci"\nmatch = {{ driver = "{driver}" }}\n{more}\n'
         '[resource.give.env]\nADDRESS = { value = "{address}", join = "," }\n'
     )
-
-
-_GONE = itertools.count()
-
-
-def stick(tree, port, tty, minor, serial="S1", bus="1"):
-    """A USB serial stick in a port of a PCI controller, with its tty."""
-    base = f"/sys/devices/pci0000:00/0000:00:14.0/usb{bus}/{bus}-{port}"
-    if not tree.at("/sys/devices/pci0000:00/0000:00:14.0").exists():
-        tree.pci("0000:00:14.0")
-    tree.usb(base, "0403", "6001", serial=serial, devnum=10 + minor)
-    tree.device(f"{base}/{bus}-{port}:1.0", "usb", bus=True)
-    directory = f"{base}/{bus}-{port}:1.0/{tty}/tty/{tty}"
-    tree.device(f"{base}/{bus}-{port}:1.0/{tty}", "usb-serial", bus=True)
-    tree.class_device(directory, "tty", tty, 188, minor)
-    return directory
-
-
-def unstick(tree, directory, tty, minor):
-    """Nothing is deleted, for a disk may deal the number of an inode again, and devtmpfs does not."""
-    for path in (directory, f"/dev/{tty}", f"/sys/class/tty/{tty}", f"/sys/dev/char/188:{minor}"):
-        tree.at(path).rename(tree.top / f"gone{next(_GONE)}")
 
 
 # ---------------------------------------------------------------- nodes
@@ -102,7 +74,7 @@ async def test_a_node_made_anew_between_two_looks_is_handed_out_as_it_is_now(rig
         assert agent.counts.blips == {FOO: 1}
 
 
-async def test_a_link_that_leads_elsewhere_gives_the_other_node_under_the_same_id(rig):
+async def test_a_link_that_leads_elsewhere_gives_the_other_node_once_no_pod_has_the_first(rig, soon):
     rig.tree.node("/dev/ttyUSB0", "c 188:0")
     rig.tree.node("/dev/ttyUSB1", "c 188:1")
     rig.tree.link("/dev/serial/scale", "/dev/ttyUSB0")
@@ -110,13 +82,16 @@ async def test_a_link_that_leads_elsewhere_gives_the_other_node_under_the_same_i
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(SERIAL)
         assert (await rig.kubelet.allocate("p", "c", {SERIAL: 1})).devices == {"/dev/scale0": ("/dev/ttyUSB0", "rw")}
-        rig.kubelet.remove_pod("p")
         rig.tree.link("/dev/serial/scale.new", "/dev/ttyUSB1")
         rig.tree.at("/dev/serial/scale.new").rename(rig.tree.at("/dev/serial/scale"))
-        await rig.until(lambda: agent.registry.current(SERIAL).devices[0].key == "node:/dev/ttyUSB1")
+        await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": UNHEALTHY})
+        rig.kubelet.remove_pod("p")
+        await rig.until(lambda: agent.registry.current(SERIAL).devices[0].key == "node:c188:1")
+        await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": HEALTHY})
         assert (await rig.kubelet.allocate("q", "c", {SERIAL: 1})).devices == {"/dev/scale0": ("/dev/ttyUSB1", "rw")}
         rig.tree.at("/dev/ttyUSB1").unlink()  # in a directory of which the source's own glob says nothing
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": UNHEALTHY})
+        rig.kubelet.remove_pod("q")
         rig.tree.link("/dev/serial/scale", "/dev/ttyUSB0")
         await rig.until(lambda: last(rig.kubelet, SERIAL) == {"serial_scale": HEALTHY})
 
@@ -471,13 +446,17 @@ async def test_a_second_stick_with_the_same_serial_does_not_rename_the_first(rig
 async def test_another_stick_in_the_same_port_is_another_device(rig, soon):
     rig.serve(USB_IDS)
     directory = stick(rig.tree, "1", "ttyUSB0", 0, serial="S1")
-    async with rig.kubelet, rig.agent():
+    async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(SERIAL)
         await rig.kubelet.allocate("p", "c", {SERIAL: 1})
         unstick(rig.tree, directory, "ttyUSB0", 0)
         stick(rig.tree, "1", "ttyUSB0", 0, serial="S2")
-        await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY, "S2": HEALTHY})
+        # Its number is that which the container of the pod may use: until this is gone no other gets it.
+        await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY})
+        assert [one.reason for one in agent.tracker.assembly.unlisted] == [f"a pod holds it as {SERIAL} S1"]
         assert rig.kubelet.held(SERIAL) == {"S1": ("p", "c")}
+        rig.kubelet.remove_pod("p")
+        await rig.until(lambda: last(rig.kubelet, SERIAL) == {"S1": UNHEALTHY, "S2": HEALTHY})
 
 
 async def test_an_optional_node_that_comes_changes_no_id_and_is_in_the_next_grant(rig):

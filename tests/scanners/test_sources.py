@@ -75,7 +75,7 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
     (device,) = found.devices
     assert (device.name, device.key, device.node, device.place) == (
         "/dev/scale",
-        "node:/dev/ttyUSB0",
+        "node:c188:0",
         "/dev/scale",
         "/dev/scale",
     )
@@ -83,6 +83,32 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
         SkippedPath("/dev/serial/by-id/acme", "another name of /dev/scale", is_alias=True),
         SkippedPath("/dev/ttyUSB0", "another name of /dev/scale", is_alias=True),
     )
+
+
+@pytest.mark.parametrize("located", [True, False])
+def test_nodes_of_one_number_are_one_device_whatever_they_are(tree, located):
+    directory = "/sys/devices/virtual/tty/ttyX0"
+    if located:
+        tree.class_device(directory, "tty", "ttyX0", 188, 0)
+    at = tree.at("/dev/x")
+    at.mkdir()
+    try:
+        os.mknod(at / "b-node", 0o20600, os.makedev(188, 0))
+        os.mknod(at / "c-other", 0o20600, os.makedev(188, 0))
+        os.mknod(at / "d-disk", 0o60600, os.makedev(188, 0))
+    except OSError as error:
+        pytest.skip(f"no nodes can be made here: {error}")
+    os.link(at / "b-node", at / "a-hard")
+    found = sweep(tree, nodes("/dev/x/*"))
+    assert [(device.name, device.key) for device in found.devices] == [
+        ("/dev/x/a-hard", directory if located else "node:c188:0"),
+        ("/dev/x/d-disk", "node:b188:0"),
+    ]
+    assert [oddity.path for oddity in found.oddities] == ["/dev/x/b-node", "/dev/x/c-other"]
+    (at / "a-hard").rename(at / "e-renamed")
+    now = node.scan(tree.root, nodes("/dev/x/*"), found, DirtySet(frozenset({"/dev/x/a-hard", "/dev/x/e-renamed"})))
+    assert [device.name for device in now.devices] == ["/dev/x/b-node", "/dev/x/d-disk"]
+    assert now == sweep(tree, nodes("/dev/x/*"))
 
 
 def test_what_is_no_node_is_an_oddity_with_its_reason(tree):
@@ -231,7 +257,7 @@ def test_a_thousand_nodes_are_quick(tmp_path):
     (tmp_path / "dev").mkdir()
     try:
         for number in range(1000):
-            os.mknod(tmp_path / f"dev/tty{number}", 0o20600, os.makedev(4, number % 64))
+            os.mknod(tmp_path / f"dev/tty{number}", 0o20600, os.makedev(4, number))
     except OSError as error:
         pytest.skip(f"no nodes can be made here: {error}")
     root, source = Root(str(tmp_path)), nodes("/dev/tty*")

@@ -212,7 +212,7 @@ def test_now_and_then_a_sweep_judges_everything_so_that_what_was_is_forgotten(tr
 
 
 def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
-    """A port of the same number in another socket: the node's name is its key, and its directory another."""
+    """A port of the same number in another socket: the node's name is the same, and its directory another."""
     (tmp_path / "etc/resources.d").mkdir(parents=True)
     (tmp_path / "etc/resources.d/all.toml").write_text(
         '[[resource]]\nname = "example.com/port"\nsource = { node = "/dev/ttyS*" }\nmatch = { "./flags" = "1" }\n'
@@ -227,7 +227,7 @@ def test_what_has_the_name_of_another_is_not_taken_for_that(tree, tmp_path):
     tree.class_device(again, "tty", "ttyS0", 4, 66)
     tree.file(f"{again}/flags", "1\n")
     look, _ = run_look(tree.root, specs, first, DirtySet(frozenset({"/dev/ttyS0", again, TTY}), frozenset({"tty"})))
-    assert look.sightings["node:/dev/ttyS0"].devices[0].directory == again
+    assert look.sightings[again].devices[0].name == "/dev/ttyS0"
     assert told(look) == told(swept(tree, specs, Inventory()))
     for _ in range(3):
         look = swept(tree, specs, look)

@@ -64,7 +64,7 @@ def _by_path(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
     real = inventory.root.real(name)
     if isinstance(real, Absent):
         return _ranked(item for item in inventory.items if item.host.name == name)
-    itself = [item for item in inventory.items if real in {item.host.directory, item.host.key.removeprefix("node:")}]
+    itself = [item for item in inventory.items if real in {item.host.directory, item.host.real}]
     return _ranked([*itself, *(item for item in inventory.items if item.host.node == real)])
 
 

@@ -53,10 +53,10 @@ def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, wh
 
 def _wants(spec: ResourceSpec, item: HostReportItem, inventory: HostReport, order: Mapping[int, int]) -> bool:
     """Whether an entry would take what an earlier one has. order: which of the entries each is, by `id`."""
-    other = item.entry
-    if other is None or other is spec or other.source != spec.source:
+    other, host = item.entry, inventory.found[spec.source].get(item.host.key)
+    if other is None or other is spec or host is None:
         return False
-    return order[id(other)] < order[id(spec)] and match_entry(spec, inventory.get_facts(spec, item.host)) is None
+    return order[id(other)] < order[id(spec)] and match_entry(spec, inventory.get_facts(spec, host)) is None
 
 
 def _own_nodes(inventory: HostReport, item: HostReportItem) -> list[str]:
@@ -67,7 +67,7 @@ def _own_nodes(inventory: HostReport, item: HostReportItem) -> list[str]:
 
 
 def _given_twice(entry: ConfigEntry, nodes: Sequence[str], other: ResourceSpec, where: str) -> Finding:
-    """One thing seen by two kinds of source is two host devices, and two pods can get it."""
+    """A node given with two host devices: two pods can get it."""
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
     message = f"{printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
     return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")

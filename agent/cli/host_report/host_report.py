@@ -69,6 +69,7 @@ class HostReport:
     totals: how many host devices a source shows. unlisted: what is taken and not in its resource's list, and why.
     specs: the entries that judged them, in file order. facts: what one of them knows of a host device.
     missing: which entries have fewer devices than they expect, and how many there are.
+    found: what each source shows, by key; several may show one.
     lists: what each resource has listed, by its name. silences: of which no NUMA node is told, though some have one.
     """
 
@@ -79,6 +80,7 @@ class HostReport:
         *,
         skipped_paths: Mapping[Source, Sequence[SkippedPath]],
         totals: Mapping[Source, int],
+        found: Mapping[Source, Mapping[str, HostDevice]],
         unlisted: Sequence[Unlisted],
         specs: Sequence[ResourceSpec],
         get_facts: Callable[[ResourceSpec, HostDevice], Facts],
@@ -89,6 +91,7 @@ class HostReport:
         self.items = items
         self.skipped_paths = skipped_paths
         self.totals = totals
+        self.found = found
         self.unlisted = unlisted
         self.missing_devices = missing_devices
         self.lists = lists

@@ -99,6 +99,7 @@ def scan_host(
         tuple(items.values()),
         skipped_paths=oddities,
         totals=totals,
+        found=found,
         unlisted=assembly.unlisted,
         specs=specs,
         get_facts=of,

@@ -24,6 +24,7 @@ from agent.core.language.value import Absent, text_of
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, field
 
+_NAMES = frozenset({"name", "node", "below_dev"})  # the words of a node that tell its path
 UNKNOWN = 0  # a number of shares that cannot be said
 
 
@@ -60,6 +61,7 @@ class Candidate(Struct):
     hung: what else of it hangs on the health of partners. ailing: why those are ill that are, by the key of the host
         device that has one and the join's name; known once checks are concluded.
     carried: which of the words of `spec.moves` say something. away: it is in a pod; see `away`.
+    by_name: those of the ids that say no more than how its node is called.
     """
 
     resource: str
@@ -88,6 +90,7 @@ class Candidate(Struct):
     ailing: Mapping[tuple[str, str], str] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     away: bool = False
+    by_name: frozenset[str] = frozenset()
 
     @property
     def mark(self) -> str:
@@ -144,13 +147,17 @@ def candidate(
     entry: its number. gate: why it is not to offer anything now.
     """
     ids: dict[str, None] = {}
+    by_name: set[str] = set()
     unnamed = ""
     possible: list[Glob] = []
     pending = False
+    names = _NAMES.union(word for word, _ in device.captures)
     for text in spec.id:
         written = text.write(fact)
         if isinstance(written, str) and written and not pending:
             ids[clean_id(written, spec.suffix_length)] = None
+            if device.node and all(slot.word in names for slot in text.slots):
+                by_name.add(clean_id(written, spec.suffix_length))
             continue
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
         pending = pending or (isinstance(written, Absent) and written.pending)
@@ -183,6 +190,7 @@ def candidate(
         hung=tuple(collect_partner_conditions(spec.hinges, spec.leans, spec.joins, device, fact)),
         shuts=_shuts(spec, device, fact),
         carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
+        by_name=frozenset(by_name),
     )
 
 

@@ -57,6 +57,7 @@ class HostDevice(Struct):
     node: its own device node as matched; empty where it has none.
     stamp: differs when another thing now has this key (inode of the directory, number of the node).
     captures: what the source's pattern took of its path, as words (`{card:int}`).
+    real: the canonical path of that node, where a source finds it by name.
     """
 
     source: str
@@ -67,6 +68,7 @@ class HostDevice(Struct):
     node: str = ""
     stamp: str = ""
     captures: Taken = ()
+    real: str = ""
 
 
 class Member(NamedTuple):
@@ -97,6 +99,7 @@ class Device(Struct):
         was there.
     shuts: the keys of host devices that no other pod may have while a pod has this: the rest of its IOMMU group.
     carried: which of the words said something that tell of what may leave the host with a pod.
+    contested: whether another device was there that would have had the same id.
     """
 
     id: str
@@ -117,6 +120,7 @@ class Device(Struct):
     suffix: str = SHARE_MARK
     shuts: tuple[str, ...] = ()
     carried: tuple[str, ...] = ()
+    contested: bool = False
 
     @property
     def mark(self) -> str:
@@ -135,6 +139,11 @@ class Device(Struct):
     def keys(self) -> tuple[str, ...]:
         """The keys of all its host devices."""
         return tuple(member.key for member in self.members) or (self.key,)
+
+    @property
+    def parts(self) -> tuple[Device, ...] | tuple[Member, ...]:
+        """Its host devices, as they were last seen."""
+        return self.members or (self,)
 
     @property
     def form(self) -> ShareBase:

@@ -8,15 +8,17 @@ alternative, so that no order of discovery shows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import ShareBase
+from agent.core.inventory.hardware import hardware
 from agent.core.language.value import natural
 from agent.core.lists.host_exclusive import holders
-from agent.core.lists.list_builder import ListBuilder, offered, update_device
+from agent.core.lists.list_builder import ListBuilder, may_be_same, offered, update_device
 from agent.core.lists.list_inputs import ListInputs
-from agent.core.struct import Struct
+from agent.core.struct import Struct, replace
 
 
 class Unlisted(Struct):
@@ -44,31 +46,49 @@ def assign_ids(drafts: Mapping[str, ListBuilder], present: ListInputs) -> tuple[
     if not any(draft.newcomers for draft in drafts.values()):
         return unlisted, moving
     owners = _Owners(drafts, present)
-    for name, draft in drafts.items():
-        wanted = Counter(id for candidate in draft.newcomers.values() for id in candidate.ids)  # noqa: A001
-        for candidate in sorted(draft.newcomers.values(), key=lambda newcomer: _order(newcomer, draft)):
-            choice = owners.choose(candidate, name, wanted)
-            if isinstance(choice, _CannotList):
-                host = candidate.device
-                unlisted.append(Unlisted(candidate.resource, host.place, host.key, choice.reason))
-                draft.unsettled = True
-                moving |= choice.moving
-                continue
-            back = draft.gone.pop((choice, candidate.mark), None)
-            device = (
-                offered(candidate, choice, candidate.shares)
-                if back is None
-                else update_device(draft, back, candidate, present)
-            )
-            draft.added.append(device)
-            owners.listed[device.form] = name
+    wanted = {name: Counter(chain(*(one.ids for one in draft.newcomers.values()))) for name, draft in drafts.items()}
+    order = [
+        (name, draft, candidate)
+        for name, draft in drafts.items()
+        for candidate in sorted(draft.newcomers.values(), key=lambda newcomer: _order(newcomer, draft))
+    ]
+    # What a pod holds comes first: until it is back nothing else gets what it had.
+    order.sort(key=lambda one: not owners.returning(one[2], one[1]))
+    for name, draft, candidate in order:
+        choice = owners.choose(candidate, name, wanted[name])
+        if isinstance(choice, _CannotList):
+            host = candidate.device
+            unlisted.append(Unlisted(candidate.resource, host.place, host.key, choice.reason))
+            draft.unsettled = True
+            moving |= choice.moving
+            continue
+        back = draft.gone.pop((choice, candidate.mark), None)
+        if back is None:
+            device = offered(candidate, choice, candidate.shares)
+        else:
+            device = update_device(draft, back, candidate, present)
+            owners.came_back(f"{name} {choice}")
+        draft.added.append(device)
+        owners.listed[device.form] = name
+    _contested(drafts, owners.contested)
     return unlisted, moving
+
+
+def _contested(drafts: Mapping[str, ListBuilder], forms: Collection[tuple[str, ShareBase]]) -> None:
+    """Remember of devices that others are there that would have had their ids: these are not them."""
+    for name, draft in drafts.items() if forms else ():
+        for devices in (draft.settled, draft.added, draft.leaving):
+            for index, device in enumerate(devices):
+                if (name, device.form) in forms and not device.contested:
+                    devices[index] = replace(device, contested=True)
+                    draft.unchanged = False
 
 
 class _Owners:
     """Which resource has which id and which host device, as far as newcomers want to know.
 
-    listed: ids in the drafts. leaving: ids in the old lists only.
+    listed: ids in the drafts. leaving: ids in the old lists only. contested: those in the drafts that newcomers of the
+    same resource want too.
     """
 
     def __init__(self, drafts: Mapping[str, ListBuilder], present: ListInputs) -> None:
@@ -78,6 +98,7 @@ class _Owners:
         ids = {id for candidate in candidates for id in candidate.ids}  # noqa: A001  the API's own word
         self.listed: dict[ShareBase, str] = {}
         self.leaving: dict[ShareBase, str] = {}
+        self.contested: set[tuple[str, ShareBase]] = set()
         self._occupied = holders(drafts, present)
         self._vacated: dict[str, str] = {}
         for name, draft in drafts.items():
@@ -92,27 +113,57 @@ class _Owners:
         known = draft.known.get(key)
         if candidate.waits and (known is None or (known, candidate.mark) not in draft.gone):
             return _CannotList(candidate.waits)
-        for one in candidate.keys:
-            if one in self._occupied:
-                return _CannotList(f"a pod holds {'it' if one == key else one} as {self._occupied[one]}")
+        ids = candidate.ids if known is None else (known, *candidate.ids)
+        back = self._back(candidate, draft, known)
+        for one, mark in _marks(candidate):
+            holder = self._occupied.get(mark)
+            if holder is not None and holder not in back:
+                # What a pod holds may come back as just that: no other pod gets it.
+                ids = tuple(id for id in ids if f"{resource} {id}" in back)  # noqa: A001  the API's own word
+                if not any(self._held.holds(draft.gone[id, candidate.mark]) for id in ids):  # noqa: A001
+                    return _CannotList(f"a pod holds {'it' if one == key else one} as {holder}")
             if (owner := self._vacated.get(one, resource)) != resource:
                 return _CannotList(f"it leaves {owner} first", moving=True)
         if doubts := [form for form in draft.doubtful.get(key, ()) if form in draft.gone]:
             return _CannotList(f"it may be {doubts[0][0]}: {candidate.unnamed}")
-        if not candidate.ids:
+        if not ids:
             return _CannotList(f"it has no id: {candidate.unnamed}")
         contested: list[str] = []
-        for id in candidate.ids if known is None else (known, *candidate.ids):  # noqa: A001  the API's own word
+        for id in ids:  # noqa: A001  the API's own word
             form = (id, candidate.mark)
             waits = self._not_free(form, resource)
             if waits is not None:
                 return waits
             if form in self.listed and form not in draft.gone:
+                self.contested.add((resource, form))
+                continue
+            if form in draft.gone and f"{resource} {id}" not in back and self._held.holds(draft.gone[form]):
                 continue
             if id == known or wanted[id] == 1:
                 return id
             contested.append(id)
-        return contested[0] if contested else _CannotList(f"id {candidate.ids[0]} is in use by {resource}")
+        return contested[0] if contested else _CannotList(f"id {ids[0]} is in use by {resource}")
+
+    def returning(self, candidate: Candidate, draft: ListBuilder) -> bool:
+        """Whether a newcomer may be something that is gone and that a pod holds."""
+        if not self._occupied:
+            return False
+        back = self._back(candidate, draft, draft.known.get(candidate.device.key))
+        return not back.isdisjoint(self._occupied.values())
+
+    def came_back(self, device: str) -> None:
+        """Let others have what a device had that is gone no more."""
+        self._occupied = {mark: holder for mark, holder in self._occupied.items() if holder != device}
+
+    def _back(self, candidate: Candidate, draft: ListBuilder, known: str | None) -> frozenset[str]:
+        """The devices that are gone and that a newcomer may be, by resource and id."""
+        ids = candidate.ids if known is None else (known, *candidate.ids)
+        gone = ((id, draft.gone.get((id, candidate.mark))) for id in ids)  # noqa: A001  the API's own word
+        return frozenset(
+            f"{draft.resource} {id}"
+            for id, device in gone  # noqa: A001
+            if device is not None and (id == known or may_be_same(device, candidate))
+        )
 
     def _not_free(self, form: ShareBase, resource: str) -> _CannotList | None:
         """Why an id of another resource's cannot be had.
@@ -131,6 +182,13 @@ class _Owners:
         if self.leaving.get(form, resource) != resource:
             return _CannotList(f"id {id} leaves {self.leaving[form]} first", moving=True)
         return None
+
+
+def _marks(candidate: Candidate) -> Iterator[tuple[str, str]]:
+    """What tells the host devices of a candidate from others, each with the key of its host device."""
+    for host in candidate.hosts:
+        known = hardware(host)
+        yield from ((host.key, mark) for mark in (*known.marks, known.seat) if mark)
 
 
 def _order(newcomer: Candidate, draft: ListBuilder) -> tuple[int, str, str]:

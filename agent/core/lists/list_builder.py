@@ -13,6 +13,7 @@ from math import inf
 
 from agent.core.inventory.candidate import UNKNOWN, Candidate
 from agent.core.inventory.device import Device, Health, Member, ShareBase, list_order, unhealthy
+from agent.core.inventory.hardware import hardware, is_node
 from agent.core.inventory.inventory import Inventory
 from agent.core.lists.list_inputs import HeldIds, ListInputs
 from agent.core.lists.missing_members import find_missing_members, said
@@ -206,7 +207,8 @@ def update_device(made: ListBuilder, device: Device, candidate: Candidate, prese
     if device.shares is not None and shares is not None and device.shares > shares:
         made.leave(replace(device, first_share=shares), _fewer(shares), present.held)
     lead = device.lead or device.place if candidate.members else ""
-    return replace(offered(candidate, device.id, shares, lead, missing), grouping=digest, shuts=shuts)
+    now = offered(candidate, device.id, shares, lead, missing)
+    return replace(now, grouping=digest, shuts=shuts, contested=device.contested)
 
 
 def keep_absent(made: ListBuilder, device: Device, reason: str, present: ListInputs) -> bool:
@@ -217,6 +219,18 @@ def keep_absent(made: ListBuilder, device: Device, reason: str, present: ListInp
     since = present.now if device.gone_since is None else device.gone_since
     made.gone[device.form] = unhealthy(device, reason, gone_since=since)
     return True
+
+
+def may_be_same(device: Device, candidate: Candidate) -> bool:
+    """Whether a candidate that would have the id of a device, which a pod holds, may be that device.
+
+    A node that is called as one was has to be the same hardware. Anything else is what has its id, unless two were
+    there that would have it.
+    """
+    if not is_node(device) or device.id not in candidate.by_name:
+        return not device.contested or not set(device.places).isdisjoint(candidate.places)
+    before, now = map(hardware, device.parts), list(map(hardware, candidate.hosts))
+    return any(one.may_be(other) for one in before for other in now)
 
 
 def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> None:
@@ -237,12 +251,14 @@ def _judge(made: ListBuilder, devices: list[Device], present: ListInputs) -> Non
     taken: set[str] = set()
     # Of several that were in one place the last to go comes first.
     for device in sorted(devices, key=lambda device: -inf if device.gone_since is None else -device.gone_since):
-        here = [one for place in device.places for key, one in places.get(place, {}).items() if key not in taken]
+        held = present.held.holds(device)
+        there = (one for place in device.places for key, one in places.get(place, {}).items() if key not in taken)
+        here = [one for one in there if not held or may_be_same(device, one)]
         same = next((one for one in here if one.is_known(device)), None)
         doubt = next((one for one in here if one.may_be(device)), None)
         if device.first_share or (same is not None and same.mark != device.mark):
             made.leave(device, _why_less(device, present.look), present.held)
-            if same is not None and not present.held.holds(device):
+            if same is not None and not held:
                 taken.add(same.device.key)
                 made.known[same.device.key] = device.id
         elif same is not None:

@@ -70,7 +70,10 @@ class ListInputs(Struct):
 
     def _has(self, key: str, place: str, stamp: str) -> bool:
         sighting = self.look.sightings.get(key)
-        return sighting is not None and any((host.place, host.stamp) == (place, stamp) for host in sighting.devices)
+        if sighting is None:
+            return False
+        here = [host.stamp for host in sighting.devices if host.place == place]
+        return not here or stamp in here  # by another name, or of another source, its stamp cannot be compared
 
     def forgets(self, device: Device) -> bool:
         """Whether a device has been gone for so long that it leaves its list."""

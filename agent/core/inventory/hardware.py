@@ -1,0 +1,66 @@
+"""Hardware: whether two host devices are one, whatever names lead to them, now or before a restart.
+
+A device node says little of itself: udev names and links it, drivers number it anew, and it is made again. So it is
+where it sits below /sys/devices; without a place there, its type and number. Of all other sources the key says it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Protocol
+
+_NUMBER = re.compile(r"[bc][0-9]+:[0-9]+")
+_LASTS = "node:"  # how the place of a node begins that sysfs tells
+
+
+class Seen(Protocol):
+    """What was seen of one host device; fields as of `HostDevice`."""
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def stamp(self) -> str: ...
+
+
+class Hardware(NamedTuple):
+    """What tells one host device from others.
+
+    seat: where a device node sits, without the numbers that the kernel deals; empty where nothing says it.
+    number: type and number of that node; empty of what is no node, and of one that was seen before a reboot.
+    """
+
+    key: str
+    seat: str = ""
+    number: str = ""
+
+    def may_be(self, other: Hardware) -> bool:
+        """Whether nothing says that two device nodes are two devices."""
+        if self.seat and other.seat:
+            return self.seat == other.seat
+        return not (self.number and other.number) or self.number == other.number
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What only one device has at a time. The number is one: a container may use whatever has it."""
+        return (self.key, self.number) if self.number else (self.key,)
+
+
+def hardware(seen: Seen) -> Hardware:
+    """What tells this host device from others."""
+    if not is_node(seen):
+        return Hardware(seen.key)
+    number = seen.stamp.partition(" ")[0]
+    seat = seen.place if seen.place.startswith(_LASTS) else ""
+    return Hardware(seen.key, seat, number if _NUMBER.fullmatch(number) else "")
+
+
+def is_node(seen: Seen) -> bool:
+    """Whether source `node` saw it, whose names are those of device nodes."""
+    return seen.place.startswith((_LASTS, "/"))
+
+
+def unnumbered(seen: Seen) -> str:
+    """The key, unless it is the number of a node: then the path, which is no key of any device."""
+    return seen.place if seen.key.startswith(_LASTS) else seen.key
