@@ -156,7 +156,7 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
         else:
             happens(tree)
         await rig.until(lambda: not agent.held._doubts)
-        await looked(agent, names)
+        await looked(rig, agent, names)
         for name in names:
             with pytest.raises(PodRefused):
                 await rig.kubelet.allocate("q", "c", {name: 1})
@@ -168,11 +168,13 @@ async def test_no_second_pod_gets_what_a_pod_has(rig, soon, links, entries, happ
         assert len(set(numbers)) == len(numbers)
 
 
-async def looked(agent, names):
-    """Everything was looked at, and what is Healthy now was told."""
-    agent.tracker.nudge(ALL_DIRTY)
+async def looked(rig, agent, names):
+    """Everything was looked at, and the kubelet has the lists that follow from it."""
+    agent.tracker.nudge(EVERYTHING)
     await agent.tracker.looked()
-    await agent.registry.delivered(names)
+    lists = {name: agent.registry.current(name).devices for name in names}
+    now = {name: {one.id: one.health.value for one in devices} for name, devices in lists.items()}
+    await rig.until(lambda: {name: last(rig.kubelet, name) for name in names} == now)
 
 
 def healthy(agent, names):
