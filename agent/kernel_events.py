@@ -13,7 +13,7 @@ from agent.counters import Counters
 from agent.host.link_events import watch_link_events
 from agent.host.root import Root
 from agent.host.socket_watch import SocketWatch
-from agent.host.uevents import group, watch_uevents
+from agent.host.uevents import choose_group, watch_uevents
 
 log = logging.getLogger("agent")
 
@@ -60,6 +60,6 @@ class KernelEvents:
                 listening.set()
                 self._nudge(ALL_DIRTY)
                 # Not what runs by now: that may have come since.
-                heard = group() if isinstance(source, Absent) else source
-                while group() == heard:
-                    await self._udev.stirred()
+                heard = choose_group() if isinstance(source, Absent) else source
+                while choose_group() == heard:
+                    await self._udev.wait_for_event()

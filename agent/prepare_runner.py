@@ -16,7 +16,7 @@ from agent.core.inventory.preconditions import gate_key
 from agent.core.inventory.prepare_programs import PrepareRequest
 from agent.core.language.safe_text import escape
 from agent.host import systemd
-from agent.host.program import Failed, run
+from agent.host.program import ProgramError, run
 
 FIRST_SECONDS, LAST_SECONDS = 1.0, 300.0  # between two runs of a program
 _GRACE_SECONDS = 5  # what systemd is asked for besides
@@ -115,7 +115,7 @@ class PrepareRunner:
     async def _outcome(self, command: Command) -> str:
         try:
             await run(command)
-        except Failed as failed:
+        except ProgramError as failed:
             return str(failed)
         return ""
 

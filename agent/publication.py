@@ -64,7 +64,7 @@ class ListPublication:
         """After each assembly: say what changed, remember it, and watch what is to be watched now."""
         first, self._first = self._first, False
         tracker = self._tracker
-        self._answers.looked(tracker)
+        self._answers.finish_look(tracker)
         self._status.published(before, assembly, first=first)
         if (assembly.written, tracker.specs) != self._offered:
             self._offered = assembly.written, tracker.specs

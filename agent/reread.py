@@ -28,7 +28,7 @@ from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
-from agent.scanners.query_source import UNASKED, QuerySource
+from agent.scanners.query_source import NO_AGENT, QuerySource
 
 
 class RereadScope(NamedTuple):
@@ -116,14 +116,14 @@ def reread_devices(
     cdi: SpecDirectories,
     purpose: RereadScope = GIVING,
     *,
-    answers: QuerySource = UNASKED,
+    answers: QuerySource = NO_AGENT,
 ) -> list[RereadDevice]:
     """What the host says now of the devices asked for. Their partners are looked at, not looked for."""
     reader = HostReader(root, cdi, answers)
     partners = {who: partner for one in asked for who, partner in one.candidate.partners.items()}
     ailing = {of: why for one in asked for of, why in one.candidate.ailing.items()}
     finder = KnownPartners(reader, partners, ailing)
-    same_partners = all(source_kinds.same(root, partner) for partner in partners.values())
+    same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
     wanted = {key: (purpose.words(spec), tuple(purpose.whens(spec))) for key, spec in specs_of(asked).items()}
     return [
         _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in asked
@@ -157,7 +157,7 @@ def _anew(
         asked.shares,
         {word: fact(word) for word in words},
         nodes={path: reader.node(path) for one in all_words for path in node_paths(spec, one)},
-        same=is_it and same_partners and all(source_kinds.same(root, host) for host in candidate.hosts),
+        same=is_it and same_partners and all(source_kinds.is_same_device(root, host) for host in candidate.hosts),
         mounts={pattern: reader.fits(pattern) for one in all_words for pattern in mount_patterns(spec, one)},
         cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
         each=tuple(

@@ -26,7 +26,7 @@ def hold_instance_lock(state: str, claim: DirectoryLock) -> Iterator[None]:
     """
     with _locked(state), closing(claim):
         try:
-            claim.take()
+            claim.acquire()
         except DirectoryLockedError as taken:
             raise AlreadyRunning(str(taken)) from None
         yield

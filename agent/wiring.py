@@ -26,7 +26,7 @@ from agent.host.devinfo_directory import DevInfoDirectory
 from agent.host.directory_lock import DirectoryLock
 from agent.host.inotify import PathWatch
 from agent.host.root import Root
-from agent.host.socket_watch import Presences
+from agent.host.socket_watch import SocketWatches
 from agent.host.udev import CONTROL as UDEV_CONTROL
 from agent.kernel_events import KernelEvents
 from agent.kubelet import socket_query
@@ -35,7 +35,7 @@ from agent.prepare_runner import PrepareRunner
 from agent.publication import ListPublication
 from agent.registration.resource_tasks import ResourceTasks
 from agent.registry import Registry
-from agent.scanners.query_source import UNRUN
+from agent.scanners.query_source import NO_PROGRAMS
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.state.state_file import StateFile
 from agent.state.state_file import load as load_state
@@ -101,7 +101,7 @@ class AgentParts:
         self.own_specs = GeneratedSpecs(root, os.path.abspath(state), cdi, self._held_changed)
         self.preparing = PrepareRunner(lambda keys: self.tracker.looked(DirtySet(keys=keys))) if programs else None
         self.answers = QueryResults(QueryScheduler(_ask), Probes())
-        answers = self.answers if programs else UNRUN
+        answers = self.answers if programs else NO_PROGRAMS
         self.tracker = Tracker(
             root,
             self.registry,
@@ -140,12 +140,12 @@ class AgentParts:
             confirm=self.held.confirm,
             save=self._save,
         )
-        self.sockets = Presences(
+        self.sockets = SocketWatches(
             os.path.join(settings.kubelet.dir, KUBELET_SOCKET),
             os.path.join(settings.kubelet.watcher_dir, KUBELET_SOCKET),
             UDEV_CONTROL,
         )
-        self.kubelet, watcher, udev = self.sockets.all
+        self.kubelet, watcher, udev = self.sockets.watches
         self.events = KernelEvents(root, self.tracker.nudge, udev, self.counts)
         self.nodes = PathWatch(root, self._paths_changed, written=True)
         self.claim = DirectoryLock(settings.kubelet.dir)

@@ -20,13 +20,13 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
         (tmp_path / file_name(resource)).write_bytes(mark("me"))
     slow, stirred = threading.Event(), threading.Event()
     files = GeneratedSpecs(Root(), "me", SpecDirectories([str(tmp_path)]), stirred.set)
-    sweep = files._files.sweep
+    sweep = files._files.remove_except
 
     def sweep_slowly(kept):
         slow.wait()
         return sweep(kept)
 
-    monkeypatch.setattr(files._files, "sweep", sweep_slowly)
+    monkeypatch.setattr(files._files, "remove_except", sweep_slowly)
 
     async def renew(*resources):
         now = SimpleNamespace(snapshots=dict.fromkeys(resources), written={})

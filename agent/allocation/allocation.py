@@ -33,8 +33,8 @@ from agent.host.devinfo_directory import DevInfoError
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.reread import GIVING, STARTING, DeviceRequest, RereadScope, find_device_requests, reread_devices, specs_of
-from agent.scanners.host_reader import at_hand
-from agent.scanners.query_source import UNASKED, QuerySource
+from agent.scanners.host_reader import is_in_memory
+from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.specs.generated_specs import GeneratedSpecs
 
 DEADLINE_SECONDS = 1.0  # the kubelet has none, and no pod starts while it waits
@@ -98,7 +98,7 @@ class Allocation:
         devinfo: DevInfoWriter,
         held: Container[str],
         programs: bool = True,
-        answers: QuerySource = UNASKED,
+        answers: QuerySource = NO_AGENT,
         counts: Counters | None = None,
         since: Since = _unknown,
         confirm: Callable[[float], Awaitable[bool]] = _no_answer,
@@ -260,7 +260,7 @@ class Allocation:
             return False
         words = {key: _words_at_hand(spec) for key, spec in specs_of(asked).items()}
         return all(
-            (own := words[id(one.spec)]) is not None and all(at_hand(one.candidate.device, word) for word in own)
+            (own := words[id(one.spec)]) is not None and all(is_in_memory(one.candidate.device, word) for word in own)
             for one in asked
         )
 

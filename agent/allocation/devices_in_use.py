@@ -147,7 +147,7 @@ class DevicesInUse:
 
     async def _follow(self, kubelet: SocketWatch) -> None:
         while True:
-            await kubelet.other_than(await kubelet.there())
+            await kubelet.wait_for_other(await kubelet.wait_for_socket())
             self._due = True
             self._ask_now()
 

@@ -75,7 +75,7 @@ class DevInfoFiles:
 
     def _begin_keeping(self) -> asyncio.Future[tuple[bool, list[str]]]:
         """Begin to remove; what is left is known before anything else begins that may leave more."""
-        kept = start_in_thread(self._directory.keep, self._held().__contains__)
+        kept = start_in_thread(self._directory.remove_unused, self._held().__contains__)
         kept.add_done_callback(self._kept)
         return kept
 

@@ -12,7 +12,7 @@ from agent.core.entry.program import START_SECONDS
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.grant_words import GrantWords
 from agent.core.grants.prestart import PrestartRun, environment, failure, starts
-from agent.host.program import Failed, run
+from agent.host.program import ProgramError, run
 
 TOGETHER = 16  # devices whose programs run at the same time
 
@@ -47,6 +47,6 @@ async def _run(
         for program in programs:
             try:
                 await run(program.command, told)
-            except Failed as failed:
+            except ProgramError as failed:
                 return failure(resource, device, program.name, str(failed))
     return None

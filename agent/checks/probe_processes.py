@@ -14,15 +14,23 @@ from collections import deque
 from collections.abc import Iterable
 from functools import partial
 from itertools import count
-from typing import Protocol
 
-from agent.checks.probe_protocol import Alive, Complete, Line, Off, ProbeLineParser, ReportRemoval, read
-from agent.checks.probe_reports import Reports
+from agent.checks.probe_protocol import (
+    ProbeAlive,
+    ProbeLine,
+    ProbeLineParser,
+    ProbeOff,
+    ReportComplete,
+    ReportRemoval,
+    parse_line,
+)
+from agent.checks.probe_reports import ProbeReports
+from agent.checks.query_user import QueryUser
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.entry.query import ProbeSpec, QueryResult, QueryStatus
 from agent.core.language.safe_text import cut, escape
 from agent.core.language.value import Absent, Scalar
-from agent.host.process import Child, Ran, started
+from agent.host.process import Child, ProgramResult, start_program
 
 RESTART = Backoff(1.0, 60.0)
 OFF_SECONDS = 300.0  # until it is tried again whether there is something to report
@@ -33,16 +41,6 @@ _SHOWN = 200  # characters of what is no line of the protocol
 log = logging.getLogger(__name__)
 
 
-class Looks(Protocol):
-    """Who looks, and so wants reports."""
-
-    def rests_below(self, mark: str) -> bool:
-        """Whether anything rests on what a probe of that mark says."""
-
-    def told(self, mark: str, *, changed: bool) -> None:
-        """There is something new of a place. `changed`: it is another than before."""
-
-
 class _Life:
     """What is known of one probe.
 
@@ -51,7 +49,7 @@ class _Life:
     """
 
     def __init__(self) -> None:
-        self.reports = Reports()
+        self.reports = ProbeReports()
         self.down = ""
         self.off = ""
         self.note = ""
@@ -71,19 +69,19 @@ class Probes:
         self._numbers = count(1)
         self._stirred = asyncio.Event()
 
-    def verdict(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
+    def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
         """What it says of what has these names: the worst. One that was never heard of is started. Any thread."""
         life = self._life(probe)
         if life is None or life.off:
             return QueryResult(QueryStatus.OFF, f"{probe.name} is off: {life.off}") if life else _AWAITED
         if life.down:
             return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {life.down}")
-        if (worst := life.reports.worst(places)) is not None:
+        if (worst := life.reports.get_worst(places)) is not None:
             return worst
         nothing = QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name} says nothing of it")
         return nothing if life.reports.complete else _AWAITED
 
-    def field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
+    def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
         """What it reports as a field."""
         life = self._life(probe)
         if life is None:
@@ -92,20 +90,20 @@ class Probes:
             return Absent(f"the probe {probe.name} is off: {life.off}")
         if life.down:
             return Absent(f"the probe {probe.name}: {life.down}", unreadable=True)
-        found = life.reports.field(places, field)
+        found = life.reports.get_field(places, field)
         absent = Absent(f"the probe {probe.name} says no {field}", pending=not life.reports.complete)
         return absent if found is None else found
 
-    def looked(self, looks: Looks) -> None:
+    def finish_look(self, looks: QueryUser) -> None:
         """A look is over: have what it asked for the first time started, and end what nothing rests on."""
         for probe, task in self._tasks.items():
-            if probe not in self._ending and not looks.rests_below(probe.mark):
+            if probe not in self._ending and not looks.needs_probe(probe.mark):
                 self._ending.add(probe)
                 task.cancel()
         if self._new:
             self._stirred.set()
 
-    async def run(self, looks: Looks) -> None:
+    async def run(self, looks: QueryUser) -> None:
         """Watch over them, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
@@ -125,15 +123,15 @@ class Probes:
             self._new.append(probe)
         return life
 
-    def _ended(self, probe: ProbeSpec, life: _Life, looks: Looks, _: asyncio.Task[None]) -> None:
+    def _ended(self, probe: ProbeSpec, life: _Life, looks: QueryUser, _: asyncio.Task[None]) -> None:
         """It is watched no more; who wants it by now asks again."""
         if life.fall is not None:
             life.fall.cancel()
         del self._lives[probe], self._tasks[probe]
         self._ending.discard(probe)
-        looks.told(probe.mark, changed=True)
+        looks.report_change(probe.mark, changed=True)
 
-    async def _watched(self, probe: ProbeSpec, life: _Life, looks: Looks) -> None:
+    async def _watched(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Have it run, again and again."""
         loop = asyncio.get_running_loop()
         backoff = RESTART
@@ -153,10 +151,10 @@ class Probes:
                     self._fallen(probe, life, looks)
             await asyncio.sleep(wait)
 
-    async def _one(self, probe: ProbeSpec, life: _Life, looks: Looks) -> str:
+    async def _one(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> str:
         """Have it run once; why it runs no more."""
         try:
-            async with started(probe.argv) as child:
+            async with start_program(probe.argv) as child:
                 why = await self._heard(probe, life, looks, child)
         except FileNotFoundError:
             self._off(probe, life, looks, f"{probe.argv[0]}: no such program")
@@ -165,11 +163,11 @@ class Probes:
             return f"{probe.argv[0]}: {os.strerror(error.errno or 0)}"
         return f"{why}: {life.note}" if life.note else why
 
-    async def _heard(self, probe: ProbeSpec, life: _Life, looks: Looks, child: Child) -> str:
+    async def _heard(self, probe: ProbeSpec, life: _Life, looks: QueryUser, child: Child) -> str:
         """Listen until it ends, is silent for too long, or closes its output; which of these."""
         loop = asyncio.get_running_loop()
         stirred = asyncio.Event()
-        child.stirs(stirred)
+        child.set_at_end(stirred)
         until = loop.time() + probe.timeout
         complete_at: float | None = until
         lines = ProbeLineParser()
@@ -193,8 +191,8 @@ class Probes:
                 data = os.read(child.stdout, _CHUNK)
             except BlockingIOError:
                 data = None
-            for line in lines.of(data or b""):
-                said = read(line)
+            for line in lines.feed(data or b""):
+                said = parse_line(line)
                 if said is None:
                     life.note = (
                         cut(escape(" ".join(line[:_SHOWN].decode("utf-8", "replace").split())), _SHOWN) or life.note
@@ -202,7 +200,7 @@ class Probes:
                     continue
                 until = loop.time() + probe.timeout
                 self._take(probe, life, looks, said)
-                complete_at = None if isinstance(said, Complete) else complete_at
+                complete_at = None if isinstance(said, ReportComplete) else complete_at
             if complete_at is not None and loop.time() >= complete_at:
                 self._complete(probe, life, looks)
                 complete_at = None
@@ -211,59 +209,61 @@ class Probes:
                 if over:
                     stirred.set()
             elif over:
-                return Ran(child.code).how
+                return ProgramResult(child.code).ending
             elif data is not None:
                 return "it closed its output"
 
-    def _take(self, probe: ProbeSpec, life: _Life, looks: Looks, line: Line) -> None:
+    def _take(self, probe: ProbeSpec, life: _Life, looks: QueryUser, line: ProbeLine) -> None:
         """What a line changes."""
         loop = asyncio.get_running_loop()
         if life.fall is not None:
             life.fall.cancel()
         life.why = ""
-        life.fall = None if isinstance(line, Off) else loop.call_later(probe.timeout, self._fallen, probe, life, looks)
-        if (life.down or life.off) and not isinstance(line, Off):
+        life.fall = (
+            None if isinstance(line, ProbeOff) else loop.call_later(probe.timeout, self._fallen, probe, life, looks)
+        )
+        if (life.down or life.off) and not isinstance(line, ProbeOff):
             life.down = life.off = ""
             self._say(probe, life, logging.INFO, "reports")
-            looks.told(probe.mark, changed=True)
+            looks.report_change(probe.mark, changed=True)
         match line:
-            case Off(reason):
+            case ProbeOff(reason):
                 self._off(probe, life, looks, reason)
-            case Complete():
+            case ReportComplete():
                 self._complete(probe, life, looks)
-            case Alive():
+            case ProbeAlive():
                 pass
             case ReportRemoval(place):
-                looks.told(probe.about(place), changed=life.reports.drop(place))
+                looks.report_change(probe.about(place), changed=life.reports.remove(place))
             case _:
-                changed = life.reports.take(line, next(self._numbers))
+                changed = life.reports.add(line, next(self._numbers))
                 if life.reports.full:
                     self._say(probe, life, logging.WARNING, "it says more than can be remembered: the rest is dropped")
-                looks.told(probe.about(line.place), changed=changed)
+                looks.report_change(probe.about(line.location), changed=changed)
 
-    def _complete(self, probe: ProbeSpec, life: _Life, looks: Looks) -> None:
+    def _complete(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Forget what an earlier life said and this one has not."""
         first = not life.reports.complete
         gone = life.reports.finish()
         if first:
-            looks.told(probe.mark, changed=True)
+            looks.report_change(probe.mark, changed=True)
         for place in gone:
-            looks.told(probe.about(place), changed=True)
+            looks.report_change(probe.about(place), changed=True)
 
-    def _off(self, probe: ProbeSpec, life: _Life, looks: Looks, reason: str) -> None:
+    def _off(self, probe: ProbeSpec, life: _Life, looks: QueryUser, reason: str) -> None:
         """There is nothing to report on this host."""
         if life.off != reason:
             life.off, life.down = reason, ""
             self._say(probe, life, logging.INFO, f"off: {reason}")
-            looks.told(probe.mark, changed=True)
+            looks.report_change(probe.mark, changed=True)
 
-    def _fallen(self, probe: ProbeSpec, life: _Life, looks: Looks) -> None:
+    def _fallen(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Nothing was heard of it for as long as it may be silent."""
         life.fall = None
         down = life.why or f"it was silent for {probe.timeout:g} s"
         if life.down != down and not life.off:
             life.down = down
-            looks.told(probe.mark, changed=True)
+            looks.report_change(probe.mark, changed=True)
 
     @staticmethod
     def _say(probe: ProbeSpec, life: _Life, level: int, what: str) -> None:

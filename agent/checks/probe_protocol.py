@@ -18,7 +18,7 @@ _TEXT_LIMIT = 4096  # characters of a place, a name, a value, a reason
 class ReportedHealth(Struct):
     """How a place is, and why."""
 
-    place: str
+    location: str
     reply: QueryStatus
     reason: str = ""
 
@@ -26,7 +26,7 @@ class ReportedHealth(Struct):
 class ReportedField(Struct):
     """What is so at a place; None: that is known no more."""
 
-    place: str
+    location: str
     name: str
     value: Scalar | None
 
@@ -34,28 +34,28 @@ class ReportedField(Struct):
 class ReportRemoval(Struct):
     """Nothing is said of a place any more."""
 
-    place: str
+    location: str
 
 
-class Off(Struct):
+class ProbeOff(Struct):
     """There is nothing to report on this host, and why."""
 
     reason: str
 
 
-class Complete(Struct):
+class ReportComplete(Struct):
     """All that there is to say now was said."""
 
 
-class Alive(Struct):
+class ProbeAlive(Struct):
     """Nothing, but that somebody is there to say it."""
 
 
-Line: TypeAlias = ReportedHealth | ReportedField | ReportRemoval | Off | Complete | Alive
+ProbeLine: TypeAlias = ReportedHealth | ReportedField | ReportRemoval | ProbeOff | ReportComplete | ProbeAlive
 _HEALTH = {True: QueryStatus.WELL, False: QueryStatus.ILL, None: QueryStatus.UNKNOWN}
 
 
-def read(line: bytes) -> Line | None:
+def parse_line(line: bytes) -> ProbeLine | None:
     """What a line says; None if that is nothing of the protocol."""
     try:
         said = json.loads(line)
@@ -66,7 +66,7 @@ def read(line: bytes) -> Line | None:
     return _read(said)
 
 
-def _read(said: dict[str, object]) -> Line | None:
+def _read(said: dict[str, object]) -> ProbeLine | None:
     match said:
         case {"place": str(place), "healthy": bool() | None as healthy, **rest} if not rest.keys() - {"reason"}:
             reason = rest.get("reason") or ""
@@ -76,10 +76,10 @@ def _read(said: dict[str, object]) -> Line | None:
         case {"place": str(place), "gone": True, **rest} if not rest:
             return ReportRemoval(_place(place))
         case {"off": str(reason), **rest} if not rest:
-            return Off(reason)
+            return ProbeOff(reason)
         case {"complete": True, **rest} if not rest:
-            return Complete()
-    return None if said else Alive()
+            return ReportComplete()
+    return None if said else ProbeAlive()
 
 
 def _fits(value: object) -> bool:
@@ -102,7 +102,7 @@ class ProbeLineParser:
         self._begun = b""
         self._dropping = False
 
-    def of(self, data: bytes) -> Iterable[bytes]:
+    def feed(self, data: bytes) -> Iterable[bytes]:
         """The lines that end in these bytes."""
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:

@@ -14,7 +14,7 @@ SIZE_LIMIT = 16 * 1024 * 1024  # characters of all that is known of one probe at
 _WORST = (QueryStatus.ILL, QueryStatus.UNKNOWN, QueryStatus.WELL)
 
 
-class Reports:
+class ProbeReports:
     """Knows what was said last of each place.
 
     Attributes:
@@ -37,7 +37,7 @@ class Reports:
         self.life += 1
         self.full = False
 
-    def worst(self, places: Iterable[str]) -> QueryResult | None:
+    def get_worst(self, places: Iterable[str]) -> QueryResult | None:
         """The worst verdict of what has these names, as new as the newest of them; None if there is none."""
         said = [found[1] for place in places if (found := self._verdicts.get(place)) is not None]
         if not said:
@@ -45,16 +45,16 @@ class Reports:
         worst = min(said, key=lambda answer: _WORST.index(answer.reply))
         return QueryResult(worst.reply, worst.reason, max(answer.number for answer in said))
 
-    def field(self, places: Iterable[str], name: str) -> Scalar | None:
+    def get_field(self, places: Iterable[str], name: str) -> Scalar | None:
         """A fact of what has these names; None if it is not known."""
         said = (found for place in places if (found := self._fields.get(place, {}).get(name)) is not None)
         return next((value for _, value in said), None)
 
-    def take(self, line: ReportedHealth | ReportedField, number: int) -> bool:
+    def add(self, line: ReportedHealth | ReportedField, number: int) -> bool:
         """Take what a line says; whether something is so now that was not. `number`: that of the answer it gives."""
         return self._verdict(line, number) if isinstance(line, ReportedHealth) else self._field(line)
 
-    def drop(self, place: str) -> bool:
+    def remove(self, place: str) -> bool:
         """Forget all that was said of a place; whether that is anything."""
         names = [*self._fields.get(place, ())]
         return any([self._without(place), *(self._without(place, name) for name in names)])
@@ -76,26 +76,26 @@ class Reports:
         return [*dict.fromkeys((*verdicts, *(place for place, _ in old)))]
 
     def _verdict(self, line: ReportedHealth, number: int) -> bool:
-        before = self._verdicts.get(line.place)
-        if before is None and not self._has_room(self._verdicts, PLACES_LIMIT, len(line.place)):
+        before = self._verdicts.get(line.location)
+        if before is None and not self._has_room(self._verdicts, PLACES_LIMIT, len(line.location)):
             return False
-        self._without(line.place)  # a verdict that is none any more would be worse than one without its reason
-        reason = line.reason if self._has_room((), 1, len(line.place) + len(line.reason)) else ""
-        self._verdicts[line.place] = self.life, QueryResult(line.reply, reason, number)
-        self._size += len(line.place) + len(reason)
+        self._without(line.location)  # a verdict that is none any more would be worse than one without its reason
+        reason = line.reason if self._has_room((), 1, len(line.location) + len(line.reason)) else ""
+        self._verdicts[line.location] = self.life, QueryResult(line.reply, reason, number)
+        self._size += len(line.location) + len(reason)
         return before is None or before[1].reply is not line.reply
 
     def _field(self, line: ReportedField) -> bool:
-        before = self.field((line.place,), line.name)
-        self._without(line.place, line.name)  # what is so no more is not said, whether or not there is room for it
+        before = self.get_field((line.location,), line.name)
+        self._without(line.location, line.name)  # what is so no more is not said, whether or not there is room for it
         if line.value is not None:
-            size = len(line.place) + len(line.name) + len(text_of(line.value))
-            fields = self._fields.get(line.place)
+            size = len(line.location) + len(line.name) + len(text_of(line.value))
+            fields = self._fields.get(line.location)
             among, most = (self._fields, PLACES_LIMIT) if fields is None else (fields, FIELDS_LIMIT)
             if self._has_room(among, most, size):
-                self._fields.setdefault(line.place, {})[line.name] = self.life, line.value
+                self._fields.setdefault(line.location, {})[line.name] = self.life, line.value
                 self._size += size
-        return self.field((line.place,), line.name) != before
+        return self.get_field((line.location,), line.name) != before
 
     def _has_room(self, among: Sized, most: int, size: int) -> bool:
         """Whether one more fits among these, of that size."""

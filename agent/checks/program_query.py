@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator
 
 from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus
-from agent.host.process import run
+from agent.host.process import run_program
 
 
 async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
@@ -15,8 +15,8 @@ async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
     It says well by exit code 0 and ill by any other end. What cannot be started, or does not end, says nothing.
     """
     try:
-        async with run(command.argv, command.timeout) as ran:
-            yield _answer(command, ran.code, ran.how, ran.output)
+        async with run_program(command.argv, command.timeout) as ran:
+            yield _answer(command, ran.code, ran.ending, ran.output)
     except OSError as error:
         yield QueryResult(QueryStatus.UNKNOWN, f"{command.argv[0]}: {os.strerror(error.errno or 0)}")
 

@@ -13,8 +13,9 @@ from contextlib import aclosing
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
+from agent.checks.query_user import QueryUser
 from agent.core.entry.query import QueryResult, QueryStatus, Question
 from agent.core.struct import replace
 
@@ -23,17 +24,7 @@ _GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
 _AWAITED = QueryResult(QueryStatus.AWAITED, "no answer yet")
 
 
-class Looks(Protocol):
-    """Who looks, and so wants answers."""
-
-    def rests_on(self, mark: str) -> bool:
-        """Whether anything rests on the inquiry of that mark."""
-
-    def told(self, mark: str, *, changed: bool) -> None:
-        """There is an answer to it. `changed`: it is another than before."""
-
-
-Asker: TypeAlias = Callable[[Question], AsyncGenerator[QueryResult, None]]
+QueryFunction: TypeAlias = Callable[[Question], AsyncGenerator[QueryResult, None]]
 
 
 class QueryScheduler:
@@ -44,7 +35,7 @@ class QueryScheduler:
             when it ends, and then it is asked again in its time.
     """
 
-    def __init__(self, ask: Asker) -> None:
+    def __init__(self, ask: QueryFunction) -> None:
         self._ask = ask
         self._answers: dict[Question, QueryResult] = {}
         self._new: deque[Question] = deque()
@@ -54,24 +45,24 @@ class QueryScheduler:
         self._workers = asyncio.Semaphore(WORKERS)
         self._more = asyncio.Event()
 
-    def answer(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: Question) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
         known = self._answers.get(inquiry)
         if known is None:
             self._new.append(inquiry)
         return known or _AWAITED
 
-    def looked(self, looks: Looks) -> None:
+    def finish_look(self, looks: QueryUser) -> None:
         """A look is over: have what it asked for the first time asked at once, and drop what nothing rests on."""
         for inquiry in self._idle:
-            if looks.rests_on(inquiry.mark):
+            if looks.needs_query(inquiry.mark):
                 self._new.append(inquiry)
             del self._answers[inquiry]
         self._idle.clear()
         if self._new:
             self._more.set()
 
-    async def run(self, looks: Looks) -> None:
+    async def run(self, looks: QueryUser) -> None:
         """Ask, until cancelled."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
@@ -84,7 +75,7 @@ class QueryScheduler:
                         tasks.create_task(self._answered(inquiry, looks, first=True))
                 while self._due and self._due[0][0] <= loop.time():
                     _, _, inquiry = heappop(self._due)
-                    if looks.rests_on(inquiry.mark):
+                    if looks.needs_query(inquiry.mark):
                         tasks.create_task(self._answered(inquiry, looks))
                     else:
                         self._idle.append(inquiry)  # it may be of a look that is not over yet
@@ -97,7 +88,7 @@ class QueryScheduler:
         except TimeoutError:
             return
 
-    async def _answered(self, inquiry: Question, looks: Looks, *, first: bool = False) -> None:
+    async def _answered(self, inquiry: Question, looks: QueryUser, *, first: bool = False) -> None:
         """Ask once, and have it asked again in its time."""
         loop = asyncio.get_running_loop()
         async with aclosing(self._ask(inquiry)) as answers:
@@ -111,10 +102,10 @@ class QueryScheduler:
         heappush(self._due, (max(began + inquiry.every * part, loop.time()), number, inquiry))
         self._more.set()
 
-    def _hear(self, inquiry: Question, answer: QueryResult, looks: Looks) -> int:
+    def _hear(self, inquiry: Question, answer: QueryResult, looks: QueryUser) -> int:
         """Remember an answer and say so; its number."""
         number = next(self._numbers)
         changed = self._answers[inquiry].reply is not answer.reply
         self._answers[inquiry] = replace(answer, number=number)
-        looks.told(inquiry.mark, changed=changed)
+        looks.report_change(inquiry.mark, changed=changed)
         return number

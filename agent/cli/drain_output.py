@@ -22,7 +22,7 @@ _SHOWN = 10  # devices with a line each
 def request_device(do: str, arguments: argparse.Namespace, **more: str) -> Answer | int:
     """What the agent answers of the device that is named; or, when that is said, the exit code."""
     name = arguments.device
-    real = Root(arguments.root).real(name) if name.startswith("/") else name
+    real = Root(arguments.root).resolve(name) if name.startswith("/") else name
     request = {"do": do, "name": name if isinstance(real, Absent) else real, **more}
     answer = ask_agent(arguments, request)
     if isinstance(answer, int) or answer.get("found", True):

@@ -172,11 +172,11 @@ def _run(command: ModuleType, chosen: argparse.Namespace) -> int:
             if os.path.isdir(root):
                 roots[root] = root
                 continue
-            from agent.host.recording import NoRecording, unpacked
+            from agent.host.recording import RecordingError, unpack_recording
 
             try:
-                roots[root] = recordings.enter_context(unpacked(root))
-            except NoRecording as error:
+                roots[root] = recordings.enter_context(unpack_recording(root))
+            except RecordingError as error:
                 return fail(chosen, f"--root {root}: {error}", WRONG_COMMAND_LINE)
             except OSError as error:
                 return report_file_error(chosen, f"--root {root}", error, WRONG_COMMAND_LINE)

@@ -20,9 +20,9 @@ from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, report_file_error
 from agent.config.load import load
 from agent.core.language.safe_text import counted, escape
-from agent.host.pseudonyms import disguised
+from agent.host.pseudonyms import replace_identifiers
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
-from agent.host.recording import write
+from agent.host.recording import write_recording
 from agent.scanners.host_words import HOST
 
 CANNOT = 1
@@ -48,12 +48,12 @@ def run(arguments: argparse.Namespace) -> int:
         build_device_json(inventory, item)
     for word in HOST.words if inventory.items else ():
         inventory.read_fact(inventory.items[0], f"host.{word}")
-    made = root.recording()
+    made = root.build_recording()
     replaced: Mapping[str, int] = {}
     if arguments.pseudonymise:
-        made, replaced = disguised(made, secrets.token_bytes(32))
+        made, replaced = replace_identifiers(made, secrets.token_bytes(32))
     try:
-        write(made, arguments.file)
+        write_recording(made, arguments.file)
     except OSError as error:
         return report_file_error(arguments, arguments.file, error, CANNOT)
     _say(made, replaced if arguments.pseudonymise else None, time.monotonic() - began)

@@ -82,10 +82,10 @@ def keys_page() -> str:
 
 def _rows(table: WordTable) -> Iterator[str]:
     for word in table.words.values():
-        kind = f"list of {word.kind.value}" if word.many else word.kind.value
+        kind = f"list of {word.kind.value}" if word.is_list else word.kind.value
         yield f"| `{word.name}` | {kind} | {word.about} | {_code(word.kernel)} |"
     for relation in table.relations.values():
-        kind = "several" if relation.many else "relation"
+        kind = "several" if relation.is_list else "relation"
         leads = "" if relation.table == "every" else f", with the words of {relation.table}"
         yield f"| `{relation.name}` | {kind} | {relation.about}{leads} | {_code(relation.kernel)} |"
 

@@ -28,7 +28,7 @@ from agent.control.take_snapshot import measured
 from agent.core.message_id import NOTICE
 from agent.host import open_files
 from agent.host.daemon_thread import DaemonThreads
-from agent.host.journal_log import JournalHandler, Marked, is_journal
+from agent.host.journal_log import JournalHandler, PriorityFormatter, is_journal
 from agent.host.root import Root
 from agent.single_instance import AlreadyRunning
 
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     early: list[int] = []
     signal.signal(signal.SIGHUP, lambda number, _: early.append(number))
-    if (most := open_files.most()) < open_files.FEWEST:
-        return fail(arguments, _FEW.format(most=most, fewest=open_files.FEWEST), FAILED)
+    if (most := open_files.get_limit()) < open_files.LEAST_LIMIT:
+        return fail(arguments, _FEW.format(most=most, fewest=open_files.LEAST_LIMIT), FAILED)
     configuration = load(arguments.config)
     log_to_stderr(configuration.settings.log.level)
     if any(f.severity is Severity.ERROR and f.file == SETTINGS for f in configuration.findings):
@@ -122,7 +122,7 @@ def log_to_stderr(level: str) -> None:
     logging.addLevelName(NOTICE, "NOTICE")
     out: logging.Handler = logging.StreamHandler(sys.stderr)
     if is_journal(os.environ, 2):
-        out.setFormatter(Marked())
+        out.setFormatter(PriorityFormatter())
         out = JournalHandler(out)
     else:
         out.setFormatter(logging.Formatter(PLAIN))

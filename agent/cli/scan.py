@@ -114,7 +114,7 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
 
 def _subsystems(root: Root) -> list[str]:
     """The classes and buses of the kernel."""
-    found = (root.names(f"/sys/{place}") for place in ("class", "bus"))
+    found = (root.list_names(f"/sys/{place}") for place in ("class", "bus"))
     return [name for names in found if not isinstance(names, Absent) for name in names]
 
 

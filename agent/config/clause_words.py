@@ -43,7 +43,7 @@ def _words(sentence: MergedEntry) -> frozenset[str] | None:
     kind = named_kind(source)
     if kind not in source_kinds.KINDS or not sentence.words_known:
         return None
-    return frozenset((*source_kinds.words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
+    return frozenset((*source_kinds.list_words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
 
 
 def _own(sentence: MergedEntry) -> Iterator[str]:

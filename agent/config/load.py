@@ -210,8 +210,8 @@ def _is_known(rule: Rule, spec: ResourceSpec) -> bool:
     if isinstance(rule, Near):
         return rule.links is None
     try:
-        return rule.word in spec.own or bool(source_kinds.word(spec.source.kind, rule.word))
-    except (source_kinds.UnknownWord, PatternError):
+        return rule.word in spec.own or bool(source_kinds.get_word_type(spec.source.kind, rule.word))
+    except (source_kinds.UnknownWordError, PatternError):
         return False
 
 

@@ -194,8 +194,8 @@ class Scope(MutableStruct):
         if not kind:
             return ANYTHING
         try:
-            found = source_kinds.word(kind, word)
-        except source_kinds.UnknownWord as unknown:
+            found = source_kinds.get_word_type(kind, word)
+        except source_kinds.UnknownWordError as unknown:
             if not self.words_known:
                 return ANYTHING
             self.error(self._unknown(spot, word, mark, unknown))
@@ -205,7 +205,7 @@ class Scope(MutableStruct):
             return None
         whole = word.startswith(("host.", "/"))
         alike = whole or self.single or self.lone
-        return WordSignature(found.kind, found.many, not alike, found.table, each=self.grouped and not whole)
+        return WordSignature(found.kind, found.is_list, not alike, found.table, each=self.grouped and not whole)
 
     def _each(self, known: WordSignature | None) -> WordSignature | None:
         """The same of an entry whose devices are several host devices."""
@@ -234,8 +234,8 @@ class Scope(MutableStruct):
     def has(self, word: str) -> bool:
         """Whether there is such a word."""
         try:
-            return bool(source_kinds.word(self.table or (self.source.kind if self.source else ""), word))
-        except (source_kinds.UnknownWord, KeyError):
+            return bool(source_kinds.get_word_type(self.table or (self.source.kind if self.source else ""), word))
+        except (source_kinds.UnknownWordError, KeyError):
             return False
 
     def _of_members(self, spot: FilePosition, head: str, word: str, mark: Mark) -> WordSignature | None:
@@ -303,7 +303,7 @@ class Scope(MutableStruct):
             f"device-agent scan --words {self.source.arguments[0] if subsystem else self.source.kind} shows its words"
         )
 
-    def _unknown(self, spot: FilePosition, word: str, mark: Mark, unknown: source_kinds.UnknownWord) -> Finding:
+    def _unknown(self, spot: FilePosition, word: str, mark: Mark, unknown: source_kinds.UnknownWordError) -> Finding:
         own = tuple(self.own.names()) if self.own else ()
         head, _, rest = word.partition(".")
         if rest and self.own and (known := self.own.known(head)) is not None:

@@ -27,13 +27,13 @@ class SpecFiles:
         self._root = root
         self._mark = mark(owner)
 
-    def path(self, name: str) -> str:
+    def get_path(self, name: str) -> str:
         """Where a file is, as people know it."""
         return f"{self.directory}/{name}"
 
-    def version(self, name: str) -> tuple[int, ...]:
+    def read_version(self, name: str) -> tuple[int, ...]:
         """A mark that differs once a file may have changed; empty if it is not there."""
-        return self._root.version(self.path(name))
+        return self._root.read_version(self.get_path(name))
 
     def read(self, name: str) -> bytes | None:
         """What is in a file; None if there is none.
@@ -86,10 +86,10 @@ class SpecFiles:
                 os.unlink(new)
             raise
 
-    def sweep(self, kept: Container[str]) -> tuple[str, ...]:
+    def remove_except(self, kept: Container[str]) -> tuple[str, ...]:
         """Remove those of ours that are none of `kept`, and give the names of those of ours that are there then."""
         ours: list[str] = []
-        names = self._root.names(self.directory)
+        names = self._root.list_names(self.directory)
         for name in () if isinstance(names, Absent) else names:
             if not name.startswith(PREFIX) or not name.endswith(SUFFIX):
                 continue
@@ -106,5 +106,5 @@ class SpecFiles:
         """The directory as the kernel knows it; below a prefix, links stay in it."""
         if not self._root.prefix:
             return self.directory
-        real = self._root.real(self.directory)
+        real = self._root.resolve(self.directory)
         return f"{self._root.prefix}{self.directory if isinstance(real, Absent) else real}"

@@ -47,17 +47,17 @@ class SpecDirectories:
 
     def _paths(self, root: Root) -> Iterator[str]:
         for directory in self.directories:
-            names = root.names(directory)
+            names = root.list_names(directory)
             for name in () if isinstance(names, Absent) else names:
                 if name.endswith(SUFFIXES):
                     yield f"{directory}/{name}"
 
 
 def _file(root: Root, path: str, before: _Read | None) -> _Read:
-    version = root.version(path) if root.age(path) >= _YOUNG_SECONDS else ()
+    version = root.read_version(path) if root.get_age(path) >= _YOUNG_SECONDS else ()
     if version and before is not None and before.version == version:
         return before
-    return _Read(version, _parse(path, root.head(path, LIMIT + 1)))
+    return _Read(version, _parse(path, root.read_head(path, LIMIT + 1)))
 
 
 def _parse(path: str, data: bytes | Absent) -> SpecFile:

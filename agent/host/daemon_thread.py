@@ -16,7 +16,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def aside(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+async def run_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What the function returns or raises. Cancelled, it comes back at once, and the thread is left to itself."""
     return await start_in_thread(function, *arguments, **named)
 

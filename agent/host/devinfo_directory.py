@@ -59,7 +59,7 @@ class DevInfoDirectory:
             except OSError as error:
                 raise DevInfoError(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}") from None
 
-    def keep(self, held: Callable[[str], bool]) -> tuple[bool, list[str]]:
+    def remove_unused(self, held: Callable[[str], bool]) -> tuple[bool, list[str]]:
         """Remove our files whose ids are not held.
 
         What is not as we wrote it any more is somebody else's by now, and stays.

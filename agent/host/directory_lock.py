@@ -20,7 +20,7 @@ class DirectoryLock:
         self._directory = directory
         self._descriptor: int | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Have the directory that is there now; at once done if it is had already, and if there is none to have.
 
         Raises:

@@ -16,7 +16,7 @@ _TS_INFO = struct.Struct("=IIi")  # command, what the software can, number of th
 _REST = 32  # bytes of it that are of no interest
 
 
-def clock(interface: str) -> int | Absent:
+def read_clock_number(interface: str) -> int | Absent:
     """The number of the PTP clock by which an interface stamps packets."""
     said = array.array("B", _TS_INFO.pack(_GET_TS_INFO, 0, -1) + bytes(_REST))
     request = struct.pack("16sP16x", os.fsencode(interface)[:15], said.buffer_info()[0])

@@ -20,7 +20,7 @@ from inotify_simple import flags
 from agent.core.struct import MutableStruct, field
 from agent.host.root import LINKS, Root
 
-READ = 16384  # bytes taken in one go: some hundred events, before others on the event loop have their turn
+READ_SIZE = 16384  # bytes taken in one go: some hundred events, before others on the event loop have their turn
 
 _MASK = (
     flags.CREATE
@@ -179,7 +179,7 @@ class PathWatch:
         if self._inotify is None:
             return
         try:
-            data = os.read(self._inotify.fileno(), READ)
+            data = os.read(self._inotify.fileno(), READ_SIZE)
         except BlockingIOError:
             return
         changed: set[str] = set()

@@ -31,7 +31,7 @@ def is_journal(environ: Mapping[str, str], stream: int) -> bool:
     return environ.get("JOURNAL_STREAM") == f"{there.st_dev}:{there.st_ino}"
 
 
-class Marked(logging.Formatter):
+class PriorityFormatter(logging.Formatter):
     """`<N>` in front of each line, as sd-daemon(3) wants it."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -66,7 +66,7 @@ class JournalHandler(logging.Handler):
 
     def _sent(self, record: logging.LogRecord) -> bool:
         try:
-            self._socket.sendto(datagram(self.format(record), record), self._path)
+            self._socket.sendto(build_datagram(self.format(record), record), self._path)
         except OSError:  # not there, busy, or it is too long
             if not select.select((), (self._stream,), (), 0)[1]:
                 return False
@@ -84,7 +84,7 @@ def _missing(number: int) -> logging.LogRecord:
     return logging.makeLogRecord(said)
 
 
-def datagram(message: str, record: logging.LogRecord) -> bytes:
+def build_datagram(message: str, record: logging.LogRecord) -> bytes:
     """A record as the journal reads it."""
     priority = str(PRIORITIES.get(record.levelno, 6))
     said = {"MESSAGE": message, "PRIORITY": priority, "SYSLOG_IDENTIFIER": NAME, **getattr(record, "fields", {})}

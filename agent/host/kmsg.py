@@ -55,7 +55,7 @@ class KernelLog:
     def __init__(self, root: Root, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = root
         self._clock = clock
-        self.ended = False
+        self.is_at_end = False
         self.overruns = 0
         self._handle: int | None = None
         self._plain = False
@@ -68,7 +68,7 @@ class KernelLog:
         """What becomes readable when there is more; none if nothing tells, and somebody has to look."""
         return None if self._plain else self._handle
 
-    def begin(self) -> Absent | None:
+    def open(self) -> Absent | None:
         """Read from the oldest line on; why that cannot be, if it cannot. A tree without the file said nothing."""
         self.close()
         try:
@@ -88,13 +88,13 @@ class KernelLog:
             os.close(self._handle)
         self._handle, self._plain, self._torn, self._live, self._last = None, False, b"", False, None
 
-    def take(self, limit: int) -> tuple[Record, ...] | None:
+    def read_records(self, limit: int) -> tuple[Record, ...] | None:
         """The next lines of the kernel's among so many records; none if there is no record now."""
         if self._handle is None and self._plain:
-            self.begin()  # a file may have come
+            self.open()  # a file may have come
         if self._handle is None:
             return None
-        self.ended = False
+        self.is_at_end = False
         said = list(self._lines(limit) if self._plain else self._records(limit))
         self._live = self._live or not said
         if not said:
@@ -130,7 +130,7 @@ class KernelLog:
                 log.warning("the kernel log: %s", error)
                 data = b""
             if not data:
-                self.ended = True
+                self.is_at_end = True
                 return
             yield _said(data.partition(b"\n")[0])
 

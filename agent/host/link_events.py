@@ -18,7 +18,7 @@ from agent.host import rtnetlink
 from agent.host.netlink import NetlinkListener
 from agent.host.root import Root
 
-ROUTES = "/proc/net"  # what reads routes rests on this
+ROUTES_PATH = "/proc/net"  # what reads routes rests on this
 
 _GROUPS = 0x1 | 0x40 | 0x400  # RTMGRP_LINK, RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE
 _RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net.core.rmem_max
@@ -75,25 +75,25 @@ def _only_default_routes(made: socket.socket) -> None:
 
 
 class _Listener(NetlinkListener):
-    what = "network links"
+    event_kind = "network links"
 
     def __init__(self, bound: socket.socket, root: Root, changed: Callable[[DirtySet], None]) -> None:
         self._root = root
         self._known: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
         super().__init__(bound, changed)
 
-    def take(self) -> DirtySet | None:
+    def read_event(self) -> DirtySet | None:
         """See `Listener.take`."""
         try:
             data = self._socket.recv(rtnetlink.BUFFER)
         except BlockingIOError:
             return None
         touched = DirtySet()
-        for kind, _flags, payload in rtnetlink.messages(data):
+        for kind, _flags, payload in rtnetlink.parse_messages(data):
             touched |= self._touched_by(kind, payload)
         return touched
 
-    def lost(self) -> None:
+    def forget_events(self) -> None:
         """See `Listener.lost`."""
         self._known.clear()
 
@@ -101,13 +101,13 @@ class _Listener(NetlinkListener):
         """What a message says to look at: nothing, if it says what was said before."""
         if kind in {rtnetlink.NEWROUTE, rtnetlink.DELROUTE} and len(payload) >= rtnetlink.ROUTE.size:
             is_default = rtnetlink.ROUTE.unpack_from(payload)[1] == 0
-            return DirtySet(frozenset({ROUTES})) if is_default else DirtySet()
+            return DirtySet(frozenset({ROUTES_PATH})) if is_default else DirtySet()
         if kind not in {rtnetlink.NEWLINK, rtnetlink.DELLINK} or len(payload) < rtnetlink.LINK.size:
             return DirtySet()
         family, hardware, index, flags, _ = rtnetlink.LINK.unpack_from(payload)
         if family != socket.AF_UNSPEC:  # a bridge tells of its ports
             return DirtySet()
-        said = [pair for pair in rtnetlink.attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
+        said = [pair for pair in rtnetlink.parse_attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
         before = self._known.pop(index, _UNSAID)
         directory = self._directory(dict(said).get(rtnetlink.IFNAME, b""))
         now = (hash((hardware, flags, *said)), directory)
@@ -119,12 +119,12 @@ class _Listener(NetlinkListener):
         # It may have come, or it went, perhaps into another network namespace.
         lists = frozenset({"net"} if kind == rtnetlink.DELLINK or before == _UNSAID else ())
         # An interface that goes down takes its routes along, and no message says so.
-        return DirtySet(frozenset(paths | {ROUTES}), lists)
+        return DirtySet(frozenset(paths | {ROUTES_PATH}), lists)
 
     def _directory(self, name: bytes) -> str:
         """The canonical directory of an interface; empty if it has none any more."""
-        path = f"/sys/class/net/{rtnetlink.text(name)}"
+        path = f"/sys/class/net/{rtnetlink.decode_name(name)}"
         if not name or not os.path.islink(path):
             return ""
-        directory = self._root.device(path)
+        directory = self._root.resolve_device(path)
         return "" if isinstance(directory, Absent) else directory

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class NetlinkListener:
     """A bound socket on the event loop. Both loops call again at once while events are left (level-triggered)."""
 
-    what: ClassVar[str]  # events of what, for a person
+    event_kind: ClassVar[str]  # events of what, for a person
 
     def __init__(self, bound: socket.socket, changed: Callable[[DirtySet], None]) -> None:
         self._socket = bound
@@ -33,7 +33,7 @@ class NetlinkListener:
         self._loop.remove_reader(self._socket)
         self._socket.close()
 
-    def take(self) -> DirtySet | None:
+    def read_event(self) -> DirtySet | None:
         """What the next event says to look at; None if there is no event now.
 
         Raises:
@@ -41,14 +41,14 @@ class NetlinkListener:
         """
         raise NotImplementedError
 
-    def lost(self) -> None:
+    def forget_events(self) -> None:
         """What was remembered of events is good for nothing any more."""
 
     def _readable(self) -> None:
         touched = DirtySet()
         try:
             for _ in range(EVENTS):
-                one = self.take()
+                one = self.read_event()
                 if one is None:
                     break
                 touched |= one
@@ -64,10 +64,10 @@ class NetlinkListener:
         Until SO_ERROR is read, poll(2) reports the error for ever: the stock loop spins on it, and uvloop has
         dropped the reader. What is still queued is of no use, as everything is looked at anyway.
         """
-        log.warning("events of %s were lost; looking at everything", self.what)
+        log.warning("events of %s were lost; looking at everything", self.event_kind)
         self._loop.remove_reader(self._socket)
         self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        self.lost()
+        self.forget_events()
         for _ in range(_DRAINED):
             try:
                 self._socket.recv(1, socket.MSG_DONTWAIT)

@@ -12,9 +12,9 @@ NODES = "/sys/devices/system/node"  # Documentation/ABI/stable/sysfs-devices-nod
 _NODE = re.compile(r"node([0-9]+)")
 
 
-def known(root: Root) -> frozenset[int]:
+def list_numa_nodes(root: Root) -> frozenset[int]:
     """The numbers of all nodes; none where the kernel knows no NUMA."""
-    names = root.names(NODES)
+    names = root.list_names(NODES)
     if isinstance(names, Absent):
         return frozenset()
     return frozenset(int(found[1]) for name in names if (found := _NODE.fullmatch(name)))

@@ -6,25 +6,25 @@ import os
 import resource
 from math import inf
 
-FEWEST = 64  # with less an agent cannot even begin: libraries, sockets, a connection to each side
-NEAR = 0.8  # of what may be open, from where on it is said
+LEAST_LIMIT = 64  # with less an agent cannot even begin: libraries, sockets, a connection to each side
+SHORTAGE_SHARE = 0.8  # of what may be open, from where on it is said
 
 _OPEN = "/proc/self/fd"
 
 
-def most() -> float:
+def get_limit() -> float:
     """How many may be open at once."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return inf if limit == resource.RLIM_INFINITY else limit  # which is -1
 
 
-def crowded() -> str:
+def describe_shortage() -> str:
     """That few more may be opened, in words; empty if there is room."""
-    limit = most()
+    limit = get_limit()
     if limit == inf:
         return ""
     try:
         now = len(os.listdir(_OPEN))
     except OSError:  # one more is needed to count them
         return f"all of the {limit:,} files that may be open at once are"
-    return f"{now:,} of the {limit:,} files that may be open at once are" if now >= limit * NEAR else ""
+    return f"{now:,} of the {limit:,} files that may be open at once are" if now >= limit * SHORTAGE_SHARE else ""

@@ -27,7 +27,7 @@ _FREE = 16 * _CHUNK  # bytes that are read as they come; behind these
 _BREATH = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
 
 
-class Ran(Struct):
+class ProgramResult(Struct):
     """How a program ended: its exit code, or minus the signal that ended it; None while it has not. And what it said.
 
     output: what it wrote to stdout and stderr, the first `OUTPUT_LIMIT` bytes.
@@ -37,7 +37,7 @@ class Ran(Struct):
     output: str = ""
 
     @property
-    def how(self) -> str:
+    def ending(self) -> str:
         """That in words."""
         if self.code is None:
             return "does not end"
@@ -59,12 +59,12 @@ class Child:
         # because a pidfd needs a newer kernel than nodes have, and the loop's own ways reap.
         self._ended = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-    async def ended(self, seconds: float | None = None) -> int | None:
+    async def wait(self, seconds: float | None = None) -> int | None:
         """The code, as soon as it has ended; None if it has not after so long."""
         await asyncio.wait([self._ended], timeout=seconds)
         return self.code
 
-    def stirs(self, event: asyncio.Event) -> None:
+    def set_at_end(self, event: asyncio.Event) -> None:
         """Have an event set when it ends."""
         self._ended.add_done_callback(lambda _: event.set())
 
@@ -86,7 +86,7 @@ class Child:
 
 
 @asynccontextmanager
-async def started(
+async def start_program(
     argv: Sequence[str], environment: Mapping[str, str] = ENVIRONMENT, *, errors: int = subprocess.STDOUT
 ) -> AsyncIterator[Child]:
     """Run a program; when the block is left, it and its group are killed.
@@ -156,7 +156,7 @@ def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> 
 
 
 @asynccontextmanager
-async def heard(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]:
+async def read_output(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]:
     """Have `listen` told whatever comes from a file that does not block, at the latest when the block is left.
 
     Who floods is read slowly, and then has to wait.
@@ -199,11 +199,11 @@ async def heard(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator[None]
 
 
 @asynccontextmanager
-async def run(
+async def run_program(
     argv: Sequence[str],
     seconds: float,
     environment: Mapping[str, str] = ENVIRONMENT,
-) -> AsyncIterator[Ran]:
+) -> AsyncIterator[ProgramResult]:
     """Run a program to its end, or for so many seconds; how that went is known in the block.
 
     What has not ended by then is killed when the block is left, which then lasts until it is gone. So who enters it
@@ -217,7 +217,7 @@ async def run(
     def listen(data: bytes) -> None:
         said.extend(data[: OUTPUT_LIMIT - len(said)])
 
-    async with started(argv, environment) as child:
-        async with heard(child.stdout, listen):
-            code = await child.ended(seconds)
-        yield Ran(code, said.decode("utf-8", "replace"))
+    async with start_program(argv, environment) as child:
+        async with read_output(child.stdout, listen):
+            code = await child.wait(seconds)
+        yield ProgramResult(code, said.decode("utf-8", "replace"))

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from agent.core.entry.program import Command
 from agent.core.language.safe_text import cut
 from agent.host import process
-from agent.host.daemon_thread import aside
+from agent.host.daemon_thread import run_in_thread
 
 SHOWN = 100  # characters of the last line that a program prints
 
 
-class Failed(Exception):  # noqa: N818  the state it is in
+class ProgramError(Exception):
     """A program did not do what it was run for; the text says why, with the last line that it printed."""
 
 
@@ -28,18 +28,18 @@ async def run(command: Command, environment: Mapping[str, str] | None = None) ->
     name = command.argv[0]
     try:
         told = {**process.ENVIRONMENT, **(environment or {})}
-        async with process.run(command.argv, command.timeout, told) as ran:
+        async with process.run_program(command.argv, command.timeout, told) as ran:
             if ran.code == 0:
                 return True
-            how = f"did not end within {command.timeout:g} s" if ran.code is None else _ended(ran.code, ran.how)
-            raise Failed(f"{name} {how}{_last_line(ran.output)}")
+            how = f"did not end within {command.timeout:g} s" if ran.code is None else _ended(ran.code, ran.ending)
+            raise ProgramError(f"{name} {how}{_last_line(ran.output)}")
     except OSError as error:
         if error.errno != errno.ENOENT:
-            raise Failed(f"{name}: {os.strerror(error.errno or 0)}") from None
-        there = await aside(os.path.exists, name)
+            raise ProgramError(f"{name}: {os.strerror(error.errno or 0)}") from None
+        there = await run_in_thread(os.path.exists, name)
         if command.optional and not there:
             return False
-        raise Failed(f"{name}: {'its interpreter' if there else 'it'} is not there") from None
+        raise ProgramError(f"{name}: {'its interpreter' if there else 'it'} is not there") from None
 
 
 def _ended(code: int, how: str) -> str:

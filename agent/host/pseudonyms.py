@@ -36,7 +36,7 @@ _SHORTEST = 4  # characters: a serial of `1` stands in every file
 _NOTHING = re.compile(r"[0fF:\-. _xX]*")
 
 
-def disguised(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str, int]]:
+def replace_identifiers(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str, int]]:
     """The recording without what identifies its machine, and how many of each kind were replaced."""
     kinds = {secret: kind for kind, secret in _secrets(recording)}
     if not kinds:
@@ -62,9 +62,9 @@ def disguised(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str,
         nodes={change_path(path): number for path, number in recording.nodes.items()},
         contents={change_path(path): change_bytes(data) for path, data in recording.contents.items()},
         absent={change_path(path): why for path, why in recording.absent.items()},
-        told={
+        kernel_answers={
             change_path(path): said if isinstance(said, Absent) else tuple(change(each, "") for each in said)
-            for path, said in recording.told.items()
+            for path, said in recording.kernel_answers.items()
         },
     ), Counter(kinds.values())
 
@@ -85,7 +85,7 @@ def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
         if path == _HOSTNAME:
             found.append((_HOST_NAME, text.strip()))
         yield from _that_tell((*found, *_in_names(text)))
-    told = (each for said in recording.told.values() if not isinstance(said, Absent) for each in said)
+    told = (each for said in recording.kernel_answers.values() if not isinstance(said, Absent) for each in said)
     for name in (*recording.directories, *recording.links, *told):
         yield from _that_tell(_in_names(name))
 

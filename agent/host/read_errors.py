@@ -29,15 +29,15 @@ _BY_TYPE = {
     stat.S_IFREG: Absent("is a plain file"),
 }
 _NODE = Absent("is a device node")
-OTHER_TYPES = frozenset((*_BY_TYPE.values(), _NODE))  # the path is there, but what stands there is not what was wanted
+TYPE_REASONS = frozenset((*_BY_TYPE.values(), _NODE))  # the path is there, but what stands there is not what was wanted
 
 
-def other_type(mode: int) -> Absent:
+def get_type_reason(mode: int) -> Absent:
     """Return that something else than what was wanted stands at a path, by its mode: one of `OTHER_TYPES`."""
     return _BY_TYPE.get(stat.S_IFMT(mode), _NODE)
 
 
-def absent(error: OSError | ValueError) -> Absent:
+def make_absent(error: OSError | ValueError) -> Absent:
     """Why something could not be had; `unread` unless it is simply not there."""
     if not isinstance(error, OSError):
         return Absent("no file has such a name")

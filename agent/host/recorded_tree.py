@@ -11,28 +11,28 @@ from typing import TypeAlias
 from agent.core.language.value import Absent
 
 DECLARED = "/.device-nodes"  # at the top of a prefix: `c 10:229 /dev/fuse` makes that plain file count as a node
-UNREAD = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
-TOLD = "/.told"  # beside it: what the kernel said by calls, not in files; see `told_text`
+UNREADABLE = "/.unread"  # beside it: files that could not be read where the tree was recorded, with the reason, as JSON
+KERNEL_ANSWERS = "/.told"  # beside it: what the kernel said by calls, not in files; see `told_text`
 
-Told: TypeAlias = tuple[str, ...] | Absent
+KernelAnswer: TypeAlias = tuple[str, ...] | Absent
 
 _DECLARATION = re.compile(r"([cb])\s+([0-9]+):([0-9]+)\s+(/dev/\S.*)")
 
 
-class Tree:
+class RecordedTree:
     """The tree below a prefix.
 
     unread: what it says of files that were not read where it was recorded. told: what it says that the kernel told.
     """
 
     def __init__(self, prefix: str) -> None:
-        self.unread = _unread(prefix)
-        self.told = dict(_told(prefix))
+        self.unreadable = _unread(prefix)
+        self.kernel_answers = dict(_told(prefix))
         self._prefix = prefix
         self._nodes: dict[str, tuple[str, int, int]] = {}
         self._stamp: tuple[int, int, int] | None = None
 
-    def nodes(self) -> Mapping[str, tuple[str, int, int]]:
+    def read_nodes(self) -> Mapping[str, tuple[str, int, int]]:
         """The nodes that it declares, as making real ones takes root's rights; read again once that file changes."""
         try:
             status = os.stat(self._prefix + DECLARED)
@@ -47,7 +47,7 @@ class Tree:
         return self._nodes
 
 
-def told_text(told: Mapping[str, Told]) -> str:
+def format_kernel_answers(told: Mapping[str, KernelAnswer]) -> str:
     """What `TOLD` holds, as JSON: `"/sys/devices/…/net/eth0/altnames": ["enp1s0"]`, or why it was not told.
 
     A path is that of the file that would say it if there were one. A person may write such a file, too.
@@ -59,10 +59,10 @@ def told_text(told: Mapping[str, Told]) -> str:
     return json.dumps(said, indent=0)
 
 
-def _told(prefix: str) -> Iterator[tuple[str, Told]]:
+def _told(prefix: str) -> Iterator[tuple[str, KernelAnswer]]:
     """What a tree says that the kernel told; what is written otherwise is passed over."""
     try:
-        with open(prefix + TOLD, encoding="utf-8") as file:
+        with open(prefix + KERNEL_ANSWERS, encoding="utf-8") as file:
             said = json.load(file)
     except (OSError, ValueError, RecursionError):
         return
@@ -76,7 +76,7 @@ def _told(prefix: str) -> Iterator[tuple[str, Told]]:
 def _unread(prefix: str) -> Mapping[str, Absent]:
     """What a recorded tree says of files that were not read where it was recorded."""
     try:
-        with open(prefix + UNREAD, encoding="utf-8") as file:
+        with open(prefix + UNREADABLE, encoding="utf-8") as file:
             said = json.load(file)
         return {path: Absent(str(reason), unreadable=bool(unread)) for path, (reason, unread) in said.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field, replace
-from agent.host.recorded_tree import Told
+from agent.host.recorded_tree import KernelAnswer
 from agent.host.root import LINKS, DirEntry, Root
 
 NOT_RECORDED = Absent("was not recorded", unreadable=True)
@@ -31,7 +31,7 @@ class Recording(Struct):
     nodes: Mapping[str, str] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
     absent: Mapping[str, Absent] = field(default_factory=dict)
-    told: Mapping[str, Told] = field(default_factory=dict)
+    kernel_answers: Mapping[str, KernelAnswer] = field(default_factory=dict)
 
 
 class Recorder(Root):
@@ -42,7 +42,7 @@ class Recorder(Root):
         self._named: set[str] = set()
         self._listed: set[str] = set()
         self._read: dict[str, bytes | Absent] = {}
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, KernelAnswer] = {}
 
     def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
         """See `Root.head` and `Root.whole`; of several answers the longest is kept."""
@@ -53,56 +53,56 @@ class Recorder(Root):
         self._named.add(path)
         return answer
 
-    def told(self, path: str, ask: Callable[[], Told]) -> Told | None:
+    def query_kernel(self, path: str, ask: Callable[[], KernelAnswer]) -> KernelAnswer | None:
         """See `Root.told`."""
-        answer = super().told(path, ask)
+        answer = super().query_kernel(path, ask)
         if answer is not None:
             self._told[path] = answer
         return answer
 
-    def link(self, path: str) -> str | Absent:
+    def read_link_name(self, path: str) -> str | Absent:
         """See `Root.link`."""
         self._named.add(path)
-        return super().link(path)
+        return super().read_link_name(path)
 
-    def real(self, path: str) -> str | Absent:
+    def resolve(self, path: str) -> str | Absent:
         """See `Root.real`."""
         self._named.add(path)
-        return super().real(path)
+        return super().resolve(path)
 
-    def device(self, path: str) -> str | Absent:
+    def resolve_device(self, path: str) -> str | Absent:
         """See `Root.device`."""
         self._named.add(path)
-        return super().device(path)
+        return super().resolve_device(path)
 
-    def names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
+    def list_names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
         """See `Root.names`."""
         self._listed.add(directory)
-        return super().names(directory, ordered=ordered)
+        return super().list_names(directory, ordered=ordered)
 
-    def directories(self, directory: str) -> tuple[str, ...]:
+    def list_directories(self, directory: str) -> tuple[str, ...]:
         """See `Root.directories`."""
         self._listed.add(directory)
-        return super().directories(directory)
+        return super().list_directories(directory)
 
     def is_directory(self, path: str) -> bool:
         """See `Root.is_directory`."""
         self._named.add(path)
         return super().is_directory(path)
 
-    def entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
+    def find_entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
         """See `Root.entry`."""
         self._named.add(path)
-        return super().entry(path, within=within)
+        return super().find_entry(path, within=within)
 
-    def recording(self) -> Recording:
+    def build_recording(self) -> Recording:
         """All of it so far. Beside what was read, things are looked at now by their kind only."""
         made = _Making(Root(self.prefix or "/"))
         for path in self._named | self._listed:
             made.keep(path)
         for directory in self._listed:
             made.keep_names(directory)
-        return replace(made.recording(self._read), told=self._told)
+        return replace(made.recording(self._read), kernel_answers=self._told)
 
 
 class _Making:
@@ -136,8 +136,8 @@ class _Making:
 
     def keep_names(self, directory: str) -> None:
         """What stands in a directory, as far as its kind."""
-        real = self._root.real(directory)
-        names = Absent("") if isinstance(real, Absent) else self._root.names(real)
+        real = self._root.resolve(directory)
+        names = Absent("") if isinstance(real, Absent) else self._root.list_names(real)
         for name in () if isinstance(names, Absent) else names:
             self._look(f"{real}/{name}")
 
@@ -146,7 +146,7 @@ class _Making:
         contents: dict[str, bytes] = {}
         absent: dict[str, Absent] = {}
         for path, answer in read.items():
-            real = self._root.real(path)
+            real = self._root.resolve(path)
             if isinstance(real, Absent) or not stat.S_ISREG(self._kinds.get(real, 0)):
                 continue
             if isinstance(answer, bytes):
@@ -182,7 +182,7 @@ class _Making:
         """Those of the paths that are device nodes, or count as such in a tree."""
         found: dict[str, str] = {}
         for path in paths:
-            node = self._root.node(path) if path.startswith("/dev/") else Absent("")
+            node = self._root.find_node(path) if path.startswith("/dev/") else Absent("")
             if not isinstance(node, Absent):
                 found[path] = f"{node.type} {node.major}:{node.minor}"
         return found

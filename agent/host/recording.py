@@ -17,21 +17,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from agent.host.recorded_tree import DECLARED, TOLD, UNREAD, told_text
+from agent.host.recorded_tree import DECLARED, KERNEL_ANSWERS, UNREADABLE, format_kernel_answers
 from agent.host.recorder import Recording
 
-LARGEST = 512 * 1024 * 1024  # bytes, unpacked
-MOST = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
+SIZE_LIMIT = 512 * 1024 * 1024  # bytes, unpacked
+MEMBER_LIMIT = 2_000_000  # things in it: a machine with a thousand functions has about 100,000
 _PIECE = 1024 * 1024  # bytes read at once: contents come in less, so more is a header that would fill the memory
 
 _TOP = ("sys", "proc", "dev", "run")
 
 
-class NoRecording(ValueError):  # noqa: N818  it is what it says
+class RecordingError(ValueError):
     """A file that is no recording; the message says why."""
 
 
-def write(recording: Recording, path: str) -> None:
+def write_recording(recording: Recording, path: str) -> None:
     """Write a recording to a file that is not there yet.
 
     Raises:
@@ -49,8 +49,8 @@ def write(recording: Recording, path: str) -> None:
             "utf-8", "surrogateescape"
         )
         said = {name: [why.reason, why.unreadable] for name, why in sorted(recording.absent.items())}
-        contents[UNREAD] = json.dumps(said, indent=0).encode()
-        contents[TOLD] = told_text(recording.told).encode()
+        contents[UNREADABLE] = json.dumps(said, indent=0).encode()
+        contents[KERNEL_ANSWERS] = format_kernel_answers(recording.kernel_answers).encode()
         for name, data in sorted(contents.items()):
             member = _member(name, tarfile.REGTYPE)
             member.size = len(data)
@@ -58,7 +58,7 @@ def write(recording: Recording, path: str) -> None:
 
 
 @contextmanager
-def unpacked(path: str) -> Iterator[str]:
+def unpack_recording(path: str) -> Iterator[str]:
     """A directory with the tree of a recording in it, as long as the context lasts.
 
     Raises:
@@ -69,16 +69,16 @@ def unpacked(path: str) -> Iterator[str]:
         try:
             with _Archive.open(path, "r:*") as archive:
                 _unpack(archive, os.path.realpath(directory))
-        except NoRecording:
+        except RecordingError:
             raise
         except RecursionError:
-            raise NoRecording("no recording: headers of headers without end") from None
+            raise RecordingError("no recording: headers of headers without end") from None
         except (NotADirectoryError, IsADirectoryError, FileExistsError):
-            raise NoRecording("no recording: a name in it is a file and a directory") from None
+            raise RecordingError("no recording: a name in it is a file and a directory") from None
         except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
-            raise NoRecording(f"no recording: {str(error).splitlines()[0].rstrip(':')}") from None
+            raise RecordingError(f"no recording: {str(error).splitlines()[0].rstrip(':')}") from None
         if not os.path.isdir(f"{directory}/sys"):
-            raise NoRecording("no recording: there is no sys in it")
+            raise RecordingError("no recording: there is no sys in it")
         yield directory
 
 
@@ -100,7 +100,7 @@ class _Pieces:
     def read(self, size: int) -> bytes:
         """So many bytes."""
         if size > _PIECE:
-            raise NoRecording(f"no recording: a header of {size} bytes")
+            raise RecordingError(f"no recording: a header of {size} bytes")
         return self._file.read(size)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  what the file has
@@ -111,10 +111,10 @@ def _within_limits(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     size = 0
     for count, member in enumerate(archive):
         size += member.size
-        if size > LARGEST or count > MOST:
-            raise NoRecording(f"no recording: more than {LARGEST >> 20} MiB or {MOST} files in it")
+        if size > SIZE_LIMIT or count > MEMBER_LIMIT:
+            raise RecordingError(f"no recording: more than {SIZE_LIMIT >> 20} MiB or {MEMBER_LIMIT} files in it")
         if not (member.isreg() or member.isdir() or member.issym()):
-            raise NoRecording(f"no recording: {member.name!r} is neither file, directory nor link")
+            raise RecordingError(f"no recording: {member.name!r} is neither file, directory nor link")
         yield member
 
 
@@ -143,8 +143,8 @@ def _unpack(archive: tarfile.TarFile, top: str) -> None:
             raise _leads_out(os.path.relpath(path, top))
 
 
-def _leads_out(name: str) -> NoRecording:
-    return NoRecording(f"no recording: {name!r} leads out of it")
+def _leads_out(name: str) -> RecordingError:
+    return RecordingError(f"no recording: {name!r} leads out of it")
 
 
 def _member(path: str, kind: bytes) -> tarfile.TarInfo:

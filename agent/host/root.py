@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from agent.core.inventory.device import DeviceNode
 from agent.core.language.value import Absent, natural
-from agent.host.read_errors import absent, other_type
-from agent.host.recorded_tree import Told, Tree
+from agent.host.read_errors import get_type_reason, make_absent
+from agent.host.recorded_tree import KernelAnswer, RecordedTree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
-order = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
+natural_key = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
 
 LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
 
@@ -42,7 +42,7 @@ class DirEntry(NamedTuple):
     """A device node, and a mark that differs once the node is made anew."""
 
     node: DeviceNode
-    stamp: str
+    instance_id: str
 
 
 class Root:
@@ -57,29 +57,29 @@ class Root:
 
     def __init__(self, prefix: str = "/") -> None:
         top = os.path.realpath(prefix)
-        self.asked: dict[int, str] = {}
-        self.silent: set[str] = set()
+        self.paths_in_read: dict[int, str] = {}
+        self.silent_paths: set[str] = set()
         self.prefix = "" if top == "/" else top
-        self._tree = Tree(self.prefix) if self.prefix else None
+        self._tree = RecordedTree(self.prefix) if self.prefix else None
         self._known_names: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
 
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
         if path.endswith("/config") and _CONFIG.fullmatch(path):
             return Absent("is binary, and reading it may wake the device", unreadable=True)
-        data = self.head(path, LIMIT)
+        data = self.read_head(path, LIMIT)
         if isinstance(data, Absent):
             return data
         return data.strip(b" \t\r\n\v\f\0").decode("utf-8", "surrogateescape")
 
-    def head(self, path: str, count: int) -> bytes | Absent:
+    def read_head(self, path: str, count: int) -> bytes | Absent:
         """The first `count` bytes of a regular file; of no other kind of file, since opening one may act.
 
         What one read gives: an attribute of sysfs is whole. A list in /proc comes in pieces (see `whole`).
         """
         return self._bytes(path, count, pieces=False)
 
-    def whole(self, path: str, limit: int) -> bytes | Absent:
+    def read_list(self, path: str, limit: int) -> bytes | Absent:
         """A list in /proc, up to `limit` bytes of it; the kernel gives it a page or so at a time."""
         return self._bytes(path, limit, pieces=True)
 
@@ -90,12 +90,12 @@ class Root:
         if why := self._barred(path, host):
             return why
         reader = threading.get_ident()
-        self.asked[reader] = path
+        self.paths_in_read[reader] = path
         try:
             if self.prefix or not path.startswith("/sys/"):  # in sysfs there are files and directories only
                 mode = os.stat(host).st_mode
                 if not stat.S_ISREG(mode):
-                    return other_type(mode)
+                    return get_type_reason(mode)
             handle = os.open(host, _FLAGS)
             try:
                 data = os.read(handle, count)
@@ -104,30 +104,30 @@ class Root:
             finally:
                 os.close(handle)
         except (OSError, ValueError) as error:
-            return absent(error)
+            return make_absent(error)
         else:
             return data
         finally:
-            del self.asked[reader]
-            if self.silent:
-                self.silent.discard(path)
+            del self.paths_in_read[reader]
+            if self.silent_paths:
+                self.silent_paths.discard(path)
 
     def _barred(self, path: str, host: str) -> Absent | None:
         """Why a file is not read, if it is not."""
         if _acts(path.rpartition("/")[2]) or (host is not path and _acts(host.rpartition("/")[2])):
             return Absent("is never read: that would wait or act", unreadable=True)
-        if path in self.silent:
+        if path in self.silent_paths:
             return Absent("does not answer", unreadable=True)
-        return self._tree.unread.get(host.removeprefix(self.prefix)) if self._tree else None
+        return self._tree.unreadable.get(host.removeprefix(self.prefix)) if self._tree else None
 
-    def told(self, path: str, ask: Callable[[], Told]) -> Told | None:
+    def query_kernel(self, path: str, ask: Callable[[], KernelAnswer]) -> KernelAnswer | None:
         """What the kernel tells who asks it, and no file says; `path` is that of the file that would.
 
         Below a prefix it is what the tree says that it told (`host.tree.TOLD`), or None: the tree does not say.
         """
-        return self._tree.told.get(path) if self._tree else ask()
+        return self._tree.kernel_answers.get(path) if self._tree else ask()
 
-    def link(self, path: str) -> str | Absent:
+    def read_link_name(self, path: str) -> str | Absent:
         """The last part of what a link leads to: how sysfs names a driver or a subsystem."""
         host = path
         if self.prefix:
@@ -139,15 +139,15 @@ class Root:
         try:
             target = os.readlink(host).rstrip("/").rpartition("/")[2]
         except OSError as error:
-            return Absent("is no link") if error.errno == errno.EINVAL else absent(error)
+            return Absent("is no link") if error.errno == errno.EINVAL else make_absent(error)
         except ValueError as error:
-            return absent(error)
+            return make_absent(error)
         if target not in {"", ".", ".."}:
             return target
-        real = self.real(path)  # the kernel's own links always end in the name
+        real = self.resolve(path)  # the kernel's own links always end in the name
         return real if isinstance(real, Absent) else real.rpartition("/")[2]
 
-    def real(self, path: str) -> str | Absent:
+    def resolve(self, path: str) -> str | Absent:
         """The path with every link followed; absent for loops, what is not there, and what leads out.
 
         Absolute links start at the prefix again. A link from elsewhere into /proc is refused: what is there
@@ -179,10 +179,10 @@ class Root:
                 waiting.extend(target.split("/")[::-1])
         except (OSError, ValueError) as error:
             missing = isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR}
-            return Absent("dangling link") if missing and links else absent(error)
+            return Absent("dangling link") if missing and links else make_absent(error)
         return "/" + "/".join(done)
 
-    def device(self, path: str) -> str | Absent:
+    def resolve_device(self, path: str) -> str | Absent:
         """The canonical directory of a device that a link of sysfs leads to (/sys/class/X/Y, /sys/dev/char/1:3).
 
         One readlink where it can: links that the kernel makes lead straight to the real directory.
@@ -191,12 +191,12 @@ class Root:
             try:
                 real = os.path.normpath(f"{path.rpartition('/')[0]}/{os.readlink(path)}")
             except (OSError, ValueError):
-                return self.real(path)
+                return self.resolve(path)
             if real.startswith("/sys/devices/"):
                 return real
-        return self.real(path)
+        return self.resolve(path)
 
-    def names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
+    def list_names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
         """What is in a directory, in natural order (or in any, which is faster)."""
         listed = self._known_names.get(threading.get_ident()) if self._known_names else None
         if listed is not None and directory in listed:
@@ -205,7 +205,7 @@ class Root:
             names = self._names(directory)
             if listed is not None:
                 listed[directory] = names
-        return tuple(sorted(names, key=order)) if ordered and not isinstance(names, Absent) else names
+        return tuple(sorted(names, key=natural_key)) if ordered and not isinstance(names, Absent) else names
 
     def _names(self, directory: str) -> tuple[str, ...] | Absent:
         host = self._host(directory)
@@ -214,10 +214,10 @@ class Root:
         try:
             return tuple(os.listdir(host))
         except (OSError, ValueError) as error:
-            return absent(error)
+            return make_absent(error)
 
     @contextmanager
-    def once(self) -> Iterator[None]:
+    def list_once(self) -> Iterator[None]:
         """While it lasts this thread lists each directory once: what is said of one look is said of one moment."""
         self._known_names[threading.get_ident()] = {}
         try:
@@ -225,7 +225,7 @@ class Root:
         finally:
             del self._known_names[threading.get_ident()]
 
-    def directories(self, directory: str) -> tuple[str, ...]:
+    def list_directories(self, directory: str) -> tuple[str, ...]:
         """The directories in a directory, links not among them, in natural order; none if it cannot be listed."""
         host = self._host(directory)
         if isinstance(host, Absent):
@@ -235,18 +235,18 @@ class Root:
                 found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (OSError, ValueError):
             return ()
-        return tuple(sorted(found, key=order))
+        return tuple(sorted(found, key=natural_key))
 
     def exists(self, path: str) -> bool:
         """Whether something is there, links followed."""
-        return not isinstance(self.real(path), Absent)
+        return not isinstance(self.resolve(path), Absent)
 
     def is_directory(self, path: str) -> bool:
         """Whether a directory is there, links followed."""
         host = self._host(path)
         return not isinstance(host, Absent) and os.path.isdir(host)
 
-    def directory(self, path: str) -> str:
+    def read_directory_instance_id(self, path: str) -> str:
         """The `stamp` of a directory; empty if there is none."""
         host = self._host(path)
         try:
@@ -255,7 +255,7 @@ class Root:
             return ""
         return str(status.st_ino) if status and stat.S_ISDIR(status.st_mode) else ""
 
-    def stamp(self, path: str) -> str:
+    def read_instance_id(self, path: str) -> str:
         """A mark that differs once the file or directory is made anew; empty if there is none."""
         host = self._host(path)
         try:
@@ -263,7 +263,7 @@ class Root:
         except (OSError, ValueError):
             return ""
 
-    def version(self, path: str) -> tuple[int, ...]:
+    def read_version(self, path: str) -> tuple[int, ...]:
         """A mark that differs once a file is another, or its content may be; empty if there is none."""
         host = self._host(path)
         try:
@@ -272,7 +272,7 @@ class Root:
             return ()
         return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if status else ()
 
-    def age(self, path: str) -> float:
+    def get_age(self, path: str) -> float:
         """Seconds since it was made, or last changed hands; infinite if it is not there or the clock was set back."""
         host = self._host(path)
         try:
@@ -281,40 +281,40 @@ class Root:
             return inf
         return age if age >= 0 else inf
 
-    def node(self, path: str) -> DeviceNode | Absent:
+    def find_node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to, links followed."""
-        entry = self.entry(path)
+        entry = self.find_entry(path)
         return entry if isinstance(entry, Absent) else entry.node
 
-    def entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
+    def find_entry(self, path: str, *, within: bool = False) -> DirEntry | Absent:
         """The node with its stamp. `within`: the path's directory is known to be canonical, which saves time."""
         try:
             status = os.lstat(self.prefix + path) if within else None
             if status is None or stat.S_ISLNK(status.st_mode):
-                real = self.real(path)
+                real = self.resolve(path)
                 if isinstance(real, Absent):
                     return real
                 path = real
                 status = os.lstat(self.prefix + path)
         except (OSError, ValueError) as error:
-            return absent(error)
+            return make_absent(error)
         if not path.startswith("/dev/"):
             return Absent("leads out of /dev")
         mode = status.st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             kind = "c" if stat.S_ISCHR(mode) else "b"
             number = (kind, os.major(status.st_rdev), os.minor(status.st_rdev))
-        elif stat.S_ISREG(mode) and self._tree and (declared := self._tree.nodes().get(path)):
+        elif stat.S_ISREG(mode) and self._tree and (declared := self._tree.read_nodes().get(path)):
             number = declared
         else:
-            return other_type(mode)
+            return get_type_reason(mode)
         return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
     def _host(self, path: str) -> str | Absent:
         """The path as the kernel takes it. It follows links itself, but only at "/" do they stay inside."""
         if not self.prefix:
             return path
-        real = self.real(path)
+        real = self.resolve(path)
         return real if isinstance(real, Absent) else self.prefix + real
 
 

@@ -31,7 +31,7 @@ _SECONDS = 2.0  # for a list of any length
 _TRIES = 3  # a list during which something changed is asked for again
 
 
-def alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
+def read_alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
     """The alternative names of every network interface of our network namespace that has some, by its name."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as asking:
@@ -45,7 +45,7 @@ def alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
     return Absent("netlink: interfaces come and go", unreadable=True)
 
 
-def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def parse_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The messages of one datagram: type, flags and what follows the header. What is cut off ends it."""
     at = 0
     while at + HEADER.size <= len(data):
@@ -56,7 +56,7 @@ def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         at += length + 3 & ~3
 
 
-def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+def parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The attributes in a piece of a message, by number. What is cut off ends them."""
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
@@ -67,7 +67,7 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += length + 3 & ~3
 
 
-def text(value: bytes) -> str:
+def decode_name(value: bytes) -> str:
     """A name as the kernel sends it."""
     return value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
@@ -79,7 +79,7 @@ def _dump(asking: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
     names: dict[str, tuple[str, ...]] = {}
     whole = True
     while True:
-        for kind, flags, payload in messages(asking.recv(BUFFER)):
+        for kind, flags, payload in parse_messages(asking.recv(BUFFER)):
             whole = whole and not flags & _INTERRUPTED
             if kind == _DONE:
                 return names if whole else None
@@ -92,10 +92,10 @@ def _dump(asking: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
 
 def _take(payload: bytes, names: dict[str, tuple[str, ...]]) -> None:
     name, others = "", []
-    for kind, value in attributes(payload[LINK.size :]):
+    for kind, value in parse_attributes(payload[LINK.size :]):
         if kind == IFNAME:
-            name = text(value)
+            name = decode_name(value)
         elif kind == _PROP_LIST:
-            others += [text(each) for inner, each in attributes(value) if inner == _ALT_IFNAME]
+            others += [decode_name(each) for inner, each in parse_attributes(value) if inner == _ALT_IFNAME]
     if name and others:
         names[name] = tuple(others)

@@ -18,7 +18,7 @@ from agent.host.root import Root
 POLL_SECONDS = 1.0
 
 
-class Identity(NamedTuple):
+class SocketIdentity(NamedTuple):
     """What differs between the sockets of two lives."""
 
     device: int
@@ -41,23 +41,23 @@ class SocketWatch:
             self.identity = identity
             self._wake()
 
-    def stir(self) -> None:
+    def refresh(self) -> None:
         """Something happened in the directory: look at the file, and wake all who wait."""
         self.identity = identify(self.path)
         self._wake()
 
-    async def there(self) -> Identity:
+    async def wait_for_socket(self) -> SocketIdentity:
         """The identity of the socket, as soon as there is one."""
         while self.identity is None:
             await self._changed.wait()
         return self.identity
 
-    async def other_than(self, identity: Identity) -> None:
+    async def wait_for_other(self, identity: SocketIdentity) -> None:
         """Return when the socket that is there is another one; its mere absence is not enough."""
         while self.identity in (None, identity):
             await self._changed.wait()
 
-    async def stirred(self) -> None:
+    async def wait_for_event(self) -> None:
         """Return at the next event in the directory, whatever it is."""
         await self._changed.wait()
 
@@ -66,14 +66,14 @@ class SocketWatch:
         self._changed = asyncio.Event()
 
 
-class Presences:
+class SocketWatches:
     """Several sockets, followed by one inotify, whether their directories are there already or not.
 
     Where that fails for a directory, its socket is looked at every `POLL_SECONDS`.
     """
 
     def __init__(self, *paths: str) -> None:
-        self.all = tuple(SocketWatch(path) for path in paths)
+        self.watches = tuple(SocketWatch(path) for path in paths)
         self._directories = frozenset(os.path.dirname(path) for path in paths)
         self._watch = PathWatch(Root(), self._changed)
         self._failing = asyncio.Event()
@@ -102,18 +102,18 @@ class Presences:
 
     def _look_again(self) -> None:
         self._watch.watch(self._directories)
-        for presence in self.all:
+        for presence in self.watches:
             if os.path.dirname(presence.path) in self._watch.faults:
-                presence.stir()
+                presence.refresh()
             else:
                 presence.check()
         self._mark()
 
     def _changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         touched = paths | {os.path.dirname(path) for path in paths}
-        for presence in self.all:
+        for presence in self.watches:
             if overflow or os.path.dirname(presence.path) in touched:
-                presence.stir()
+                presence.refresh()
         self._mark()
 
     def _mark(self) -> None:
@@ -123,10 +123,10 @@ class Presences:
             self._failing.clear()
 
 
-def identify(path: str) -> Identity | None:
+def identify(path: str) -> SocketIdentity | None:
     """The identity of the socket at a path; None if there is none, or something else."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return Identity(found.st_dev, found.st_ino, found.st_ctime_ns) if stat.S_ISSOCK(found.st_mode) else None
+    return SocketIdentity(found.st_dev, found.st_ino, found.st_ctime_ns) if stat.S_ISSOCK(found.st_mode) else None

@@ -19,7 +19,7 @@ def notify(**fields: str | int) -> None:
         return
 
 
-def watchdog_seconds() -> float | None:
+def read_watchdog_seconds() -> float | None:
     """How often systemd wants a sign of life, if it wants one of this process."""
     pid = os.environ.get("WATCHDOG_PID")
     microseconds = os.environ.get("WATCHDOG_USEC", "")

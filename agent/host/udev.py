@@ -19,13 +19,13 @@ from agent.host.root import Root
 DATABASE = "/run/udev/data"
 CONTROL = "/run/udev/control"  # udevd listens here: it is there exactly while udevd runs
 
-NEW_SECONDS = 10.0
-NOT_YET = "udev has not finished with it"
+PENDING_SECONDS = 10.0
+PENDING_REASON = "udev has not finished with it"
 
 _LIMIT = 65536  # bytes of one database file; DEVLINKS of a disk with many names outgrows a page
 
 
-class Properties(Struct):
+class UdevProperties(Struct):
     """The properties of one device.
 
     from_udev: false where the machine has no udev database. pending: udev has yet to say what it knows.
@@ -33,18 +33,20 @@ class Properties(Struct):
     """
 
     values: Mapping[str, str]
-    from_udev: bool
-    pending: bool = False
-    recorded: bool = False
+    has_database: bool
+    is_pending: bool = False
+    is_recorded: bool = False
 
     def get(self, name: str) -> str | Absent:
         """One property, or why there is none."""
         value = self.values.get(name)
         if value is not None:
             return value
-        if self.pending:
-            return Absent(NOT_YET, pending=True)
-        where = "udev says no such property" if self.from_udev else "no udev database here, and uevent does not say it"
+        if self.is_pending:
+            return Absent(PENDING_REASON, pending=True)
+        where = (
+            "udev says no such property" if self.has_database else "no udev database here, and uevent does not say it"
+        )
         return Absent(where)
 
 
@@ -53,21 +55,21 @@ def has_database(root: Root) -> bool:
     return root.exists(DATABASE)
 
 
-def properties(root: Root, directory: str) -> Properties:
+def read_properties(root: Root, directory: str) -> UdevProperties:
     """The properties of the device with that directory below /sys: its `uevent`, and what udev adds to it."""
-    values = uevent(root, directory)
+    values = read_uevent(root, directory)
     if not has_database(root):
-        return Properties(values, from_udev=False, pending=_pending(root, directory, values))
-    data = root.head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
+        return UdevProperties(values, has_database=False, is_pending=_pending(root, directory, values))
+    data = root.read_head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
     if isinstance(data, Absent):
         pending = not data.unreadable and _pending(root, directory, values)
-        return Properties(values, from_udev=True, pending=pending)
+        return UdevProperties(values, has_database=True, is_pending=pending)
     lines = data.decode("utf-8", "surrogateescape").splitlines()
     values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
-    return Properties(values, from_udev=True, recorded=True)
+    return UdevProperties(values, has_database=True, is_recorded=True)
 
 
-def uevent(root: Root, directory: str) -> dict[str, str]:
+def read_uevent(root: Root, directory: str) -> dict[str, str]:
     """The lines `KEY=value` of a device's `uevent`, as the kernel would send them."""
     text = root.read(f"{directory}/uevent")
     return {} if isinstance(text, Absent) else _pairs(text.splitlines())
@@ -78,12 +80,12 @@ def _pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
     if "MAJOR" not in values and "IFINDEX" not in values:
         return False
     places = [directory, f"/dev/{values['DEVNAME'].removeprefix('/dev/')}"] if "DEVNAME" in values else [directory]
-    return root.exists(CONTROL) and all(root.age(place) < NEW_SECONDS for place in places)
+    return root.exists(CONTROL) and all(root.get_age(place) < PENDING_SECONDS for place in places)
 
 
 def _file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
     """The name of the device's file in the database."""
-    subsystem = root.link(f"{directory}/subsystem")
+    subsystem = root.read_link_name(f"{directory}/subsystem")
     if "MAJOR" in values and "MINOR" in values:
         return f"{'b' if subsystem == 'block' else 'c'}{values['MAJOR']}:{values['MINOR']}"
     if "IFINDEX" in values:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyudev
 
 
-def group() -> str:
+def choose_group() -> str:
     """Whom to listen to: udev, which tells of a device when its rules are done, or the kernel where none runs."""
     return "udev" if os.path.exists(CONTROL) else "kernel"
 
@@ -32,7 +32,7 @@ async def watch_uevents(changed: Callable[[DirtySet], None]) -> AsyncIterator[st
     Without libudev or netlink the caller goes on with inotify and the sweep. When udevd comes or goes (`CONTROL`),
     open another before this one is left, so that nothing is missed.
     """
-    source = group()
+    source = choose_group()
     try:
         import pyudev
 
@@ -51,19 +51,19 @@ async def watch_uevents(changed: Callable[[DirtySet], None]) -> AsyncIterator[st
 class _Listener(NetlinkListener):
     """A started monitor, whose socket is its own and stays with it."""
 
-    what = "the kernel"
+    event_kind = "the kernel"
 
     def __init__(self, monitor: pyudev.Monitor, changed: Callable[[DirtySet], None]) -> None:
         self._monitor = monitor
         super().__init__(socket.socket(fileno=os.dup(monitor.fileno())), changed)
 
-    def take(self) -> DirtySet | None:
+    def read_event(self) -> DirtySet | None:
         """See `Listener.take`."""
         device = self._monitor.poll(timeout=0)
-        return None if device is None else touched_by(device)
+        return None if device is None else make_dirty_set(device)
 
 
-def touched_by(device: pyudev.Device) -> DirtySet:
+def make_dirty_set(device: pyudev.Device) -> DirtySet:
     """What an event says to look at. All of it is in the message; nothing is read from the device."""
     paths = {f"/sys{device.device_path}"}
     if old := device.properties.get("DEVPATH_OLD"):  # of `move`: what the device was called before

@@ -21,18 +21,18 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from agent.probes.nvml_library import (
-    GONE,
     LIBRARY,
     LOST,
     RECOVERY,
     TIMEOUT,
-    WHOLE,
+    UNAVAILABLE_CODES,
+    WHOLE_GPU,
     XID,
     Nvml,
     NvmlError,
     NvmlEvent,
     NvmlField,
-    Pci,
+    NvmlPciInfo,
 )
 
 _ACTIONS = {1: "reset of the GPU", 2: "reboot of the node", 3: "drain of its peers", 4: "drain and reset"}
@@ -69,7 +69,7 @@ class NvmlProbe:
         self._told: dict[str, int] = {}
         self._errors: dict[int, NvmlError] = {}
 
-    def round(self) -> None:
+    def report_round(self) -> None:
         """Say of all what there is to say, and of what there was that it is lost or gone."""
         before, self._told = self._told, {}
         for place in self._places():
@@ -88,7 +88,7 @@ class NvmlProbe:
         self._told[name] = index
         self._say(place=name, healthy=False if error.code == LOST else None, reason=str(error))
 
-    def wait(self, seconds: float) -> None:
+    def wait_for_events(self, seconds: float) -> None:
         """Wait for events that long, and say what they are as they come."""
         until = time.monotonic() + seconds
         if self._events is None or not self._watched:
@@ -107,9 +107,9 @@ class NvmlProbe:
             if event.eventType == XID and event.eventData not in self._ignored:
                 key = (event.device or 0, event.gpuInstanceId, event.computeInstanceId)
                 self._xids[key] = time.monotonic(), event.eventData
-                self.round()
+                self.report_round()
 
-    def watch(self) -> None:
+    def register_events(self) -> None:
         """Have events of all GPUs that know any come."""
         events = ctypes.c_void_p()
         self._nvml("nvmlEventSetCreate", ctypes.byref(events))
@@ -124,8 +124,8 @@ class NvmlProbe:
 
     def _places(self) -> Iterator[GpuLocation]:
         self._errors.clear()
-        for index in range(self._nvml.number("nvmlDeviceGetCount_v2") or 0):
-            handle, pci = ctypes.c_void_p(), Pci()
+        for index in range(self._nvml.read_number("nvmlDeviceGetCount_v2") or 0):
+            handle, pci = ctypes.c_void_p(), NvmlPciInfo()
             try:
                 self._nvml("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
                 self._nvml("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
@@ -136,19 +136,19 @@ class NvmlProbe:
             address = pci.busId.decode("ascii", "replace").lower()
             domain, _, rest = address.partition(":")
             name = f"{int(domain or '0', 16):04x}:{rest}"
-            yield GpuLocation(name, index, handle, (handle.value or 0, WHOLE, WHOLE), gpu=True)
+            yield GpuLocation(name, index, handle, (handle.value or 0, WHOLE_GPU, WHOLE_GPU), gpu=True)
             yield from self._instances(index, handle)
 
     def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[GpuLocation]:
-        minor = self._nvml.number("nvmlDeviceGetMinorNumber", gpu)
-        for index in range(self._nvml.number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
+        minor = self._nvml.read_number("nvmlDeviceGetMinorNumber", gpu)
+        for index in range(self._nvml.read_number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
             handle = ctypes.c_void_p()
             try:
                 self._nvml("nvmlDeviceGetMigDeviceHandleByIndex", gpu, ctypes.c_uint(index), ctypes.byref(handle))
             except NvmlError:
                 continue  # none by this number
-            gi = self._nvml.number("nvmlDeviceGetGpuInstanceId", handle)
-            ci = self._nvml.number("nvmlDeviceGetComputeInstanceId", handle)
+            gi = self._nvml.read_number("nvmlDeviceGetGpuInstanceId", handle)
+            ci = self._nvml.read_number("nvmlDeviceGetComputeInstanceId", handle)
             if minor is not None and gi is not None and ci is not None:
                 name = f"{_CAPABILITIES}/gpu{minor}/mig/gi{gi}/ci{ci}"
                 yield GpuLocation(name, of, handle, (gpu.value or 0, gi, ci), gpu=False)
@@ -156,10 +156,10 @@ class NvmlProbe:
     def _tell(self, place: GpuLocation) -> None:
         ill = self._xid(place) or (self._broken(place.handle) if place.gpu else "")
         self._say(place=place.name, healthy=not ill, reason=ill or None)
-        name = self._nvml.text("nvmlDeviceGetName", place.handle)
-        fields: dict[str, str | int | None] = {"uuid": self._nvml.text("nvmlDeviceGetUUID", place.handle)}
+        name = self._nvml.read_text("nvmlDeviceGetName", place.handle)
+        fields: dict[str, str | int | None] = {"uuid": self._nvml.read_text("nvmlDeviceGetUUID", place.handle)}
         if place.gpu:
-            fields |= {"name": name, "minor": self._nvml.number("nvmlDeviceGetMinorNumber", place.handle)}
+            fields |= {"name": name, "minor": self._nvml.read_number("nvmlDeviceGetMinorNumber", place.handle)}
             fields["mig"] = self._mig_mode(place.handle)
         else:
             fields["profile"] = name.rpartition(" MIG ")[2] if name and " MIG " in name else None
@@ -170,7 +170,7 @@ class NvmlProbe:
     def _mig_mode(self, gpu: ctypes.c_void_p) -> int | None:
         """Whether it is on now; what the function gives last is what it will be after a reset."""
         now = ctypes.c_uint()
-        after = self._nvml.number("nvmlDeviceGetMigMode", gpu, ctypes.byref(now))
+        after = self._nvml.read_number("nvmlDeviceGetMigMode", gpu, ctypes.byref(now))
         return None if after is None else now.value
 
     def _xid(self, place: GpuLocation) -> str:
@@ -194,7 +194,9 @@ class NvmlProbe:
             self._nvml("nvmlDeviceGetRemappedRows", gpu, *map(ctypes.byref, rows))
         except NvmlError:
             return (
-                "pages wait to be retired" if self._nvml.number("nvmlDeviceGetRetiredPagesPendingStatus", gpu) else ""
+                "pages wait to be retired"
+                if self._nvml.read_number("nvmlDeviceGetRetiredPagesPendingStatus", gpu)
+                else ""
             )
         return "rows cannot be remapped" if rows[3].value else "rows wait to be remapped" if rows[2].value else ""
 
@@ -226,17 +228,17 @@ def main(arguments: list[str]) -> int:
     try:
         nvml("nvmlInit_v2")
         if not said.no_events:
-            probe.watch()
+            probe.register_events()
         while True:
-            probe.round()
+            probe.report_round()
             if said.no_events:
                 nvml("nvmlShutdown")
                 time.sleep(said.every)
                 nvml("nvmlInit_v2")
             else:
-                probe.wait(said.every)
+                probe.wait_for_events(said.every)
     except NvmlError as error:
-        if error.code in GONE:
+        if error.code in UNAVAILABLE_CODES:
             _say(off=str(error))
             return 0
         _write(str(error))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 
 LIBRARY = "libnvidia-ml.so.1"
-GONE = (9, 12, 18)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
+UNAVAILABLE_CODES = (
+    9,
+    12,
+    18,
+)  # DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, LIB_RM_VERSION_MISMATCH: nothing to report, for now
 TIMEOUT, LOST = 10, 15
 XID = 0x8  # nvmlEventTypeXidCriticalError
-WHOLE = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
+WHOLE_GPU = 0xFFFFFFFF  # instead of the id of an instance: the event is of the whole GPU
 RECOVERY = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 
 
-class Pci(ctypes.Structure):
+class NvmlPciInfo(ctypes.Structure):
     """nvmlPciInfo_t."""
 
     _fields_ = (
@@ -72,7 +76,7 @@ class Nvml:
         if code:
             raise NvmlError(code, f"{name}: NVML error {code}")
 
-    def number(self, name: str, *before: object) -> int | None:
+    def read_number(self, name: str, *before: object) -> int | None:
         """The number that a function gives, None where it does not."""
         found = ctypes.c_uint()
         try:
@@ -81,7 +85,7 @@ class Nvml:
             return None
         return found.value
 
-    def text(self, name: str, handle: ctypes.c_void_p) -> str | None:
+    def read_text(self, name: str, handle: ctypes.c_void_p) -> str | None:
         """The text that a function gives, None where it does not."""
         found = ctypes.create_string_buffer(96)
         try:

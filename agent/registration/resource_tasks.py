@@ -169,7 +169,7 @@ class ResourceTasks:
             self._status.phase(name, phase, reason)
 
         def serve() -> AbstractAsyncContextManager[Endpoint]:
-            self._claim.take()
+            self._claim.acquire()
             return Endpoint.serve(
                 os.path.dirname(self._watcher.path if watcher else self._kubelet.path),
                 name,
@@ -185,7 +185,7 @@ class ResourceTasks:
         options = Options(pre_start=offer.way.pre_start, preferred=offer.way.preferred)
         watcher = offer.way.registration == "watcher"
         if watcher:
-            await keep_offered(serve, self._watcher.stirred, report)
+            await keep_offered(serve, self._watcher.wait_for_event, report)
         else:
             await keep_registered(name, serve, self._kubelet, report)
 

@@ -16,7 +16,7 @@ import random
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.reason import NO_REASON, Reason, ReasonCause
 from agent.core.registration_phase import Phase, PhaseListener
-from agent.host.socket_watch import Identity, SocketWatch
+from agent.host.socket_watch import SocketIdentity, SocketWatch
 from agent.kubelet.endpoint import Endpoint, Serve
 from agent.kubelet.register import KubeletUnreachable, RefusedByKubelet, register
 from agent.registration.wait_for_any import first
@@ -39,11 +39,11 @@ async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, rep
         report: told each change of phase with its reason.
     """
     again = AGAIN
-    before: Identity | None = None
+    before: SocketIdentity | None = None
     while True:
         if kubelet.identity is None:
             report(Phase.WAITING, _lost(f"{kubelet.path} is not there"))
-        identity = await kubelet.there()
+        identity = await kubelet.wait_for_socket()
         again = (again if identity == before else again.reset()).failed()
         before = identity
         pause = again.seconds(random.random())  # noqa: S311  jitter, no secret
@@ -63,11 +63,17 @@ async def keep_registered(resource: str, serve: Serve, kubelet: SocketWatch, rep
             again = again.reset()
         elif unharmed or again.failures > 1:  # a socket that was removed is made anew at once, but not for ever
             left = begun + lived + pause - asyncio.get_running_loop().time()
-            await first(asyncio.sleep(left), kubelet.other_than(identity))
+            await first(asyncio.sleep(left), kubelet.wait_for_other(identity))
 
 
 async def _one_registration(
-    resource: str, endpoint: Endpoint, identity: Identity, kubelet: SocketWatch, report: PhaseListener, *, pause: float
+    resource: str,
+    endpoint: Endpoint,
+    identity: SocketIdentity,
+    kubelet: SocketWatch,
+    report: PhaseListener,
+    *,
+    pause: float,
 ) -> float:
     """Register one endpoint and stay with it to its end; how many seconds its stream lived.
 
@@ -80,7 +86,7 @@ async def _one_registration(
     failure = await first(
         _register(resource, endpoint, identity, kubelet, report),
         endpoint.streams_ended(grace=0.0),
-        kubelet.other_than(identity),
+        kubelet.wait_for_other(identity),
         _removed(endpoint, kubelet),
     )
     if failure is not None and not endpoint.streams:
@@ -88,7 +94,7 @@ async def _one_registration(
             report(Phase.WAITING, failure)
         await first(
             endpoint.stream_opened(),
-            kubelet.other_than(identity),
+            kubelet.wait_for_other(identity),
             _removed(endpoint, kubelet),
             seconds=pause if failure else STREAM_SECONDS,
         )
@@ -99,14 +105,14 @@ async def _one_registration(
         return 0.0
     report(Phase.STREAMING, NO_REASON)
     since = loop.time()
-    await first(endpoint.streams_ended(grace=0.0), kubelet.other_than(identity))
+    await first(endpoint.streams_ended(grace=0.0), kubelet.wait_for_other(identity))
     other = kubelet.identity not in (None, identity)
     report(Phase.WAITING, _lost("another one is there" if other else "its stream ended"))
     return loop.time() - since
 
 
 async def _register(
-    resource: str, endpoint: Endpoint, identity: Identity, kubelet: SocketWatch, report: PhaseListener
+    resource: str, endpoint: Endpoint, identity: SocketIdentity, kubelet: SocketWatch, report: PhaseListener
 ) -> Reason:
     """Call Register until that kubelet answers, or its connection is lost; the failure, `NO_REASON` for none.
 
@@ -141,13 +147,13 @@ async def _register(
             await asyncio.sleep(EAGER_PAUSE)
             continue
         seldom = seldom.failed()
-        await first(asyncio.sleep(seldom.seconds(random.random())), kubelet.stirred())  # noqa: S311  jitter
+        await first(asyncio.sleep(seldom.seconds(random.random())), kubelet.wait_for_event())  # noqa: S311  jitter
 
 
 async def _removed(endpoint: Endpoint, kubelet: SocketWatch) -> None:
     """Return when the endpoint's socket file is gone."""
     while endpoint.present:
-        await kubelet.stirred()
+        await kubelet.wait_for_event()
 
 
 def _lost(text: str) -> Reason:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from agent.scanners.auxiliary_words import AUXILIARY
-from agent.scanners.path_id import get_device_location, position, stem
-from agent.scanners.subsystem import of
+from agent.scanners.path_id import build_bus_path, get_device_location, strip_numbers
+from agent.scanners.subsystem import make_scanner
 from agent.scanners.word_table import LookCache
 
 KIND = "auxiliary"
@@ -17,10 +17,10 @@ _DEALT = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
 
 
 def _place(sight: LookCache, directory: str, name: str) -> str:
-    sits, above = get_device_location(sight, directory), position(sight, directory)
+    sits, above = get_device_location(sight, directory), build_bus_path(sight, directory)
     if not sits:
         return name
-    return sits if sits != above else f"{sits}/{stem(_DEALT.sub('', name))}"
+    return sits if sits != above else f"{sits}/{strip_numbers(_DEALT.sub('', name))}"
 
 
-scan, concerns, same, directories = of(KIND, "auxiliary", _place)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "auxiliary", _place)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agent.core.language.value import ValueType
-from agent.scanners.child_devices import netdev_of, rdma_of
-from agent.scanners.word_table import Relation, attribute, table
+from agent.scanners.child_devices import find_netdev, find_rdma
+from agent.scanners.word_table import Relation, make_attribute, make_table
 
-AUXILIARY = table(
+AUXILIARY = make_table(
     "auxiliary",
-    attribute("sfnum", ValueType.INT, "number of the subfunction"),
-    Relation("netdev", "net", "its network interface, never a representor", "net/*", netdev_of),
-    Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", rdma_of),
+    make_attribute("sfnum", ValueType.INT, "number of the subfunction"),
+    Relation("netdev", "net", "its network interface, never a representor", "net/*", find_netdev),
+    Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", find_rdma),
 )

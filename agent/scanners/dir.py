@@ -15,24 +15,24 @@ from agent.core.inventory.listing import SkippedPath
 from agent.core.language.glob import Glob
 from agent.core.language.glob_parts import Taken
 from agent.core.language.value import Absent
-from agent.host.root import Root, order
-from agent.scanners.glob_files import expand, fits_path, fitting, is_glob, literal, taken
-from agent.scanners.path_id import position, stem, told_apart
-from agent.scanners.scanner import Found
-from agent.scanners.subsystem_listing import GONE, key_of, same
-from agent.scanners.word_table import LookCache, table
+from agent.host.root import Root, natural_key
+from agent.scanners.glob_files import expand, extract_words, get_literal_prefix, is_glob, make_matcher, matches_path
+from agent.scanners.path_id import build_bus_path, number_equal_locations, strip_numbers
+from agent.scanners.scanner import SourceListing
+from agent.scanners.subsystem_listing import DISAPPEARED_REASON, is_same_device, make_device_key
+from agent.scanners.word_table import LookCache, make_table
 
 KIND = "dir"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts of a path only the entry knows
-TABLE = table("dir")
+TABLE = make_table("dir")
 
 _LISTS = re.compile(r"/sys/(?:class/([^/]+)|bus/([^/]+)/devices|(block))/")
 _DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 
-__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "device_at", "directories", "same", "scan"]
+__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "list_directories", "make_device", "scan"]
 
 
-def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
+def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
     """See `Scanner.scan`; all patterns are gone through, whatever was touched."""
     del touched
     sight = LookCache(root)
@@ -53,7 +53,7 @@ def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Foun
             oddities.append(SkippedPath(glob, "nothing fits it"))
     before = {device.name: device for device in previous.devices}
     by_key: dict[str, HostDevice] = {}
-    for path in sorted(paths, key=order):
+    for path in sorted(paths, key=natural_key):
         device = _see(sight, source, path, before)
         if isinstance(device, SkippedPath):
             oddities.append(device)
@@ -62,23 +62,25 @@ def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Foun
     for device in previous.devices:
         if blind and device.name.startswith(tuple(blind)):
             by_key.setdefault(device.key, device)
-    now = Found(told_apart(sorted(by_key.values(), key=lambda each: order(each.name))), tuple(oddities))
+    now = SourceListing(
+        number_equal_locations(sorted(by_key.values(), key=lambda each: natural_key(each.name))), tuple(oddities)
+    )
     return previous if now == previous else now
 
 
-def device_at(sight: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
+def make_device(sight: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
     """A directory as a device, without a source that lists it; None if it is none of the kernel's.
 
     `pattern`, if there is one, takes words of as many of its last names as it has.
     """
-    directory = sight.root.device(path) if path.startswith("/sys/") else sight.root.real(path)
+    directory = sight.root.resolve_device(path) if path.startswith("/sys/") else sight.root.resolve(path)
     if isinstance(directory, Absent) or not directory.startswith(("/sys/", "/proc/")):
         return None
-    stamp = sight.root.directory(directory)
+    stamp = sight.root.read_directory_instance_id(directory)
     if not stamp:
         return None
     return HostDevice(
-        KIND, key_of(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, _captures(path, pattern)
+        KIND, make_device_key(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, _captures(path, pattern)
     )
 
 
@@ -89,19 +91,19 @@ def _captures(path: str, pattern: Glob | None) -> Taken:
     return pattern.take("/".join(names)) or ()
 
 
-def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
     if touched.everything:
         return True
     if any(_listening(glob, touched) for glob in source.arguments):
         return True
-    begins = [literal(glob) for glob in source.arguments]
+    begins = [get_literal_prefix(glob) for glob in source.arguments]
     if any(path.startswith(begin) or begin.startswith(f"{path}/") for begin in begins for path in touched.paths):
         return True
     return any(device.directory in touched.paths for device in previous.devices)
 
 
-def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
     """Of a tree on disk where directories come and go: at each glob of a pattern."""
     del found
     if not root.prefix:
@@ -127,38 +129,40 @@ def _listening(glob: str, touched: DirtySet) -> bool:
     first, *deeper = glob[found.end() :].split("/")
     subsystem = next(group for group in found.groups() if group)
     if subsystem in touched.subsystems or (is_glob(subsystem) and touched.subsystems):
-        return not names or any(map(fitting(first), names))
-    return bool(deeper) and any(map(fitting(deeper[-1]), names))
+        return not names or any(map(make_matcher(first), names))
+    return bool(deeper) and any(map(make_matcher(deeper[-1]), names))
 
 
 def _see(sight: LookCache, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | SkippedPath | None:
     root = sight.root
-    directory = root.device(path) if path.startswith("/sys/") else root.real(path)
+    directory = root.resolve_device(path) if path.startswith("/sys/") else root.resolve(path)
     if isinstance(directory, Absent):
         # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
         return SkippedPath(path, directory.reason) if path in source.arguments or directory.unreadable else None
     if not directory.startswith(("/sys/", "/proc/")):
         return SkippedPath(path, "leads out of /sys and /proc")
-    stamp = root.directory(directory)
+    stamp = root.read_directory_instance_id(directory)
     if not stamp:
         there = root.exists(directory)
         return (
-            SkippedPath(path, "is no directory" if there else GONE) if path in source.arguments or not there else None
+            SkippedPath(path, "is no directory" if there else DISAPPEARED_REASON)
+            if path in source.arguments or not there
+            else None
         )
     old = before.get(path)
     if old and (old.stamp, old.directory) == (stamp, directory):
         return old
-    sits = position(sight, directory)
-    place = f"{sits}/{stem(directory.rpartition('/')[2])}" if sits else _words(source, path)
-    captures = taken(source.arguments, path)
-    return HostDevice(KIND, key_of(sight, directory), path, f"{KIND}:{place}", directory, "", stamp, captures)
+    sits = build_bus_path(sight, directory)
+    place = f"{sits}/{strip_numbers(directory.rpartition('/')[2])}" if sits else _words(source, path)
+    captures = extract_words(source.arguments, path)
+    return HostDevice(KIND, make_device_key(sight, directory), path, f"{KIND}:{place}", directory, "", stamp, captures)
 
 
 def _words(source: Source, path: str) -> str:
     """The names of a path that a pattern leaves open."""
     names = path.split("/")[1:]
     for glob in source.arguments:
-        if fits_path(glob, path):
+        if matches_path(glob, path):
             parts = glob.split("/")[1:]
             return "/".join(name for part, name in zip(parts, names, strict=True) if is_glob(part)) or path
     return path

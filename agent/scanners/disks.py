@@ -36,27 +36,31 @@ def is_controller(name: str) -> bool:
     return name.startswith("nvme") and name[4:].isdecimal()
 
 
-def controllers(sight: LookCache, subsystem: str) -> tuple[str, ...]:
+def list_controllers(sight: LookCache, subsystem: str) -> tuple[str, ...]:
     """Return the canonical directories of the controllers of an NVMe subsystem, by the directory of that."""
-    found = (sight.root.device(f"{subsystem}/{name}") for name in sight.names(subsystem) if is_controller(name))
+    found = (
+        sight.root.resolve_device(f"{subsystem}/{name}") for name in sight.list_names(subsystem) if is_controller(name)
+    )
     return tuple(each for each in found if isinstance(each, str))
 
 
-def subsystem_of(sight: LookCache, controller: str) -> str:
+def find_subsystem(sight: LookCache, controller: str) -> str:
     """Return the directory of the NVMe subsystem of a controller; empty if it has none."""
-    return sight.once("nvme subsystems", "", lambda: dict(_subsystems(sight))).get(controller, "")
+    return sight.get_or_read("nvme subsystems", "", lambda: dict(_subsystems(sight))).get(controller, "")
 
 
-def beside(sight: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
+def list_shared_namespaces(sight: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
     """Return the directories of the namespaces, block devices and generic ones, that are not below their controller."""
-    above = subsystem_of(sight, directory) if subsystem == "nvme" else ""
+    above = find_subsystem(sight, directory) if subsystem == "nvme" else ""
     if not above:
         return ()
-    sight.places.add(above)
-    return tuple(f"{above}/{name}" for name in sight.root.directories(above) if name.startswith(("nvme", "ng")))
+    sight.paths.add(above)
+    return tuple(f"{above}/{name}" for name in sight.root.list_directories(above) if name.startswith(("nvme", "ng")))
 
 
-def data(sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]) -> Value | Absent:
+def list_content_kinds(
+    sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]
+) -> Value | Absent:
     """Return what the disks of a device hold and who uses them, each kind once.
 
     Nothing of it is read from a disk: udev has done that. A disk of which its database has no entry may hold
@@ -71,25 +75,25 @@ def data(sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple
     """
     kinds: set[str] = set()
     for disk in _disks(sight, directory, subsystem, below, kinds):
-        if sight.text(f"{disk}/hidden") == "1":
+        if sight.read_text(f"{disk}/hidden") == "1":
             continue
-        sight.places.add(disk)
-        parts = [f"{disk}/{name}" for name in sight.names(disk) if _is_partition(sight, f"{disk}/{name}")]
+        sight.paths.add(disk)
+        parts = [f"{disk}/{name}" for name in sight.list_names(disk) if _is_partition(sight, f"{disk}/{name}")]
         if parts:
             kinds.add("partitions")
         for each in (disk, *parts):
-            if sight.names(f"{each}/holders"):
+            if sight.list_names(f"{each}/holders"):
                 kinds.add("held")
-            properties = sight.properties(each)
-            if properties.pending:
-                return Absent(udev.NOT_YET, pending=True)
+            properties = sight.read_properties(each)
+            if properties.is_pending:
+                return Absent(udev.PENDING_REASON, pending=True)
             kinds.update(_signs(properties))
     return tuple(sorted(kinds))
 
 
-def _signs(properties: udev.Properties) -> Iterator[str]:
+def _signs(properties: udev.UdevProperties) -> Iterator[str]:
     """Yield what udev has found on one disk or partition."""
-    if not properties.recorded:
+    if not properties.is_recorded:
         yield "unprobed"
     values = properties.values
     if values.get("ID_PART_TABLE_TYPE"):
@@ -114,12 +118,12 @@ def _disks(
     elif subsystem == "nvme-generic":
         yield f"{above}/nvme{name.removeprefix('ng')}"
     else:
-        sight.places.add(SUBSYSTEMS)  # a new namespace can make one
+        sight.paths.add(SUBSYSTEMS)  # a new namespace can make one
         for each, its_subsystem in ((directory, subsystem), *below):
             if its_subsystem == "block" and not _is_partition(sight, each):
                 yield each
-            its_own = [path for path in beside(sight, each, its_subsystem) if _is_block(path)]
-            if its_own and len(controllers(sight, its_own[0].rpartition("/")[0])) > 1:
+            its_own = [path for path in list_shared_namespaces(sight, each, its_subsystem) if _is_block(path)]
+            if its_own and len(list_controllers(sight, its_own[0].rpartition("/")[0])) > 1:
                 kinds.add("shared")
             yield from its_own
 
@@ -129,11 +133,11 @@ def _is_block(path: str) -> bool:
 
 
 def _is_partition(sight: LookCache, directory: str) -> bool:
-    return not isinstance(sight.text(f"{directory}/partition"), Absent)
+    return not isinstance(sight.read_text(f"{directory}/partition"), Absent)
 
 
 def _subsystems(sight: LookCache) -> Iterator[tuple[str, str]]:
-    for name in sight.names(SUBSYSTEMS):
-        subsystem = sight.root.device(f"{SUBSYSTEMS}/{name}")
+    for name in sight.list_names(SUBSYSTEMS):
+        subsystem = sight.root.resolve_device(f"{SUBSYSTEMS}/{name}")
         if isinstance(subsystem, str):
-            yield from ((controller, subsystem) for controller in controllers(sight, subsystem))
+            yield from ((controller, subsystem) for controller in list_controllers(sight, subsystem))

@@ -12,9 +12,15 @@ from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners.drm_words import DRM
-from agent.scanners.path_id import position, told_apart
-from agent.scanners.scanner import Found
-from agent.scanners.subsystem_listing import concerned, key_of, names_of, same, watched
+from agent.scanners.path_id import build_bus_path, number_equal_locations
+from agent.scanners.scanner import SourceListing
+from agent.scanners.subsystem_listing import (
+    is_same_device,
+    list_names,
+    list_watched_directories,
+    make_device_key,
+    may_have_changed,
+)
 from agent.scanners.word_table import LookCache
 
 KIND = "drm"
@@ -23,14 +29,14 @@ TABLE = DRM
 
 _MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # connectors (card0-DP-1) and control nodes are not meant
 
-__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "concerns", "directories", "same", "scan"]
+__all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "list_directories", "scan"]
 
 
-def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
+def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
     """See `Scanner.scan`; the class is listed whole: it is short."""
     del source, touched
-    listed = names_of(root, KIND, previous)
-    if isinstance(listed, Found):
+    listed = list_names(root, KIND, previous)
+    if isinstance(listed, SourceListing):
         return listed
     place, names = listed
     sight = LookCache(root)
@@ -38,27 +44,27 @@ def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Foun
     oddities: list[SkippedPath] = []
     for name in names:
         if _MINOR.fullmatch(name):
-            directory = root.device(f"{place}/{name}")
+            directory = root.resolve_device(f"{place}/{name}")
             if isinstance(directory, Absent):
                 oddities.append(SkippedPath(f"{place}/{name}", directory.reason))
             else:
                 minors.setdefault(_carrier(directory), []).append(directory)
     before = {device.directory: device for device in previous.devices}
     devices = [_seen(sight, directories, before) for of_one in minors.values() for directories in _pairs(of_one)]
-    now = Found(told_apart(devices), tuple(oddities))
+    now = SourceListing(number_equal_locations(devices), tuple(oddities))
     return previous if now == previous else now
 
 
-def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
     """See `Scanner.concerns`."""
     del source, previous
-    return concerned(KIND, touched)
+    return may_have_changed(KIND, touched)
 
 
-def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
     """See `listed.watched`."""
     del source, found
-    return watched(root, KIND)
+    return list_watched_directories(root, KIND)
 
 
 def _carrier(directory: str) -> str:
@@ -80,10 +86,10 @@ def _is_render(directory: str) -> bool:
 
 def _seen(sight: LookCache, minors: tuple[str, ...], before: dict[str, HostDevice]) -> HostDevice:
     directory = minors[0]
-    stamp = " ".join(sight.root.stamp(each) for each in minors)
+    stamp = " ".join(sight.root.read_instance_id(each) for each in minors)
     old = before.get(directory)
     if old and old.stamp == stamp:
         return old
     name = directory.rpartition("/")[2]
-    place = f"{KIND}:{position(sight, directory) or name}"
-    return HostDevice(KIND, key_of(sight, directory), name, place, directory, "", stamp)
+    place = f"{KIND}:{build_bus_path(sight, directory) or name}"
+    return HostDevice(KIND, make_device_key(sight, directory), name, place, directory, "", stamp)

@@ -6,35 +6,35 @@ from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.host.root import Root
-from agent.scanners.scanner import Found
-from agent.scanners.word_table import table
+from agent.scanners.scanner import SourceListing
+from agent.scanners.word_table import make_table
 
 KIND = "fixed"
 DEFAULT_IDS: tuple[str, ...] = ("{name}",)
-TABLE = table("fixed")
+TABLE = make_table("fixed")
 
 
-def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
+def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
     """See `Scanner.scan`."""
     del root, touched
     if previous.devices:
         return previous
-    return Found(tuple(HostDevice(KIND, f"{KIND}:{name}", name, f"{KIND}:{name}") for name in source.arguments))
+    return SourceListing(tuple(HostDevice(KIND, f"{KIND}:{name}", name, f"{KIND}:{name}") for name in source.arguments))
 
 
-def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: nothing on the host can change what the entry says."""
     del source, touched
     return not previous.devices
 
 
-def same(root: Root, device: HostDevice) -> bool:
+def is_same_device(root: Root, device: HostDevice) -> bool:
     """See `Scanner.same`."""
     del root, device
     return True
 
 
-def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
     """See `Scanner.directories`."""
     del root, source, found
     return frozenset()

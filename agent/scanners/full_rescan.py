@@ -21,24 +21,24 @@ def find_changes(
     Beside that what is in `touched`, and the gates, which also wait for programs.
     """
     memory = previous.memory
-    if not isinstance(memory, ReadHistory) or not memory.serves(specs):
+    if not isinstance(memory, ReadHistory) or not memory.is_valid_for(specs):
         return ALL_DIRTY
     changed = {(device.source, device.key) for device in find_changed_devices(previous.listing, listing)}
-    found = reader.again(memory.looks, changed)
+    found = reader.reread(memory.looks, changed)
     if found is None:
         return ALL_DIRTY
     gates = (gate_key(entry) for entry, spec in enumerate(specs) if spec.gate or spec.prepare)
     return found | DirtySet(touched.paths, touched.subsystems, sources=touched.sources, keys=touched.keys.union(gates))
 
 
-def remembering(
+def build_read_history(
     specs: Sequence[ResourceSpec], now: Inventory, reader: HostReader, previous: Inventory, *, swept: bool
 ) -> ReadHistory | None:
     """What the next sweep is to ask; None if it is to judge everything. `swept`: whether this was one."""
     before = previous.memory if isinstance(previous.memory, ReadHistory) else None
     if swept:
-        sweeps = before.sweeps + 1 if before is not None and before.serves(specs) else 0
-        return ReadHistory(tuple(specs), (reader.asked,), sweeps)
+        sweeps = before.rescans + 1 if before is not None and before.is_valid_for(specs) else 0
+        return ReadHistory(tuple(specs), (reader.reads,), sweeps)
     if before is None or now is previous:
         return before
-    return before.and_of(reader.asked)
+    return before.add_look(reader.reads)

@@ -13,7 +13,7 @@ from agent.host.root import Root
 
 
 @lru_cache(maxsize=1024)
-def pattern(component: str) -> Glob:
+def parse_component(component: str) -> Glob:
     """One component of a path as a glob, which may be one of a source that takes."""
     return parse(component, taking=True)
 
@@ -24,21 +24,21 @@ def is_glob(text: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def literal(glob: str) -> str:
+def get_literal_prefix(glob: str) -> str:
     """What all that it fits begins with."""
     return re.split(r"[*?[{]", glob, maxsplit=1)[0]
 
 
 @lru_cache(maxsize=1024)
-def fitting(component: str) -> Callable[[str], bool]:
+def make_matcher(component: str) -> Callable[[str], bool]:
     """Whether a name fits; a hidden one only where the pattern begins with its dot.
 
     Nearly all globs are a word and a star: these are told without the matcher.
     """
     if not is_glob(component):
         return component.__eq__
-    begins = literal(component)
-    matches = None if component == f"{begins}*" else pattern(component).matches
+    begins = get_literal_prefix(component)
+    matches = None if component == f"{begins}*" else parse_component(component).matches
 
     def fit(name: str) -> bool:
         if not name.startswith(begins) or (name[:1] == "." and not begins):
@@ -48,19 +48,19 @@ def fitting(component: str) -> Callable[[str], bool]:
     return fit
 
 
-def fits_path(glob: str, path: str) -> bool:
+def matches_path(glob: str, path: str) -> bool:
     """Whether a whole path fits a whole glob."""
     parts, names = glob.split("/"), path.split("/")
-    return len(parts) == len(names) and all(fitting(part)(name) for part, name in zip(parts, names, strict=True))
+    return len(parts) == len(names) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=True))
 
 
-def taken(globs: tuple[str, ...], path: str) -> Taken:
+def extract_words(globs: tuple[str, ...], path: str) -> Taken:
     """What the first of the globs that fits a path takes of it."""
     if not _any_takes(globs):
         return ()
     for glob in globs:
-        if fits_path(glob, path):
-            return pattern(glob).take(path) or ()
+        if matches_path(glob, path):
+            return parse_component(glob).take(path) or ()
     return ()
 
 
@@ -81,11 +81,11 @@ def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str |
     if not is_glob(first):
         yield from expand(root, f"{base}/{first}", rest)
         return
-    names = root.names(base or "/", ordered=False)
+    names = root.list_names(base or "/", ordered=False)
     if isinstance(names, Absent):
         yield base or "/", names
         return
-    begins, fit = literal(first), fitting(first)
+    begins, fit = get_literal_prefix(first), make_matcher(first)
     for name in [name for name in names if name.startswith(begins)]:  # of a long list most go here
         if fit(name):
             path = f"{base}/{name}"

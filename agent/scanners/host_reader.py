@@ -18,11 +18,11 @@ from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import dir, source_kinds  # noqa: A004  the kind's own name
 from agent.scanners.glob_files import expand, is_glob
-from agent.scanners.query_source import UNASKED, QuerySource
-from agent.scanners.read_history import DeviceReads, LookReads, Mark, mark_of
+from agent.scanners.query_source import NO_AGENT, QuerySource
+from agent.scanners.read_history import DeviceReads, LookReads, ReadKey, make_read_key
 from agent.scanners.route_reader import RouteReader
-from agent.scanners.word_route import TABLES, Route, route
-from agent.scanners.word_table import LookCache, Thing
+from agent.scanners.word_route import TABLES, Route, parse_route
+from agent.scanners.word_table import LookCache, WordSubject
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ _FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0
 class HostReader:
     """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = UNASKED) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = NO_AGENT) -> None:
         """`cdi` is where runtimes look for CDI specs; their own default if it is not said."""
         self._root = root
         self._answers = answers
@@ -43,7 +43,7 @@ class HostReader:
         self._fits: dict[str, tuple[MatchedPath, ...] | Absent] = {}
         self._sight = LookCache(root)
         self._following = RouteReader(self._sight)
-        self._seen: dict[Mark, DeviceReads] = {}
+        self._seen: dict[ReadKey, DeviceReads] = {}
         self._files: dict[str, str | Absent] = {}
         self._places: dict[str, set[str]] = {}
 
@@ -56,10 +56,10 @@ class HostReader:
         seen = self._of(device)
         found = seen.facts.get(word)
         if found is None:
-            self._sight.places = seen.places
+            self._sight.paths = seen.places
             way = _route(device.source, word)
-            if way.word is None or way.relations or way.many:
-                found = self._following.value(seen.thing, way)
+            if way.word is None or way.relations or way.is_list:
+                found = self._following.read_value(seen.thing, way)
             else:
                 found = way.word.read(self._sight, seen.thing)
             seen.facts[word] = found
@@ -80,7 +80,7 @@ class HostReader:
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
         if path not in self._files:
-            data = self._root.head(path, _FILE_LIMIT)
+            data = self._root.read_head(path, _FILE_LIMIT)
             self._files[path] = data if isinstance(data, Absent) else data.decode(errors="replace")
         return self._files[path]
 
@@ -90,7 +90,7 @@ class HostReader:
 
     def node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to."""
-        return self._sight.node(path)
+        return self._sight.find_node(path)
 
     def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """What there is that fits a mount's pattern."""
@@ -124,11 +124,11 @@ class HostReader:
         return frozenset(self._of(device).places)
 
     @property
-    def asked(self) -> LookReads:
+    def reads(self) -> LookReads:
         """All that was asked so far."""
         return LookReads(self._seen, self._sight.nodes, self._fits, self._files, self._found)
 
-    def again(self, looks: Iterable[LookReads], but: Container[tuple[str, str]]) -> DirtySet | None:
+    def reread(self, looks: Iterable[LookReads], but: Container[tuple[str, str]]) -> DirtySet | None:
         """Ask all that again: what answers otherwise is touched. None if nothing tells whom that concerns.
 
         but: things that are touched without being asked, by their source and key.
@@ -136,13 +136,13 @@ class HostReader:
         keys: set[str] = set()
         paths: set[str] = set()
         for asked in looks:
-            for (source, key, *_), seen in asked.seen.items():
+            for (source, key, *_), seen in asked.devices.items():
                 if (source, key) in but:
-                    paths.update(seen.found_at)
+                    paths.update(seen.own_paths)
                 elif not self._still(seen):
                     keys.add(key)
-                    paths.update(seen.found_at)
-                    if not seen.found_at and not is_gate(key):
+                    paths.update(seen.own_paths)
+                    if not seen.own_paths and not is_gate(key):
                         return None
             paths.update(path for path, node in asked.nodes.items() if self.node(path) != node)
             paths.update(stem(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits)
@@ -170,20 +170,20 @@ class HostReader:
         return said
 
     def _things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
-        found = self._following.things(*self._from(device, word))
+        found = self._following.follow_relations(*self._from(device, word))
         return found if isinstance(found, Absent) else tuple(map(_end, found))
 
     def _texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         found = self._fitting(device, path)
-        return found if isinstance(found, Absent) else tuple(map(self._following.file, found))
+        return found if isinstance(found, Absent) else tuple(map(self._following.read_file, found))
 
     def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        return self._following.fitting(*self._from(device, path))
+        return self._following.list_paths(*self._from(device, path))
 
-    def _from(self, device: HostDevice, written: str) -> tuple[Thing, Route]:
+    def _from(self, device: HostDevice, written: str) -> tuple[WordSubject, Route]:
         """Where a way begins, and the way; what is read on it is for the device."""
         seen = self._of(device)
-        self._sight.places = seen.places
+        self._sight.paths = seen.places
         return seen.thing, _route(device.source, written)
 
     def _names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
@@ -199,23 +199,23 @@ class HostReader:
             return found
         seen: dict[str, HostDevice] = {}
         for each in found:
-            directory = dir.device_at(self._sight, each, pattern)
+            directory = dir.make_device(self._sight, each, pattern)
             if directory is not None:
                 seen.setdefault(directory.key, directory)
         return tuple(seen.values())
 
     def _answer(self, device: HostDevice, inquiry: Inquiry) -> QueryResult:
         if isinstance(inquiry, ProbeSpec):
-            return self._answers.verdict(inquiry, self._places_of(device, inquiry))
+            return self._answers.get_health(inquiry, self._places_of(device, inquiry))
         self._of(device).places.add(inquiry.mark)
-        return self._answers.answer(inquiry)
+        return self._answers.get_result(inquiry)
 
     def _reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        return self._answers.field(probe, self._places_of(device, probe), field)
+        return self._answers.get_field(probe, self._places_of(device, probe), field)
 
     def _places_of(self, device: HostDevice, probe: ProbeSpec) -> tuple[str, ...]:
         """The names by which a probe may speak of a device; its facts rest on what that says of these."""
-        names = names_of(device)
+        names = get_device_names(device)
         self._of(device).places.update(map(probe.about, names))
         return names
 
@@ -226,7 +226,7 @@ class HostReader:
             expand(self._root, "", tuple(pattern[1:].split("/"))),
             key=lambda path: natural(path if isinstance(path, str) else path[0]),
         ):
-            real = path[1] if isinstance(path, tuple) else self._root.real(path)
+            real = path[1] if isinstance(path, tuple) else self._root.resolve(path)
             if isinstance(real, Absent):
                 why = real
             else:
@@ -234,32 +234,32 @@ class HostReader:
         return tuple(found) or why
 
     def _of(self, device: HostDevice) -> DeviceReads:
-        mark = mark_of(device)
+        mark = make_read_key(device)
         seen = self._seen.get(mark)
         if seen is None:
             seen = self._seen[mark] = DeviceReads(device, self._places.setdefault(device.key, set()))
         return seen
 
 
-def names_of(device: HostDevice) -> tuple[str, ...]:
+def get_device_names(device: HostDevice) -> tuple[str, ...]:
     """The names of a device: as `scan` calls it, its node, its directory, its place, and its PCI function."""
     function = _FUNCTION.findall(device.directory) or _FUNCTION.findall(device.name)
     names = (device.name, device.node, device.directory, device.place, *function[-1:])
     return tuple(dict.fromkeys(filter(None, names)))
 
 
-def at_hand(device: HostDevice, word: str) -> bool:
+def is_in_memory(device: HostDevice, word: str) -> bool:
     """Whether a fact is told by names below /dev alone; these are in memory, while sysfs may wait for the hardware."""
     way = _route(device.source, word)
-    return bool(device.node) and not way.relations and way.word is not None and way.word.at_hand
+    return bool(device.node) and not way.relations and way.word is not None and way.word.is_in_memory
 
 
 @lru_cache(maxsize=16384)
 def _route(kind: str, written: str) -> Route:
     """The way of a word for a kind of source, or for the end of a relation that has a table by that name."""
-    return route(source_kinds.KINDS[kind].TABLE if kind in source_kinds.KINDS else TABLES[kind], written)
+    return parse_route(source_kinds.KINDS[kind].TABLE if kind in source_kinds.KINDS else TABLES[kind], written)
 
 
-def _end(thing: Thing) -> HostDevice:
+def _end(thing: WordSubject) -> HostDevice:
     key = thing.directory or thing.node
     return HostDevice(thing.table, f"{thing.table}:{key}", thing.name, key, thing.directory, thing.node)

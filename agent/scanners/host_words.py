@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 
 from agent.core.language.value import Absent, Value, ValueType
-from agent.scanners.disks_in_use import root_disks
-from agent.scanners.word_table import LookCache, Thing, Word, table
+from agent.scanners.disks_in_use import find_root_disks
+from agent.scanners.word_table import LookCache, Word, WordSubject, make_table
 
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"  # drivers/infiniband/core/device.c: Y is shared
 
 
-def _modules(sight: LookCache, _: Thing) -> Value | Absent:
-    sight.places.add("/sys/module")
-    return sight.names("/sys/module")
+def _modules(sight: LookCache, _: WordSubject) -> Value | Absent:
+    sight.paths.add("/sys/module")
+    return sight.list_names("/sys/module")
 
 
-def _char_devices(sight: LookCache, _: Thing) -> Value | Absent:
-    sight.places.add("/sys/module")  # /proc sends no events, but a driver comes with its module
-    data = sight.root.whole("/proc/devices", 65536)
+def _char_devices(sight: LookCache, _: WordSubject) -> Value | Absent:
+    sight.paths.add("/sys/module")  # /proc sends no events, but a driver comes with its module
+    data = sight.root.read_list("/proc/devices", 65536)
     if isinstance(data, Absent):
         return data
     lines = data.decode("utf-8", "surrogateescape").partition("Block devices:")[0].splitlines()
@@ -26,43 +26,43 @@ def _char_devices(sight: LookCache, _: Thing) -> Value | Absent:
     return tuple(dict.fromkeys(pair[1] for pair in fields if len(pair) == 2 and pair[0].isdecimal()))
 
 
-def _rdma_netns(sight: LookCache, _: Thing) -> Value | Absent:
-    sight.places.add("/sys/module")
-    shared = sight.value(ValueType.BOOL, _NETNS_MODE)
+def _rdma_netns(sight: LookCache, _: WordSubject) -> Value | Absent:
+    sight.paths.add("/sys/module")
+    shared = sight.read_value(ValueType.BOOL, _NETNS_MODE)
     if isinstance(shared, Absent):
         return Absent("ib_core is not loaded") if not shared.unreadable else shared
     return "shared" if shared else "exclusive"
 
 
-def _root_disks(sight: LookCache, _: Thing) -> Value | Absent:
-    return root_disks(sight)
+def _root_disks(sight: LookCache, _: WordSubject) -> Value | Absent:
+    return find_root_disks(sight)
 
 
-def _iommu(sight: LookCache, _: Thing) -> Value | Absent:
-    return bool(sight.names("/sys/kernel/iommu_groups"))
+def _iommu(sight: LookCache, _: WordSubject) -> Value | Absent:
+    return bool(sight.list_names("/sys/kernel/iommu_groups"))
 
 
-def _kernel(sight: LookCache, _: Thing) -> Value | Absent:
-    text = sight.text("/proc/sys/kernel/osrelease")
+def _kernel(sight: LookCache, _: WordSubject) -> Value | Absent:
+    text = sight.read_text("/proc/sys/kernel/osrelease")
     return os.uname().release if isinstance(text, Absent) and not sight.root.prefix else text
 
 
-def _hostname(sight: LookCache, _: Thing) -> Value | Absent:
-    text = sight.text("/proc/sys/kernel/hostname")
+def _hostname(sight: LookCache, _: WordSubject) -> Value | Absent:
+    text = sight.read_text("/proc/sys/kernel/hostname")
     return os.uname().nodename if isinstance(text, Absent) and not sight.root.prefix else text
 
 
-def _arch(sight: LookCache, _: Thing) -> Value | Absent:
-    text = sight.text("/proc/sys/kernel/arch")  # since Linux 6.1
+def _arch(sight: LookCache, _: WordSubject) -> Value | Absent:
+    text = sight.read_text("/proc/sys/kernel/arch")  # since Linux 6.1
     return os.uname().machine if isinstance(text, Absent) and not sight.root.prefix else text
 
 
-HOST = table(
+HOST = make_table(
     "host",
-    Word("modules", ValueType.TEXT, "loaded and built-in modules", "/sys/module", _modules, many=True),
-    Word("char_devices", ValueType.TEXT, "names in /proc/devices", "/proc/devices", _char_devices, many=True),
+    Word("modules", ValueType.TEXT, "loaded and built-in modules", "/sys/module", _modules, is_list=True),
+    Word("char_devices", ValueType.TEXT, "names in /proc/devices", "/proc/devices", _char_devices, is_list=True),
     Word("rdma_netns", ValueType.TEXT, "shared or exclusive", _NETNS_MODE, _rdma_netns),
-    Word("root_disks", ValueType.TEXT, "disks that hold the root file system", "mountinfo", _root_disks, many=True),
+    Word("root_disks", ValueType.TEXT, "disks that hold the root file system", "mountinfo", _root_disks, is_list=True),
     Word("iommu", ValueType.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _iommu),
     Word("kernel", ValueType.TEXT, "release of the kernel", "uname", _kernel),
     Word("arch", ValueType.TEXT, "architecture", "uname", _arch),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.scanners.infiniband_words import INFINIBAND
 from agent.scanners.path_id import get_device_location
-from agent.scanners.subsystem import of
+from agent.scanners.subsystem import make_scanner
 from agent.scanners.word_table import LookCache
 
 KIND = "infiniband"
@@ -17,4 +17,4 @@ def _place(sight: LookCache, directory: str, name: str) -> str:
     return get_device_location(sight, directory) or name
 
 
-scan, concerns, same, directories = of(KIND, "infiniband", _place)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "infiniband", _place)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.core.language.value import Absent, Value, ValueType
-from agent.scanners.child_devices import own_netdevs
-from agent.scanners.common_words import own_node
-from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
+from agent.scanners.child_devices import list_own_netdevs
+from agent.scanners.common_words import find_own_node
+from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, make_attribute, make_table
 
 _VERBS = "/sys/class/infiniband_verbs"
 _MAD = "/sys/class/infiniband_mad"
@@ -18,13 +18,13 @@ _GIDS = 256
 _GAP = 16
 
 
-def _ports(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
+def _ports(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
     place = f"{thing.directory}/ports"
-    return tuple(Thing("port", name, f"{place}/{name}") for name in sight.names(place) if name.isdecimal())
+    return tuple(WordSubject("port", name, f"{place}/{name}") for name in sight.list_names(place) if name.isdecimal())
 
 
-def _link_layers(sight: LookCache, thing: Thing) -> Value | Absent:
-    said = [sight.text(f"{port.directory}/link_layer") for port in _ports(sight, thing)]
+def _link_layers(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    said = [sight.read_text(f"{port.directory}/link_layer") for port in _ports(sight, thing)]
     return tuple(dict.fromkeys(each for each in said if isinstance(each, str)))
 
 
@@ -33,36 +33,36 @@ def _by_device(sight: LookCache, place: str) -> Mapping[str, tuple[str, ...]]:
 
     def read() -> Mapping[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = {}
-        for name in sight.names(place):
-            owner = sight.text(f"{place}/{name}/ibdev")
+        for name in sight.list_names(place):
+            owner = sight.read_text(f"{place}/{name}/ibdev")
             if isinstance(owner, str):
                 found[owner] = (*found.get(owner, ()), f"{place}/{name}")
         return found
 
-    return sight.once("ibdev", place, read)
+    return sight.get_or_read("ibdev", place, read)
 
 
-def _served(sight: LookCache, thing: Thing, place: str, begins: str) -> list[Thing]:
+def _served(sight: LookCache, thing: WordSubject, place: str, begins: str) -> list[WordSubject]:
     """The devices of a class that serve an RDMA device."""
-    sight.places.add(place)
+    sight.paths.add(place)
     paths = (path for path in _by_device(sight, place).get(thing.name, ()) if _name(path).startswith(begins))
-    found = (sight.root.device(path) for path in paths)
-    return [Thing("every", _name(real), real) for real in found if isinstance(real, str)]
+    found = (sight.root.resolve_device(path) for path in paths)
+    return [WordSubject("every", _name(real), real) for real in found if isinstance(real, str)]
 
 
-def _uverbs(sight: LookCache, thing: Thing) -> Value | Absent:
+def _uverbs(sight: LookCache, thing: WordSubject) -> Value | Absent:
     serving = _served(sight, thing, _VERBS, "uverbs")
-    return own_node(sight, serving[0]) if serving else Absent("it has no verbs node: is ib_uverbs loaded?")
+    return find_own_node(sight, serving[0]) if serving else Absent("it has no verbs node: is ib_uverbs loaded?")
 
 
-def _nodes(place: str, begins: str) -> Callable[[LookCache, Thing], Value | Absent]:
+def _nodes(place: str, begins: str) -> Callable[[LookCache, WordSubject], Value | Absent]:
     """All of a kind. One that the kernel names and that is not there is among them: who needs all misses it."""
 
-    def read(sight: LookCache, thing: Thing) -> Value | Absent:
+    def read(sight: LookCache, thing: WordSubject) -> Value | Absent:
         nodes: list[str] = []
         for one in _served(sight, thing, place, begins):
-            node = own_node(sight, one)
-            name = sight.properties(one.directory).values.get("DEVNAME", "") if isinstance(node, Absent) else ""
+            node = find_own_node(sight, one)
+            name = sight.read_properties(one.directory).values.get("DEVNAME", "") if isinstance(node, Absent) else ""
             if isinstance(node, str):
                 nodes.append(node)
             elif name:
@@ -76,17 +76,17 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _netdevs(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
+def _netdevs(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
     """The interfaces whose GIDs its ports have; of InfiniBand, where GIDs name none, those of the same function."""
     names: dict[str, None] = {}
     for port in _ports(sight, thing):
-        if sight.text(f"{port.directory}/link_layer") != "InfiniBand":
+        if sight.read_text(f"{port.directory}/link_layer") != "InfiniBand":
             names.update(dict.fromkeys(_of_gids(sight, f"{port.directory}/gid_attrs/ndevs")))
-    sight.places.add("/sys/class/net")
-    found = [sight.root.device(f"/sys/class/net/{name}") for name in names]
-    if not names and isinstance(behind := sight.root.device(f"{thing.directory}/device"), str):
-        found += own_netdevs(sight, behind)
-    return tuple(Thing("net", at.rpartition("/")[2], at, subsystem="net") for at in found if isinstance(at, str))
+    sight.paths.add("/sys/class/net")
+    found = [sight.root.resolve_device(f"/sys/class/net/{name}") for name in names]
+    if not names and isinstance(behind := sight.root.resolve_device(f"{thing.directory}/device"), str):
+        found += list_own_netdevs(sight, behind)
+    return tuple(WordSubject("net", at.rpartition("/")[2], at, subsystem="net") for at in found if isinstance(at, str))
 
 
 def _of_gids(sight: LookCache, place: str) -> list[str]:
@@ -94,7 +94,7 @@ def _of_gids(sight: LookCache, place: str) -> list[str]:
     found: list[str] = []
     gap = 0
     for index in range(_GIDS):
-        name = sight.text(f"{place}/{index}")
+        name = sight.read_text(f"{place}/{index}")
         if isinstance(name, str) and name:
             found.append(name)
             gap = 0
@@ -105,21 +105,21 @@ def _of_gids(sight: LookCache, place: str) -> list[str]:
     return found
 
 
-def _state(file: str) -> Callable[[LookCache, Thing], Value | Absent]:
+def _state(file: str) -> Callable[[LookCache, WordSubject], Value | Absent]:
     """`4: ACTIVE` as `active`."""
 
-    def read(sight: LookCache, thing: Thing) -> Value | Absent:
-        text = sight.text(f"{thing.directory}/{file}")
+    def read(sight: LookCache, thing: WordSubject) -> Value | Absent:
+        text = sight.read_text(f"{thing.directory}/{file}")
         return text if isinstance(text, Absent) else text.rpartition(":")[2].strip().lower()
 
     return read
 
 
-def _number(_: LookCache, thing: Thing) -> Value | Absent:
+def _number(_: LookCache, thing: WordSubject) -> Value | Absent:
     return int(thing.name)
 
 
-PORT = table(
+PORT = make_table(
     "port",
     Word("number", ValueType.INT, "1, 2, ...", "the directory's name", _number),
     Word("state", ValueType.TEXT, "down, init, armed, active, active_defer", "state", _state("state")),
@@ -130,26 +130,31 @@ PORT = table(
         "phys_state",
         _state("phys_state"),
     ),
-    attribute("link_layer", ValueType.TEXT, "InfiniBand or Ethernet"),
-    attribute("rate", ValueType.TEXT, "100 Gb/sec (4X EDR)"),
-    attribute("pkey", ValueType.TEXT, "its first partition key, 0xffff", "pkeys/0"),
+    make_attribute("link_layer", ValueType.TEXT, "InfiniBand or Ethernet"),
+    make_attribute("rate", ValueType.TEXT, "100 Gb/sec (4X EDR)"),
+    make_attribute("pkey", ValueType.TEXT, "its first partition key, 0xffff", "pkeys/0"),
     device=False,
 )
 
-INFINIBAND = table(
+INFINIBAND = make_table(
     "infiniband",
-    attribute("node_guid", ValueType.TEXT, "GUID of the device"),
-    attribute("node_type", ValueType.TEXT, "1: CA, ..."),
-    attribute("board", ValueType.TEXT, "id of the board", "board_id"),
-    attribute("firmware", ValueType.TEXT, "version of the firmware", "fw_ver"),
+    make_attribute("node_guid", ValueType.TEXT, "GUID of the device"),
+    make_attribute("node_type", ValueType.TEXT, "1: CA, ..."),
+    make_attribute("board", ValueType.TEXT, "id of the board", "board_id"),
+    make_attribute("firmware", ValueType.TEXT, "version of the firmware", "fw_ver"),
     Word(
-        "link_layers", ValueType.TEXT, "InfiniBand, Ethernet, each once", "ports/*/link_layer", _link_layers, many=True
+        "link_layers",
+        ValueType.TEXT,
+        "InfiniBand, Ethernet, each once",
+        "ports/*/link_layer",
+        _link_layers,
+        is_list=True,
     ),
     Word("uverbs", ValueType.PATH, "its verbs node", _VERBS, _uverbs),
-    Word("umad", ValueType.PATH, "management nodes of its ports", _MAD, _nodes(_MAD, "umad"), many=True),
-    Word("issm", ValueType.PATH, "subnet manager nodes of its ports", _MAD, _nodes(_MAD, "issm"), many=True),
-    Word("ucm", ValueType.PATH, "connection manager nodes, of old kernels", _CM, _nodes(_CM, "ucm"), many=True),
-    Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _netdevs, many=True),
+    Word("umad", ValueType.PATH, "management nodes of its ports", _MAD, _nodes(_MAD, "umad"), is_list=True),
+    Word("issm", ValueType.PATH, "subnet manager nodes of its ports", _MAD, _nodes(_MAD, "issm"), is_list=True),
+    Word("ucm", ValueType.PATH, "connection manager nodes, of old kernels", _CM, _nodes(_CM, "ucm"), is_list=True),
+    Relation("netdevs", "net", "its network interfaces", "ports/*/gid_attrs/ndevs", _netdevs, is_list=True),
     Relation("rdma", "infiniband", "itself", "-", lambda _, thing: thing),
-    Relation("ports", "port", "its ports", "ports/*", _ports, many=True),
+    Relation("ports", "port", "its ports", "ports/*", _ports, is_list=True),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent.scanners.mdev_words import MDEV
-from agent.scanners.subsystem import of
+from agent.scanners.subsystem import make_scanner
 
 KIND = "mdev"
 DEFAULT_IDS: tuple[str, ...] = ("{uuid}",)
 TABLE = MDEV
 
-scan, concerns, same, directories = of(KIND, "mdev", lambda _sight, _directory, name: name)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "mdev", lambda _sight, _directory, name: name)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agent.core.language.value import Absent, Value, ValueType
 from agent.host import ethtool, rtnetlink
-from agent.host.recorded_tree import Told
-from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
+from agent.host.recorded_tree import KernelAnswer
+from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, make_attribute, make_table
 
 # ARPHRD_* of include/uapi/linux/if_arp.h, as ip-link(8) names them.
 _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772: "loopback", 778: "gre", 65534: "none"}
@@ -13,15 +13,15 @@ _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772
 _REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "unreachable"
 
 
-def _carrier(sight: LookCache, thing: Thing) -> Value | Absent:
+def _carrier(sight: LookCache, thing: WordSubject) -> Value | Absent:
     """An interface that is down answers EINVAL, and has no link."""
-    value = sight.value(ValueType.BOOL, f"{thing.directory}/carrier")
+    value = sight.read_value(ValueType.BOOL, f"{thing.directory}/carrier")
     return False if isinstance(value, Absent) and value.unreadable else value
 
 
-def _default_route(sight: LookCache, thing: Thing) -> Value | Absent:
-    sight.places.add("/proc/net")
-    return thing.name in sight.once("routed", "", lambda: _routed(sight))
+def _default_route(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    sight.paths.add("/proc/net")
+    return thing.name in sight.get_or_read("routed", "", lambda: _routed(sight))
 
 
 def _routed(sight: LookCache) -> frozenset[str]:
@@ -38,7 +38,7 @@ def _routed(sight: LookCache) -> frozenset[str]:
 
 def _rows(sight: LookCache, path: str) -> list[list[str]]:
     """The fields of a file of /proc, up to a megabyte of it."""
-    data = sight.root.whole(path, 1 << 20)
+    data = sight.root.read_list(path, 1 << 20)
     text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
     return [line.split() for line in text.splitlines()]
 
@@ -50,58 +50,60 @@ def _flags(text: str) -> int:
         return _REJECT
 
 
-def _link(sight: LookCache, thing: Thing) -> Value | Absent:
-    number = sight.value(ValueType.INT, f"{thing.directory}/type")
+def _link(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    number = sight.read_value(ValueType.INT, f"{thing.directory}/type")
     return _TYPES.get(number, str(number)) if isinstance(number, int) else number
 
 
-def _speed(sight: LookCache, thing: Thing) -> Value | Absent:
+def _speed(sight: LookCache, thing: WordSubject) -> Value | Absent:
     """Down or virtual interfaces answer -1 or EINVAL: no speed."""
-    value = sight.value(ValueType.INT, f"{thing.directory}/speed")
+    value = sight.read_value(ValueType.INT, f"{thing.directory}/speed")
     if isinstance(value, Absent):
         return Absent(value.reason)
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
-def _ptp(sight: LookCache, thing: Thing) -> Thing | Absent:
+def _ptp(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
     """Of a tree that does not say it, the clock is what sysfs has beside the interface; a driver knows exactly."""
-    names = sight.root.told(f"{thing.directory}/ptp", lambda: sight.once("clock", thing.name, lambda: _clock(thing)))
+    names = sight.root.query_kernel(
+        f"{thing.directory}/ptp", lambda: sight.get_or_read("clock", thing.name, lambda: _clock(thing))
+    )
     if names is None:
-        names = sight.names(f"{thing.directory}/device/ptp")
+        names = sight.list_names(f"{thing.directory}/device/ptp")
     if not names:
         return Absent("it has no clock")
-    real = names if isinstance(names, Absent) else sight.root.device(f"/sys/class/ptp/{names[0]}")
-    return real if isinstance(real, Absent) else Thing("every", real.rpartition("/")[2], real, subsystem="ptp")
+    real = names if isinstance(names, Absent) else sight.root.resolve_device(f"/sys/class/ptp/{names[0]}")
+    return real if isinstance(real, Absent) else WordSubject("every", real.rpartition("/")[2], real, subsystem="ptp")
 
 
-def _clock(thing: Thing) -> Told:
-    number = ethtool.clock(thing.name)
+def _clock(thing: WordSubject) -> KernelAnswer:
+    number = ethtool.read_clock_number(thing.name)
     return number if isinstance(number, Absent) else (f"ptp{number}",)
 
 
-def _altnames(sight: LookCache, thing: Thing) -> Value | Absent:
-    def ask() -> Told:
-        found = sight.once("altnames", "", rtnetlink.alternative_names)
+def _altnames(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    def ask() -> KernelAnswer:
+        found = sight.get_or_read("altnames", "", rtnetlink.read_alternative_names)
         return found if isinstance(found, Absent) else found.get(thing.name, ())
 
-    said = sight.root.told(f"{thing.directory}/altnames", ask)
+    said = sight.root.query_kernel(f"{thing.directory}/altnames", ask)
     return Absent("a running kernel says it, by netlink, and this tree does not") if said is None else said
 
 
-def _virtual(_: LookCache, thing: Thing) -> Value | Absent:
+def _virtual(_: LookCache, thing: WordSubject) -> Value | Absent:
     return thing.directory.startswith("/sys/devices/virtual/")
 
 
-NET = table(
+NET = make_table(
     "net",
     Word("carrier", ValueType.BOOL, "has link", "carrier", _carrier),
     Word("default_route", ValueType.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _default_route),
-    attribute("operstate", ValueType.TEXT, "up, down, dormant, ..."),
-    attribute("phys_port", ValueType.TEXT, "name of the physical port", "phys_port_name"),
-    attribute("mac", ValueType.TEXT, "hardware address", "address"),
+    make_attribute("operstate", ValueType.TEXT, "up, down, dormant, ..."),
+    make_attribute("phys_port", ValueType.TEXT, "name of the physical port", "phys_port_name"),
+    make_attribute("mac", ValueType.TEXT, "hardware address", "address"),
     Word("link", ValueType.TEXT, "ether, infiniband, ...", "type", _link),
     Word("speed", ValueType.INT, "Mbit/s; absent without link", "speed", _speed),
-    Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _altnames, many=True),
+    Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _altnames, is_list=True),
     Word("virtual", ValueType.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
     Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _ptp),
 )

@@ -15,15 +15,15 @@ from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent, ValueType
 from agent.host.read_errors import NO_SUCH_FILE
-from agent.host.root import Root, order
-from agent.scanners.glob_files import expand, fits_path, fitting, is_glob, literal, taken
-from agent.scanners.path_id import position, stem, told_apart
-from agent.scanners.scanner import Found
-from agent.scanners.word_table import LookCache, Word, table
+from agent.host.root import Root, natural_key
+from agent.scanners.glob_files import expand, extract_words, get_literal_prefix, is_glob, make_matcher, matches_path
+from agent.scanners.path_id import build_bus_path, number_equal_locations, strip_numbers
+from agent.scanners.scanner import SourceListing
+from agent.scanners.word_table import LookCache, Word, make_table
 
 KIND = "node"
 DEFAULT_IDS: tuple[str, ...] = ("{below_dev}",)
-TABLE = table(
+TABLE = make_table(
     "node",
     Word(
         "below_dev",
@@ -31,12 +31,12 @@ TABLE = table(
         "its path below /dev, as the source fits it",
         "-",
         lambda _, thing: thing.node.removeprefix("/dev/"),
-        at_hand=True,
+        is_in_memory=True,
     ),
 )
 
 
-def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Found:
+def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
     """See `Scanner.scan`. Unless a directory on the way was touched, only touched names are looked at again."""
     doubtful = _doubtful(source, previous, touched)
     if doubtful is None:
@@ -44,51 +44,53 @@ def scan(root: Root, source: Source, previous: Found, touched: DirtySet) -> Foun
         kept = [device for device in previous.devices if device.name.startswith(blind)] if blind else []
         before = list(previous.devices)
     else:
-        paths = [path for path in doubtful if any(fits_path(glob, path) for glob in source.arguments)]
+        paths = [path for path in doubtful if any(matches_path(glob, path) for glob in source.arguments)]
         if not paths:
             return previous  # what was found before fits: nothing of it is in doubt
-        oddities = [oddity for oddity in previous.oddities if oddity.path not in doubtful]
+        oddities = [oddity for oddity in previous.skipped_paths if oddity.path not in doubtful]
         kept, before = [], []
         for device in previous.devices:
             (before if device.name in doubtful else kept).append(device)
     seen, odd = _look(root, source, paths, before)
     devices, aliases = _one_each(kept, seen)
-    found = Found(told_apart(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices))
+    found = SourceListing(
+        number_equal_locations(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices)
+    )
     return previous if found == previous else found
 
 
-def concerns(source: Source, previous: Found, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
     paths = tuple(path for path in touched.paths if path.startswith("/dev"))
     if touched.everything or not paths:
         return touched.everything
-    literals = tuple(map(literal, source.arguments))
+    literals = tuple(map(get_literal_prefix, source.arguments))
     return (
         any(path.startswith(literals) for path in paths)
         or any(begins.startswith(paths) for begins in literals)
-        or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.oddities)
+        or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.skipped_paths)
         or not set(paths).isdisjoint([device.real for device in previous.devices])
     )
 
 
-def same(root: Root, device: HostDevice) -> bool:
+def is_same_device(root: Root, device: HostDevice) -> bool:
     """See `Scanner.same`: what stands at the name leads to the directory it led to.
 
     A node that udev has made anew is the same thing. Of what sysfs does not know the grant compares the number; and
     that nothing stands there now is for the grant to say.
     """
-    node = root.node(device.node)
+    node = root.find_node(device.node)
     if not device.directory or isinstance(node, Absent):
         return True
     return _directory(root, node) == device.directory
 
 
-def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
+def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
     """Where new names can come that fit, directories that are not there yet too; and where links lead to."""
     result: set[str] = set()
     for glob in source.arguments:
         directory = glob.rpartition("/")[0]
-        if literal(glob).startswith(directory + "/"):  # as nearly all do
+        if get_literal_prefix(glob).startswith(directory + "/"):  # as nearly all do
             result.add(directory)
             continue
         parts = tuple(glob.split("/")[1:])
@@ -102,22 +104,22 @@ def directories(root: Root, source: Source, found: Found) -> frozenset[str]:
     return frozenset(result)
 
 
-def _doubtful(source: Source, previous: Found, touched: DirtySet) -> frozenset[str] | None:
+def _doubtful(source: Source, previous: SourceListing, touched: DirtySet) -> frozenset[str] | None:
     """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
-    if touched.everything or previous == Found():
+    if touched.everything or previous == SourceListing():
         return None
     paths = {path for path in touched.paths if path.startswith("/dev")}
     if any(_on_the_way(glob, path) for glob in source.arguments for path in paths):
         return None
     paths.update([device.name for device in previous.devices if device.real in paths])
-    paths.update(o.path for o in previous.oddities if any(fits_path(glob, o.path) for glob in source.arguments))
+    paths.update(o.path for o in previous.skipped_paths if any(matches_path(glob, o.path) for glob in source.arguments))
     return frozenset(paths)
 
 
 def _on_the_way(glob: str, path: str) -> bool:
     """Whether the path is, or can be, a directory that leads to what fits."""
     parts, names = glob.split("/"), path.split("/")
-    return len(names) < len(parts) and all(fitting(part)(name) for part, name in zip(parts, names, strict=False))
+    return len(names) < len(parts) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=False))
 
 
 def _fitting(root: Root, source: Source) -> tuple[list[str], list[SkippedPath], tuple[str, ...]]:
@@ -149,8 +151,8 @@ def _look(
     for path in paths:
         parent = path.rpartition("/")[0]
         if parent not in canonical:
-            canonical[parent] = root.real(parent) == parent
-        entry = root.entry(path, within=canonical[parent])
+            canonical[parent] = root.resolve(parent) == parent
+        entry = root.find_entry(path, within=canonical[parent])
         if isinstance(entry, Absent):
             # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
             if entry != NO_SUCH_FILE or (path in source.arguments and not is_glob(path)):
@@ -164,10 +166,10 @@ def _look(
         if old and (old.real, old.stamp, old.directory) == (node.path, stamp, directory):
             devices.append(old)
             continue
-        sits = position(sight, directory) if directory else ""
-        place = f"{KIND}:{sits}/{stem(directory.rpartition('/')[2])}" if sits else path
+        sits = build_bus_path(sight, directory) if directory else ""
+        place = f"{KIND}:{sits}/{strip_numbers(directory.rpartition('/')[2])}" if sits else path
         key = directory or f"{KIND}:{node.type}{node.major}:{node.minor}"
-        took = taken(source.arguments, path)
+        took = extract_words(source.arguments, path)
         devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, took, node.path))
     return devices, oddities
 
@@ -175,7 +177,7 @@ def _look(
 def _directory(root: Root, node: DeviceNode) -> str:
     """The canonical directory of a node's device; empty if sysfs has none for its number."""
     kind = "char" if node.type == "c" else "block"
-    directory = root.device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
+    directory = root.resolve_device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""
 
 
@@ -185,9 +187,9 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
     by_key = {device.key: device for device in kept if device.key in again}
     fresh: list[HostDevice] = []
     aliases: list[SkippedPath] = []
-    for device in sorted(seen, key=lambda device: order(device.name)):
+    for device in sorted(seen, key=lambda device: natural_key(device.name)):
         first = by_key.get(device.key)
-        if first is not None and order(first.name) <= order(device.name):
+        if first is not None and natural_key(first.name) <= natural_key(device.name):
             if first.name != device.name:
                 aliases.append(SkippedPath(device.name, f"another name of {first.name}", is_alias=True))
             continue
@@ -200,7 +202,7 @@ def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[Host
         return fresh, aliases
     result = list(kept)
     for device in fresh:
-        result.insert(bisect_left(result, order(device.name), key=lambda other: order(other.name)), device)
+        result.insert(bisect_left(result, natural_key(device.name), key=lambda other: natural_key(other.name)), device)
     return result, aliases
 
 
@@ -211,8 +213,8 @@ def _sorted_oddities(
     by_path = {oddity.path: oddity for oddity in oddities}
     for glob in filter(is_glob, source.arguments):
         by_path.pop(glob, None)
-        if not any(fits_path(glob, device.name) for device in devices) and not any(
-            fits_path(glob, path) or _on_the_way(glob, path) for path in by_path
+        if not any(matches_path(glob, device.name) for device in devices) and not any(
+            matches_path(glob, path) or _on_the_way(glob, path) for path in by_path
         ):
             by_path[glob] = SkippedPath(glob, "nothing fits it")
-    return tuple(sorted(by_path.values(), key=lambda oddity: order(oddity.path)))
+    return tuple(sorted(by_path.values(), key=lambda oddity: natural_key(oddity.path)))

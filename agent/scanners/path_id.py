@@ -21,7 +21,7 @@ _UNSAID = frozenset(
 _NUMBER = re.compile(r"(?<=[A-Za-z_])[0-9]+")
 
 
-def path_id(sight: LookCache, directory: str) -> str | Absent:
+def build_path_id(sight: LookCache, directory: str) -> str | Absent:
     """What udev would put into ID_PATH; absent where it would put nothing, or what is not made here."""
     parts, unsaid, transport = _walk(sight, directory)
     if unsaid:
@@ -30,34 +30,34 @@ def path_id(sight: LookCache, directory: str) -> str | Absent:
         return Absent("it sits on no bus")
     if not any(part.startswith(("pci-", "platform-")) for part in parts):
         return Absent("nothing above it has a lasting place")
-    if not transport and sight.link(f"{directory}/subsystem") == "block":
+    if not transport and sight.read_link_name(f"{directory}/subsystem") == "block":
         return Absent("of such block devices udev says none")
     return "-".join(parts)
 
 
-def position(sight: LookCache, directory: str) -> str:
+def build_bus_path(sight: LookCache, directory: str) -> str:
     """The same as far as it goes, to tell places apart; empty for a virtual device."""
     return "-".join(_walk(sight, directory)[0])
 
 
 def get_device_location(sight: LookCache, directory: str) -> str:
     """The position, and the number of the subfunction if it is on one: many of these sit on one PCI function."""
-    sits = position(sight, directory)
+    sits = build_bus_path(sight, directory)
     here = directory if sits else ""
     while here.startswith("/sys/devices/"):
-        if sight.link(f"{here}/subsystem") == "auxiliary":
-            number = sight.text(f"{here}/sfnum")
+        if sight.read_link_name(f"{here}/subsystem") == "auxiliary":
+            number = sight.read_text(f"{here}/sfnum")
             return f"{sits}/sf{number}" if isinstance(number, str) and number.isdecimal() else sits
         here = here.rpartition("/")[0]
     return sits
 
 
-def stem(name: str) -> str:
+def strip_numbers(name: str) -> str:
     """A device's name without the numbers that the kernel deals as devices come: `ttyUSB`, `renderD`, `mlx_`."""
     return _NUMBER.sub("", name)
 
 
-def told_apart(devices: Sequence[HostDevice]) -> tuple[HostDevice, ...]:
+def number_equal_locations(devices: Sequence[HostDevice]) -> tuple[HostDevice, ...]:
     """Those that sit in one place under one kind of name (two cameras of one stick) are told apart by their order."""
     places = [device.place for device in devices]
     if len(set(places)) == len(places) and not any("//" in place for place in places):
@@ -79,7 +79,7 @@ def _walk(sight: LookCache, directory: str) -> tuple[list[str], str, bool]:
     unsaid, last, transport = "", "", False
     while directory.startswith("/sys/devices/"):
         directory, _, name = directory.rpartition("/")
-        subsystem = sight.link(f"{directory}/{name}/subsystem")
+        subsystem = sight.read_link_name(f"{directory}/{name}/subsystem")
         if isinstance(subsystem, Absent):
             last = ""
             continue

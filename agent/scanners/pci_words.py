@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.core.language.value import Absent, Value, ValueType, from_kernel
-from agent.scanners.child_devices import drm_of, netdev_of, rdma_of
-from agent.scanners.word_table import EMPTY, PCI_ADDRESS, LookCache, Relation, Thing, Word, attribute, table
+from agent.scanners.child_devices import find_drm, find_netdev, find_rdma
+from agent.scanners.word_table import (
+    EMPTY,
+    PCI_ADDRESS,
+    LookCache,
+    Relation,
+    Word,
+    WordSubject,
+    make_attribute,
+    make_table,
+)
 
 _IDENTITY = 4  # bytes: the vendor and device registers
 _HEADER = 64  # bytes: the configuration header
 
 
-def _number(_: LookCache, thing: Thing) -> Value | Absent:
+def _number(_: LookCache, thing: WordSubject) -> Value | Absent:
     if not PCI_ADDRESS.fullmatch(thing.name):
         return Absent("it has no PCI address")
     domain, bus, rest = thing.name.split(":")
@@ -20,7 +29,7 @@ def _number(_: LookCache, thing: Thing) -> Value | Absent:
     return (int(domain, 16) << 16) + (int(bus, 16) << 8) + (int(slot, 16) << 3) + int(function)
 
 
-def _root(_: LookCache, thing: Thing) -> Value | Absent:
+def _root(_: LookCache, thing: WordSubject) -> Value | Absent:
     """The first below the bridge to its domain; a domain of its own (VMD) hangs below a function of another."""
     above: list[str] = []
     for part in thing.directory.split("/")[:-1]:
@@ -31,7 +40,7 @@ def _root(_: LookCache, thing: Thing) -> Value | Absent:
     return above[0] if above else Absent("it sits on the root bus")
 
 
-def _present(sight: LookCache, thing: Thing) -> Value | Absent:
+def _present(sight: LookCache, thing: WordSubject) -> Value | Absent:
     """Return whether the function answers on the bus, or why its config space cannot be read.
 
     A physical function without power or link reads all ones, also in its vendor and device registers. Those registers
@@ -43,73 +52,75 @@ def _present(sight: LookCache, thing: Thing) -> Value | Absent:
     physical = _physical(sight, thing)
     if isinstance(physical, Absent):
         return _answers(sight, thing.directory, _IDENTITY)
-    sight.places.add(physical)
+    sight.paths.add(physical)
     own = _answers(sight, thing.directory, _HEADER)
     if own is not True:
         return own
-    return sight.once("answers", physical, lambda: _answers(sight, physical, _IDENTITY))  # for all functions of a card
+    return sight.get_or_read(
+        "answers", physical, lambda: _answers(sight, physical, _IDENTITY)
+    )  # for all functions of a card
 
 
 def _answers(sight: LookCache, directory: str, count: int) -> bool | Absent:
     """Return whether the first bytes of a function's config space are not all ones, or why they cannot be read."""
-    if sight.text(f"{directory}/power_state") == "D3cold":
+    if sight.read_text(f"{directory}/power_state") == "D3cold":
         return True  # it sleeps: reading config would wake it, or read as all ones
-    config = sight.root.head(f"{directory}/config", count)
+    config = sight.root.read_head(f"{directory}/config", count)
     if isinstance(config, Absent):
         return config if sight.root.is_directory(directory) else False
     return config.strip(b"\xff") != b"" if config else EMPTY
 
 
-def _is_vf(sight: LookCache, thing: Thing) -> Value | Absent:
-    return not isinstance(sight.link(f"{thing.directory}/physfn"), Absent)
+def _is_vf(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    return not isinstance(sight.read_link_name(f"{thing.directory}/physfn"), Absent)
 
 
-def _is_pf(sight: LookCache, thing: Thing) -> Value | Absent:
-    total = sight.value(ValueType.INT, f"{thing.directory}/sriov_totalvfs")
+def _is_pf(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    total = sight.read_value(ValueType.INT, f"{thing.directory}/sriov_totalvfs")
     return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady
 
 
 def _virtual_functions(sight: LookCache, physical: str) -> Mapping[str, int]:
     """The canonical directories of a PF's virtual functions, with their numbers."""
     found: dict[str, int] = {}
-    for name in sight.names(physical):
+    for name in sight.list_names(physical):
         number = name.removeprefix("virtfn")
         if number != name and number.isdecimal():
-            real = sight.root.device(f"{physical}/{name}")
+            real = sight.root.resolve_device(f"{physical}/{name}")
             if isinstance(real, str):
                 found[real] = int(number)
     return found
 
 
-def _vf_index(sight: LookCache, thing: Thing) -> Value | Absent:
+def _vf_index(sight: LookCache, thing: WordSubject) -> Value | Absent:
     physical = _physical(sight, thing)
     if isinstance(physical, Absent):
         return physical
-    sight.places.add(physical)
-    index = sight.once("virtfn", physical, lambda: _virtual_functions(sight, physical)).get(thing.directory)
+    sight.paths.add(physical)
+    index = sight.get_or_read("virtfn", physical, lambda: _virtual_functions(sight, physical)).get(thing.directory)
     return Absent("no virtfn of its PF leads here") if index is None else index
 
 
-def on_vfio(sight: LookCache, directory: str) -> bool:
+def is_on_vfio(sight: LookCache, directory: str) -> bool:
     """Whether vfio-pci, a variant of it or anything that made a vfio-dev drives the function."""
-    driver = sight.link(f"{directory}/driver")
+    driver = sight.read_link_name(f"{directory}/driver")
     if driver == "vfio-pci" or (isinstance(driver, str) and driver.endswith(("_vfio_pci", "-vfio-pci"))):
         return True
-    return isinstance(driver, str) and bool(sight.names(f"{directory}/vfio-dev"))
+    return isinstance(driver, str) and bool(sight.list_names(f"{directory}/vfio-dev"))
 
 
-def _uio(sight: LookCache, thing: Thing) -> Value | Absent:
-    names = [name for name in sight.names(f"{thing.directory}/uio") if name.startswith("uio")]
+def _uio(sight: LookCache, thing: WordSubject) -> Value | Absent:
+    names = [name for name in sight.list_names(f"{thing.directory}/uio") if name.startswith("uio")]
     if not names:
         return Absent("no uio driver is bound")
-    sight.places.add(f"/dev/{names[0]}")
-    node = sight.root.node(f"/dev/{names[0]}")
+    sight.paths.add(f"/dev/{names[0]}")
+    node = sight.root.find_node(f"/dev/{names[0]}")
     return Absent(f"/dev/{names[0]}: {node.reason}") if isinstance(node, Absent) else node.path
 
 
 def _speed(sight: LookCache, path: str) -> int | Absent:
     """Of what a file says as `16.0 GT/s PCIe`, MT/s."""
-    text = sight.text(path)
+    text = sight.read_text(path)
     if isinstance(text, Absent):
         return text
     number, _, unit = text.partition(" ")
@@ -120,16 +131,16 @@ def _speed(sight: LookCache, path: str) -> int | Absent:
 
 
 def _width(sight: LookCache, path: str) -> int | Absent:
-    width = sight.value(ValueType.INT, path)
+    width = sight.read_value(ValueType.INT, path)
     return width if isinstance(width, (Absent, int)) else Absent("no number")
 
 
 def _lessened(
     measure: Callable[[LookCache, str], int | Absent], what: str
-) -> Callable[[LookCache, Thing], Value | Absent]:
+) -> Callable[[LookCache, WordSubject], Value | Absent]:
     """Whether its link has less of something than both of its ends can do; an end that does not say can do it."""
 
-    def less(sight: LookCache, thing: Thing) -> Value | Absent:
+    def less(sight: LookCache, thing: WordSubject) -> Value | Absent:
         now = measure(sight, f"{thing.directory}/current_link_{what}")
         able = measure(sight, f"{thing.directory}/max_link_{what}")
         if isinstance(now, Absent) or isinstance(able, Absent):
@@ -140,48 +151,48 @@ def _lessened(
     return less
 
 
-def _physical(sight: LookCache, thing: Thing) -> str | Absent:
+def _physical(sight: LookCache, thing: WordSubject) -> str | Absent:
     """Return the canonical directory of the physical function of a virtual one."""
-    if isinstance(sight.link(f"{thing.directory}/physfn"), Absent):
+    if isinstance(sight.read_link_name(f"{thing.directory}/physfn"), Absent):
         return Absent("it is no virtual function")
-    return sight.root.device(f"{thing.directory}/physfn")
+    return sight.root.resolve_device(f"{thing.directory}/physfn")
 
 
-def _pf(sight: LookCache, thing: Thing) -> Thing | Absent:
+def _pf(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
     physical = _physical(sight, thing)
     if isinstance(physical, Absent):
         return physical
-    return Thing("pci", physical.rpartition("/")[2], physical, subsystem="pci")
+    return WordSubject("pci", physical.rpartition("/")[2], physical, subsystem="pci")
 
 
-def iommu_of(sight: LookCache, thing: Thing) -> Thing | Absent:
-    number = sight.link(f"{thing.directory}/iommu_group")
+def find_iommu_group(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
+    number = sight.read_link_name(f"{thing.directory}/iommu_group")
     if isinstance(number, Absent):
         return Absent("it is in no IOMMU group")
-    return Thing("iommu", number, f"/sys/kernel/iommu_groups/{number}")
+    return WordSubject("iommu", number, f"/sys/kernel/iommu_groups/{number}")
 
 
-def _vfio(sight: LookCache, thing: Thing) -> Thing | Absent:
-    if on_vfio(sight, thing.directory):
-        return Thing("vfio", thing.name, thing.directory)
-    driver = sight.link(f"{thing.directory}/driver")
+def _vfio(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
+    if is_on_vfio(sight, thing.directory):
+        return WordSubject("vfio", thing.name, thing.directory)
+    driver = sight.read_link_name(f"{thing.directory}/driver")
     return Absent("no driver is bound" if isinstance(driver, Absent) else f"{driver} is no driver of VFIO's")
 
 
-PCI = table(
+PCI = make_table(
     "pci",
     Word("address", ValueType.PCI, "its address, 0000:3b:02.1", "the directory's name", lambda _, thing: thing.name),
-    attribute("vendor", ValueType.HEX, "vendor id"),
-    attribute("device", ValueType.HEX, "device id"),
-    attribute("subsystem_vendor", ValueType.HEX, "vendor id of the board"),
-    attribute("subsystem_device", ValueType.HEX, "device id of the board"),
-    attribute("revision", ValueType.HEX, "revision"),
-    attribute("class", ValueType.CLASS, "class, 2, 4 or 6 digits"),
+    make_attribute("vendor", ValueType.HEX, "vendor id"),
+    make_attribute("device", ValueType.HEX, "device id"),
+    make_attribute("subsystem_vendor", ValueType.HEX, "vendor id of the board"),
+    make_attribute("subsystem_device", ValueType.HEX, "device id of the board"),
+    make_attribute("revision", ValueType.HEX, "revision"),
+    make_attribute("class", ValueType.CLASS, "class, 2, 4 or 6 digits"),
     Word("slot", ValueType.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
     Word("root", ValueType.PCI, "root port", "the real path", _root),
     Word("number", ValueType.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
-    attribute("label", ValueType.TEXT, "the firmware's name of the slot"),
-    attribute("acpi_index", ValueType.INT, "the firmware's index of the slot"),
+    make_attribute("label", ValueType.TEXT, "the firmware's name of the slot"),
+    make_attribute("acpi_index", ValueType.INT, "the firmware's index of the slot"),
     Word(
         "present",
         ValueType.BOOL,
@@ -189,8 +200,8 @@ PCI = table(
         "config, physfn/config",
         _present,
     ),
-    attribute("link_width", ValueType.INT, "lanes of its PCIe link", "current_link_width"),
-    attribute("link_speed", ValueType.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
+    make_attribute("link_width", ValueType.INT, "lanes of its PCIe link", "current_link_width"),
+    make_attribute("link_speed", ValueType.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
     Word(
         "link_narrowed",
         ValueType.BOOL,
@@ -207,16 +218,20 @@ PCI = table(
     ),
     Word("is_vf", ValueType.BOOL, "is a virtual function", "physfn", _is_vf),
     Word("is_pf", ValueType.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
-    attribute("vfs", ValueType.INT, "how many virtual functions it has now", "sriov_numvfs"),
+    make_attribute("vfs", ValueType.INT, "how many virtual functions it has now", "sriov_numvfs"),
     Word("vf_index", ValueType.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
     Word(
-        "on_vfio", ValueType.BOOL, "bound to a vfio driver", "driver, vfio-dev/", lambda s, t: on_vfio(s, t.directory)
+        "on_vfio",
+        ValueType.BOOL,
+        "bound to a vfio driver",
+        "driver, vfio-dev/",
+        lambda s, t: is_on_vfio(s, t.directory),
     ),
     Word("uio", ValueType.PATH, "its /dev/uioN", "uio/uio*", _uio),
     Relation("pf", "pci", "the physical function of a virtual one", "physfn", _pf),
-    Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", netdev_of),
-    Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", rdma_of),
-    Relation("drm", "drm", "its DRM device", "drm/*", drm_of),
-    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", iommu_of),
+    Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", find_netdev),
+    Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", find_rdma),
+    Relation("drm", "drm", "its DRM device", "drm/*", find_drm),
+    Relation("iommu", "iommu", "its IOMMU group", "iommu_group", find_iommu_group),
     Relation("vfio", "vfio", "what VFIO hands it out by, of one bound to a vfio driver", "driver, vfio-dev/", _vfio),
 )

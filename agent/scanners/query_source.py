@@ -12,37 +12,37 @@ from agent.core.language.value import Absent, Scalar
 class QuerySource(Protocol):
     """Who knows what programs, services and probes have told."""
 
-    def answer(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: Question) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
 
-    def verdict(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
+    def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
         """What a probe says of what has these names. One that was never heard of is started. Called in any thread."""
 
-    def field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
+    def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
         """What it reports as a field."""
 
 
-class _Unasked:
+class _FixedResult:
     """Where nobody asks: as if all of them gave this answer."""
 
     def __init__(self, reply: QueryStatus, why: str) -> None:
         self._answer = QueryResult(reply, why)
 
-    def answer(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: Question) -> QueryResult:
         """See `Answers`."""
         del inquiry
         return self._answer
 
-    def verdict(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
+    def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
         """See `Answers`."""
         del probe, places
         return self._answer
 
-    def field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
+    def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
         """See `Answers`."""
         del probe, places, field
         return Absent(self._answer.reason, pending=self._answer.reply is QueryStatus.AWAITED)
 
 
-UNASKED = _Unasked(QueryStatus.AWAITED, "only a running agent asks")
-UNRUN = _Unasked(QueryStatus.OFF, "no program is run here")
+NO_AGENT = _FixedResult(QueryStatus.AWAITED, "only a running agent asks")
+NO_PROGRAMS = _FixedResult(QueryStatus.OFF, "no program is run here")

@@ -13,16 +13,16 @@ from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import DeviceNode, HostDevice, MatchedPath
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct, field
-from agent.scanners.word_table import Thing
+from agent.scanners.word_table import WordSubject
 
-Mark: TypeAlias = tuple[str, str, str, str, str, str]
+ReadKey: TypeAlias = tuple[str, str, str, str, str, str]
 
 _SWEEPS = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
 _THINGS = 4096  # that events asked about, and ...
 _TIMES = 4  # ... so often as many as the sweep before them did: more is not remembered
 
 
-def mark_of(device: HostDevice) -> Mark:
+def make_read_key(device: HostDevice) -> ReadKey:
     """What a thing is remembered under: all that an answer may depend on. A key alone has now this thing, now that."""
     return device.source, device.key, device.directory, device.node, device.name, device.place
 
@@ -40,12 +40,12 @@ class DeviceReads:
         self.facts: dict[str, Value | Absent] = {}
         self.asked: dict[tuple[Any, ...], Any] = {}
         self.device = device
-        self.thing = Thing(device.source, device.name.rpartition("/")[2], device.directory, device.node)
+        self.thing = WordSubject(device.source, device.name.rpartition("/")[2], device.directory, device.node)
         self.places = places
-        places.update(self.found_at)
+        places.update(self.own_paths)
 
     @property
-    def found_at(self) -> tuple[str, ...]:
+    def own_paths(self) -> tuple[str, ...]:
         """Where the thing itself is."""
         device = self.device
         if not device.node:
@@ -56,7 +56,7 @@ class DeviceReads:
 class LookReads(Struct):
     """What one look asked, of things and of what stands on the host."""
 
-    seen: Mapping[Mark, DeviceReads] = field(default_factory=dict)
+    devices: Mapping[ReadKey, DeviceReads] = field(default_factory=dict)
     nodes: Mapping[str, DeviceNode | Absent] = field(default_factory=dict)
     fits: Mapping[str, tuple[MatchedPath, ...] | Absent] = field(default_factory=dict)
     files: Mapping[str, str | Absent] = field(default_factory=dict)
@@ -71,17 +71,17 @@ class ReadHistory(Struct):
 
     entries: tuple[ResourceSpec, ...]
     looks: tuple[LookReads, ...]
-    sweeps: int = 0
-    more: int = 0
+    rescans: int = 0
+    event_reads: int = 0
 
-    def serves(self, entries: Sequence[ResourceSpec]) -> bool:
+    def is_valid_for(self, entries: Sequence[ResourceSpec]) -> bool:
         """Whether the next sweep, for these entries, can go by it."""
         same = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
-        return same and self.sweeps < _SWEEPS
+        return same and self.rescans < _SWEEPS
 
-    def and_of(self, asked: LookReads) -> ReadHistory | None:
+    def add_look(self, asked: LookReads) -> ReadHistory | None:
         """With what one more look asked; None if that becomes too much to remember until the next sweep."""
-        more = self.more + len(asked.seen)
-        if more > max(_THINGS, _TIMES * len(self.looks[0].seen)):
+        more = self.event_reads + len(asked.devices)
+        if more > max(_THINGS, _TIMES * len(self.looks[0].devices)):
             return None
-        return ReadHistory(self.entries, (*self.looks, asked), self.sweeps, more)
+        return ReadHistory(self.entries, (*self.looks, asked), self.rescans, more)

@@ -16,10 +16,19 @@ from agent.core.language.value import ValueType
 from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import word_route
-from agent.scanners.scanner import Found, Scanner
-from agent.scanners.word_route import UnknownWord
+from agent.scanners.scanner import Scanner, SourceListing
+from agent.scanners.word_route import UnknownWordError
 
-__all__ = ["KINDS", "UnknownWord", "WordType", "default_ids", "listing", "watched", "word", "words"]
+__all__ = [
+    "KINDS",
+    "UnknownWordError",
+    "WordType",
+    "get_default_ids",
+    "get_word_type",
+    "list_devices",
+    "list_watched_directories",
+    "list_words",
+]
 
 
 class WordType(Struct):
@@ -29,7 +38,7 @@ class WordType(Struct):
     """
 
     kind: ValueType
-    many: bool
+    is_list: bool
     table: str = ""
 
 
@@ -45,34 +54,34 @@ def _kinds() -> Mapping[str, Scanner]:
 KINDS: Mapping[str, Scanner] = _kinds()
 
 
-def word(kind: str, written: str) -> WordType:
+def get_word_type(kind: str, written: str) -> WordType:
     """The type of a word or path of a source kind, or of the things of a table.
 
     Raises:
         UnknownWord: it has none such.
         agent.core.language.glob.PatternError: a glob in a path that is none.
     """
-    way = word_route.route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
-    things = way.many and way.word is None and not way.property and not way.path
-    return WordType(way.kind, way.many, way.relations[-1].table if things else "")
+    way = word_route.parse_route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
+    things = way.is_list and way.word is None and not way.property and not way.path
+    return WordType(way.kind, way.is_list, way.relations[-1].table if things else "")
 
 
-def words(kind: str) -> tuple[str, ...]:
+def list_words(kind: str) -> tuple[str, ...]:
     """All words that stand by themselves for a source kind, sorted."""
-    return word_route.choices(KINDS[kind].TABLE)
+    return word_route.list_choices(KINDS[kind].TABLE)
 
 
-def default_ids(kind: str) -> tuple[str, ...]:
+def get_default_ids(kind: str) -> tuple[str, ...]:
     """The texts of `id` where an entry says none, best first; empty if it must say one."""
     return KINDS[kind].DEFAULT_IDS
 
 
-def listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
+def list_devices(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
     """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone.
 
     However many of them look into one directory, it is listed once.
     """
-    with root.once():
+    with root.list_once():
         return _listing(root, sources, previous, touched)
 
 
@@ -85,32 +94,34 @@ def _listing(root: Root, sources: Iterable[Source], previous: Listing | None, to
         before = _found(previous, source)
         scanner = KINDS[source.kind]
         whole = not known or source in touched.sources
-        if previous is not None and not whole and not scanner.concerns(source, before, touched):
+        if previous is not None and not whole and not scanner.is_affected(source, before, touched):
             devices[source], oddities[source] = before
             directories[source] = previous.directories[source]
             continue
         try:
             now = scanner.scan(root, source, before, ALL_DIRTY if whole else touched)
         except OSError as error:
-            now = Found(
+            now = SourceListing(
                 before.devices, (SkippedPath(error.filename or str(source), f"cannot be read: {error}", failed=True),)
             )
         devices[source], oddities[source] = now
-        directories[source] = scanner.directories(root, source, now)
+        directories[source] = scanner.list_directories(root, source, now)
     return Listing(devices, oddities, directories)
 
 
-def same(root: Root, device: HostDevice) -> bool:
+def is_same_device(root: Root, device: HostDevice) -> bool:
     """Whether what stands at a device's place now is the very thing that was listed."""
-    return KINDS[device.source].same(root, device)
+    return KINDS[device.source].is_same_device(root, device)
 
 
-def watched(root: Root, sources: Iterable[Source]) -> frozenset[str]:
+def list_watched_directories(root: Root, sources: Iterable[Source]) -> frozenset[str]:
     """The directories to watch by inotify for sources of which nothing is known yet."""
-    return frozenset().union(*(KINDS[source.kind].directories(root, source, Found()) for source in sources))
+    return frozenset().union(
+        *(KINDS[source.kind].list_directories(root, source, SourceListing()) for source in sources)
+    )
 
 
-def _found(listing: Listing | None, source: Source) -> Found:
+def _found(listing: Listing | None, source: Source) -> SourceListing:
     if listing is None:
-        return Found()
-    return Found(listing.found.get(source, ()), listing.oddities.get(source, ()))
+        return SourceListing()
+    return SourceListing(listing.found.get(source, ()), listing.oddities.get(source, ()))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agent.core.language.value import Absent
-from agent.scanners.path_id import position
-from agent.scanners.subsystem import of
+from agent.scanners.path_id import build_bus_path
+from agent.scanners.subsystem import make_scanner
 from agent.scanners.usb_words import USB
 from agent.scanners.word_table import LookCache
 
@@ -24,18 +24,18 @@ _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
 def _wanted(sight: LookCache, directory: str, name: str) -> bool:
     if ":" in name or not name[:1].isdecimal():  # an interface; usbN, the hub that is the host's controller
         return False
-    return sight.text(f"{directory}/bDeviceClass") != _HUB
+    return sight.read_text(f"{directory}/bDeviceClass") != _HUB
 
 
 def _place(sight: LookCache, directory: str, name: str) -> str:
     """The ports on the way from the controller. One controller has two buses, with ports of the same numbers."""
-    sits = position(sight, directory)
+    sits = build_bus_path(sight, directory)
     if not sits:
         return name
     bus = next((part for part in directory.split("/") if part.startswith("usb") and part[3:].isdecimal()), "")
-    version = sight.text(f"{directory.partition(f'/{bus}/')[0]}/{bus}/version") if bus else ""
+    version = sight.read_text(f"{directory.partition(f'/{bus}/')[0]}/{bus}/version") if bus else ""
     fast = not isinstance(version, Absent) and version.startswith("3")
     return f"{sits}/usb3" if fast else sits
 
 
-scan, concerns, same, directories = of(KIND, "usb", _place, _wanted)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "usb", _place, _wanted)

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.core.language.value import Absent, Value, ValueType
-from agent.scanners.common_words import below
-from agent.scanners.word_table import LookCache, Relation, Thing, Word, attribute, table
+from agent.scanners.common_words import list_devices_below
+from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, make_attribute, make_table
 
 
-def _interface_classes(sight: LookCache, thing: Thing) -> Value | Absent:
+def _interface_classes(sight: LookCache, thing: WordSubject) -> Value | Absent:
     found = [
-        sight.value(ValueType.HEX, f"{thing.directory}/{name}/bInterfaceClass")
-        for name in sight.names(thing.directory)
+        sight.read_value(ValueType.HEX, f"{thing.directory}/{name}/bInterfaceClass")
+        for name in sight.list_names(thing.directory)
         if ":" in name
     ]
     return tuple(dict.fromkeys(value for value in found if isinstance(value, str)))
 
 
-def _hub(_: LookCache, thing: Thing) -> Value | Absent:
+def _hub(_: LookCache, thing: WordSubject) -> Value | Absent:
     above = thing.directory.split("/")[-2]
     return above if above.startswith("usb") or above[:1].isdecimal() else Absent("it is a root hub")
 
 
-def _children(subsystem: str, table_name: str = "every") -> Callable[[LookCache, Thing], tuple[Thing, ...]]:
-    def follow(sight: LookCache, thing: Thing) -> tuple[Thing, ...]:
+def _children(subsystem: str, table_name: str = "every") -> Callable[[LookCache, WordSubject], tuple[WordSubject, ...]]:
+    def follow(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
         return tuple(
-            Thing(table_name, child.name, child.directory, subsystem=subsystem)
-            for child in below(sight, thing.directory, "")
+            WordSubject(table_name, child.name, child.directory, subsystem=subsystem)
+            for child in list_devices_below(sight, thing.directory, "")
             if child.subsystem == subsystem
         )
 
@@ -35,25 +35,27 @@ def _children(subsystem: str, table_name: str = "every") -> Callable[[LookCache,
 
 
 def _child(name: str, subsystem: str, about: str, table_name: str = "every") -> Relation:
-    return Relation(name, table_name, about, "directories below", _children(subsystem, table_name), many=True)
+    return Relation(name, table_name, about, "directories below", _children(subsystem, table_name), is_list=True)
 
 
-USB = table(
+USB = make_table(
     "usb",
-    attribute("vendor", ValueType.HEX, "vendor id", "idVendor"),
-    attribute("product", ValueType.HEX, "product id", "idProduct"),
-    attribute("release", ValueType.HEX, "release of the device", "bcdDevice"),
-    attribute("class", ValueType.HEX, "class of the device", "bDeviceClass"),
-    Word("interface_classes", ValueType.HEX, "of its interfaces", "*/bInterfaceClass", _interface_classes, many=True),
-    attribute("serial", ValueType.TEXT, "serial number, as the device says"),
-    attribute("maker", ValueType.TEXT, "maker, as the device says", "manufacturer"),
-    attribute("model", ValueType.TEXT, "model, as the device says", "product"),
+    make_attribute("vendor", ValueType.HEX, "vendor id", "idVendor"),
+    make_attribute("product", ValueType.HEX, "product id", "idProduct"),
+    make_attribute("release", ValueType.HEX, "release of the device", "bcdDevice"),
+    make_attribute("class", ValueType.HEX, "class of the device", "bDeviceClass"),
+    Word(
+        "interface_classes", ValueType.HEX, "of its interfaces", "*/bInterfaceClass", _interface_classes, is_list=True
+    ),
+    make_attribute("serial", ValueType.TEXT, "serial number, as the device says"),
+    make_attribute("maker", ValueType.TEXT, "maker, as the device says", "manufacturer"),
+    make_attribute("model", ValueType.TEXT, "model, as the device says", "product"),
     Word("port", ValueType.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, thing: thing.name),
     Word("hub", ValueType.TEXT, "the hub it hangs on, 1-1", "the directory's name", _hub),
-    attribute("speed", ValueType.TEXT, "Mbit/s"),
-    attribute("bus", ValueType.INT, "number of the bus", "busnum"),
-    attribute("devnum", ValueType.INT, "number on the bus, new at each plug"),
-    attribute("authorized", ValueType.BOOL, "whether it may be used"),
+    make_attribute("speed", ValueType.TEXT, "Mbit/s"),
+    make_attribute("bus", ValueType.INT, "number of the bus", "busnum"),
+    make_attribute("devnum", ValueType.INT, "number on the bus, new at each plug"),
+    make_attribute("authorized", ValueType.BOOL, "whether it may be used"),
     _child("tty", "tty", "its serial ports"),
     _child("hidraw", "hidraw", "its raw HID devices"),
     _child("video", "video4linux", "its video devices"),

@@ -10,7 +10,7 @@ from agent.core.struct import Struct
 from agent.scanners.auxiliary_words import AUXILIARY
 from agent.scanners.common_words import EVERY
 from agent.scanners.drm_words import DRM
-from agent.scanners.glob_files import is_glob, pattern
+from agent.scanners.glob_files import is_glob, parse_component
 from agent.scanners.host_words import HOST
 from agent.scanners.infiniband_words import INFINIBAND, PORT
 from agent.scanners.iommu_words import IOMMU
@@ -29,7 +29,7 @@ _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSOLUTE = ("/sys/", "/proc/", "/dev/")
 
 
-class UnknownWord(ValueError):  # noqa: N818  it is what it says, not an accident
+class UnknownWordError(ValueError):
     """A word that no table has.
 
     Args:
@@ -55,7 +55,7 @@ class Route(Struct):
     """
 
     kind: ValueType = ValueType.TEXT
-    many: bool = False
+    is_list: bool = False
     relations: tuple[Relation, ...] = ()
     word: Word | None = None
     property: str = ""
@@ -63,7 +63,7 @@ class Route(Struct):
     absolute: bool = False
 
 
-def route(start: WordTable, written: str) -> Route:
+def parse_route(start: WordTable, written: str) -> Route:
     """The way that a word or path means for things of the table `start`.
 
     Raises:
@@ -75,27 +75,27 @@ def route(start: WordTable, written: str) -> Route:
     segments = written.split(".")
     if segments[0] == "host":
         word = _entry(HOST, "host", written, ".".join(segments[1:]))
-        return Route(word.kind, word.many, word=word) if isinstance(word, Word) else Route()
+        return Route(word.kind, word.is_list, word=word) if isinstance(word, Word) else Route()
     relations: list[Relation] = []
     here, said = start, start.name
     for index, segment in enumerate(segments):
         rest = ".".join(segments[index + 1 :])
-        many = any(relation.many for relation in relations)
+        many = any(relation.is_list for relation in relations)
         if segment == "udev" and here.device:
             if not _PROPERTY.fullmatch(rest):
-                raise UnknownWord(written, "udev", (), rest)
-            return Route(many=many, relations=tuple(relations), property=rest)
+                raise UnknownWordError(written, "udev", (), rest)
+            return Route(is_list=many, relations=tuple(relations), property=rest)
         entry = _entry(here, said, written, segment)
         if isinstance(entry, Word):
             if rest:
-                raise UnknownWord(written, ".".join(segments[: index + 1]), (), segments[index + 1])
-            return Route(entry.kind, many or entry.many, tuple(relations), entry)
+                raise UnknownWordError(written, ".".join(segments[: index + 1]), (), segments[index + 1])
+            return Route(entry.kind, many or entry.is_list, tuple(relations), entry)
         relations.append(entry)
         here, said = TABLES[entry.table], ".".join(segments[: index + 1])
-    return Route(many=any(relation.many for relation in relations), relations=tuple(relations))
+    return Route(is_list=any(relation.is_list for relation in relations), relations=tuple(relations))
 
 
-def choices(table: WordTable) -> tuple[str, ...]:
+def list_choices(table: WordTable) -> tuple[str, ...]:
     """All that may be said of things of a table."""
     own = {*table.words, *table.relations}
     return tuple(sorted(own | {*EVERY.words, *EVERY.relations, "udev"} if table.device else own))
@@ -106,35 +106,35 @@ def _entry(table: WordTable, said: str, written: str, segment: str) -> Word | Re
         found = each.words.get(segment) or each.relations.get(segment)
         if found is not None:
             return found
-    raise UnknownWord(written, said, choices(table), segment)
+    raise UnknownWordError(written, said, list_choices(table), segment)
 
 
 def _path(start: WordTable, written: str) -> Route:
     head, _, rest = written.partition("/")
     components = tuple(part for part in rest.split("/") if part not in {"", "."})
     for component in components:
-        pattern(component)
+        parse_component(component)
     many = any(is_glob(component) for component in components)
     if not head:
         if not written.startswith(_ABSOLUTE) or ".." in components:
-            raise UnknownWord(
+            raise UnknownWordError(
                 written,
                 "paths",
                 ("./", *_ABSOLUTE),
                 ".." if ".." in components else f"/{components[0]}" if components else "/",
             )
-        return Route(many=many, path=components, absolute=True)
+        return Route(is_list=many, path=components, absolute=True)
     if not components:
-        raise UnknownWord(written, "paths", (), written)
+        raise UnknownWordError(written, "paths", (), written)
     if head == ".":
-        return Route(many=many, path=components)
+        return Route(is_list=many, path=components)
     relations: list[Relation] = []
     here, said = start, start.name
     for segment in head.split("."):
         entry = _entry(here, said, written, segment)
         if isinstance(entry, Word):
             relating = {*here.relations, *EVERY.relations} if here.device else {*here.relations}
-            raise UnknownWord(written, f"the relations of {said}", sorted(relating), segment)
+            raise UnknownWordError(written, f"the relations of {said}", sorted(relating), segment)
         relations.append(entry)
         here, said = TABLES[entry.table], segment
-    return Route(many=many or any(each.many for each in relations), relations=tuple(relations), path=components)
+    return Route(is_list=many or any(each.is_list for each in relations), relations=tuple(relations), path=components)

@@ -18,7 +18,7 @@ EMPTY = Absent("the file is empty")
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # as sysfs writes it; VMD: wide domains
 
 
-class Thing(Struct):
+class WordSubject(Struct):
     """Something that has words: a device by its canonical directory, or a node that sysfs does not know.
 
     table: the name of its table. node: its device node as found; empty where the directory tells.
@@ -31,7 +31,7 @@ class Thing(Struct):
     subsystem: str = ""
 
     @property
-    def mark(self) -> tuple[str, str]:
+    def cache_key(self) -> tuple[str, str]:
         """What it is remembered under."""
         return self.table, self.directory or self.node
 
@@ -46,9 +46,9 @@ class Word(Struct):
     kind: ValueType
     about: str
     kernel: str
-    read: Callable[[LookCache, Thing], Value | Absent]
-    many: bool = False
-    at_hand: bool = False
+    read: Callable[[LookCache, WordSubject], Value | Absent]
+    is_list: bool = False
+    is_in_memory: bool = False
 
 
 class Relation(Struct):
@@ -58,8 +58,8 @@ class Relation(Struct):
     table: str
     about: str
     kernel: str
-    follow: Callable[[LookCache, Thing], Thing | tuple[Thing, ...] | Absent]
-    many: bool = False
+    follow: Callable[[LookCache, WordSubject], WordSubject | tuple[WordSubject, ...] | Absent]
+    is_list: bool = False
 
 
 class WordTable(Struct):
@@ -71,7 +71,7 @@ class WordTable(Struct):
     device: bool = True
 
 
-def table(name: str, *entries: Word | Relation, device: bool = True) -> WordTable:
+def make_table(name: str, *entries: Word | Relation, device: bool = True) -> WordTable:
     """A table of these words and relations."""
     return WordTable(
         name,
@@ -81,13 +81,13 @@ def table(name: str, *entries: Word | Relation, device: bool = True) -> WordTabl
     )
 
 
-def attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
+def make_attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
     """A word that is one file of the device's directory."""
     file = file or name
     says = saying(kind)
 
-    def read(sight: LookCache, thing: Thing) -> Value | Absent:
-        text = sight.text(f"{thing.directory}/{file}")
+    def read(sight: LookCache, thing: WordSubject) -> Value | Absent:
+        text = sight.read_text(f"{thing.directory}/{file}")
         if isinstance(text, Absent):
             return text
         value = says(text) if text else EMPTY
@@ -105,13 +105,13 @@ class LookCache:
 
     def __init__(self, root: Root) -> None:
         self.root = root
-        self.places: set[str] = set()
+        self.paths: set[str] = set()
         self.nodes: dict[str, DeviceNode | Absent] = {}
         self._once: dict[tuple[str, str], Any] = {}
         self._texts: dict[str, str | Absent] = {}
         self._links: dict[str, str | Absent] = {}
 
-    def once(self, what: str, of: str, read: Callable[[], T]) -> T:
+    def get_or_read(self, what: str, of: str, read: Callable[[], T]) -> T:
         """What `read` says, asked the first time only for this `what` of that `of`."""
         key = (what, of)
         if key in self._once:
@@ -120,50 +120,50 @@ class LookCache:
         said = self._once[key] = read()
         return said
 
-    def text(self, path: str) -> str | Absent:
+    def read_text(self, path: str) -> str | Absent:
         """What a file says."""
         said = self._texts.get(path)
         if said is None:
             said = self._texts[path] = self.root.read(path)
         return said
 
-    def value(self, kind: ValueType, path: str) -> Scalar | Absent:
+    def read_value(self, kind: ValueType, path: str) -> Scalar | Absent:
         """What a file says, as a value of that kind."""
-        text = self.text(path)
+        text = self.read_text(path)
         if isinstance(text, Absent):
             return text
         return from_kernel(kind, text) if text else EMPTY
 
-    def link(self, path: str) -> str | Absent:
+    def read_link_name(self, path: str) -> str | Absent:
         """The name of what a link leads to."""
         target = self._links.get(path)
         if target is None:
-            target = self._links[path] = self.root.link(path)
+            target = self._links[path] = self.root.read_link_name(path)
         return target
 
-    def node(self, path: str) -> DeviceNode | Absent:
+    def find_node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to."""
         if path not in self.nodes:
-            self.nodes[path] = self.root.node(path)
+            self.nodes[path] = self.root.find_node(path)
         return self.nodes[path]
 
-    def names(self, directory: str) -> tuple[str, ...]:
+    def list_names(self, directory: str) -> tuple[str, ...]:
         """What is in a directory; nothing if it is not there."""
-        names = self.once("names", directory, lambda: self.root.names(directory))
+        names = self.get_or_read("names", directory, lambda: self.root.list_names(directory))
         return () if isinstance(names, Absent) else names
 
-    def properties(self, directory: str) -> udev.Properties:
+    def read_properties(self, directory: str) -> udev.UdevProperties:
         """The udev properties of a device."""
-        return self.once("properties", directory, lambda: udev.properties(self.root, directory))
+        return self.get_or_read("properties", directory, lambda: udev.read_properties(self.root, directory))
 
-    def numa(self, directory: str) -> int | Absent:
+    def find_numa_node(self, directory: str) -> int | Absent:
         """The NUMA node of a device: its own, else the nearest ancestor's; -1 and nodes that are none say nothing."""
         if not directory.startswith("/sys/devices/"):
             return Absent("no device above it says one")
-        return self.once("numa", directory, lambda: self._numa(directory))
+        return self.get_or_read("numa", directory, lambda: self._numa(directory))
 
     def _numa(self, directory: str) -> int | Absent:
-        own = self.value(ValueType.INT, f"{directory}/numa_node")
-        if isinstance(own, int) and own in self.once("numa", "", lambda: numa.known(self.root)):
+        own = self.read_value(ValueType.INT, f"{directory}/numa_node")
+        if isinstance(own, int) and own in self.get_or_read("numa", "", lambda: numa.list_numa_nodes(self.root)):
             return own
-        return self.numa(directory.rpartition("/")[0])
+        return self.find_numa_node(directory.rpartition("/")[0])

@@ -163,8 +163,8 @@ class GeneratedSpecs:
             said = {other: each for other, each in spec.done.said.items() if other != name}
             spec.done = spec.done._replace(said=said)  # it is read again
             return f"{name}: its CDI spec is of something that has changed since"
-        if self._files.version(file_name(resource)) != spec.done.version:
-            return f"{name}: its CDI spec {self._files.path(file_name(resource))} was changed by somebody else"
+        if self._files.read_version(file_name(resource)) != spec.done.version:
+            return f"{name}: its CDI spec {self._files.get_path(file_name(resource))} was changed by somebody else"
         return ""
 
     def _has(self, resource: str) -> bool:
@@ -182,7 +182,7 @@ class GeneratedSpecs:
         self._kept.names = frozenset(map(file_name, names))  # a sweep that has begun leaves what is new, too
         if self._sweeping is None:
             self._swept = names
-            self._sweeping = sweeping = start_in_thread(self._files.sweep, self._kept)
+            self._sweeping = sweeping = start_in_thread(self._files.remove_except, self._kept)
             done, _ = await asyncio.wait([sweeping], timeout=ANSWER_SECONDS)
             if not done:
                 sweeping.add_done_callback(lambda _: self._stirred())

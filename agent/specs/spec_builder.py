@@ -76,13 +76,13 @@ class SpecBuilder:
             self._files.put(name, data)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else error.strerror
-            reason = f"its CDI spec {self._files.path(name)}: {why}"
+            reason = f"its CDI spec {self._files.get_path(name)}: {why}"
             return WrittenSpec(said, {}, {**dict.fromkeys(keys, reason), **faults})
         specs = self._specs.read(self._root)
         for one, each in said.items():
             if isinstance(found := specs.find(one), Absent):
                 faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
-        return WrittenSpec(said, edits, faults, self._files.version(name))
+        return WrittenSpec(said, edits, faults, self._files.read_version(name))
 
     def _read(self, plan: SpecInputs) -> tuple[dict[str, SpecDevice], dict[str, str]]:
         """What each device has, and why that cannot be said of some, by key."""

@@ -289,7 +289,7 @@ class Status:
 
 async def heartbeat() -> None:
     """Tell systemd that the event loop is alive, as often as it wants to know; returns if it does not."""
-    every = systemd.watchdog_seconds()
+    every = systemd.read_watchdog_seconds()
     while every:
         systemd.notify(WATCHDOG=1)
         await asyncio.sleep(every / 2)

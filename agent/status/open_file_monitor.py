@@ -18,7 +18,7 @@ class OpenFileMonitor:
 
     def look(self) -> str:
         """That there is little, in words; empty if there is enough."""
-        before, self._crowded = self._crowded, open_files.crowded()
+        before, self._crowded = self._crowded, open_files.describe_shortage()
         if self._crowded and not before:
             log.warning("open files: %s: with none left nobody new reaches the agent (LimitNOFILE)", self._crowded)
         elif before and not self._crowded:

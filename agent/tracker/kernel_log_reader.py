@@ -53,7 +53,7 @@ class KernelLogReader:
             return
         if new or self._checking.journal.absent is not None:
             self.close()
-            why = self._kernel_log.begin()
+            why = self._kernel_log.open()
             if why is not None and why != self._checking.journal.absent:
                 log.warning("%s: checks that listen to the kernel log cannot tell", why.reason)
             self._checking.deaf(why)
@@ -88,14 +88,14 @@ class KernelLogReader:
 
     def _readable(self) -> None:
         self._take()
-        if self._kernel_log.ended:
+        if self._kernel_log.is_at_end:
             self._stop()  # until the next sweep
         if self._checking.stirred:
             self._stirred()
 
     def _take(self) -> bool:
         """Whether there were records, and may be more."""
-        records = self._kernel_log.take(RECORDS)
+        records = self._kernel_log.read_records(RECORDS)
         self.lines += len(records or ())
         self._checking.hear(records or ())
         return records is not None

@@ -18,9 +18,9 @@ from agent.host.cdi_specs import SpecDirectories
 from agent.host.daemon_thread import start_in_thread
 from agent.host.root import Root
 from agent.scanners import source_kinds
-from agent.scanners.full_rescan import find_changes, remembering
+from agent.scanners.full_rescan import build_read_history, find_changes
 from agent.scanners.host_reader import HostReader
-from agent.scanners.query_source import UNASKED, QuerySource
+from agent.scanners.query_source import NO_AGENT, QuerySource
 
 SILENT_SECONDS = 2.0  # a file that a look is still reading after so long will not answer soon
 
@@ -36,7 +36,7 @@ class LookThread:
         answers: who knows what programs, services and probes have told.
     """
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = UNASKED) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = NO_AGENT) -> None:
         self._root = Root(root.prefix or "/")  # its own, so that only its looks are in `asked`
         self._cdi = cdi
         self._answers = answers
@@ -60,7 +60,7 @@ class LookThread:
         looking = start_in_thread(take, self._root, specs, previous, touched)
         try:
             while not (await asyncio.wait([looking], timeout=SILENT_SECONDS))[0]:
-                now = set(self._root.asked.values()) - self._root.silent
+                now = set(self._root.paths_in_read.values()) - self._root.silent_paths
                 if silent := now & asked:
                     self._pass_over(silent)
                     looking.cancel()
@@ -76,12 +76,12 @@ class LookThread:
         """Leave alone what does not answer, until the one read that waits for it returns."""
         for path in sorted(silent):
             log.error("%s: does not answer; it is passed over until it does", escape(path))
-        self._root.silent |= silent
+        self._root.silent_paths |= silent
 
 
 def where_to_look(root: Root, specs: Sequence[ResourceSpec]) -> frozenset[str]:
     """The directories below /dev where devices come and go, as far as that is known before the first look."""
-    return source_kinds.watched(root, {source for spec in specs for source in spec.sources})
+    return source_kinds.list_watched_directories(root, {source for spec in specs for source in spec.sources})
 
 
 def run_look(
@@ -91,7 +91,7 @@ def run_look(
     touched: DirtySet,
     cdi: SpecDirectories | None = None,
     *,
-    answers: QuerySource = UNASKED,
+    answers: QuerySource = NO_AGENT,
     outcomes: Mapping[Command, str] | None = None,
     movers: Mapping[str, MovableDevice] = NOTHING_MOVES,
 ) -> tuple[Inventory, frozenset[str]]:
@@ -100,12 +100,12 @@ def run_look(
     What `touched` does not concern is taken from `previous`; of everything, what still says the same.
     """
     sources = tuple(dict.fromkeys(source for spec in specs for source in spec.sources))
-    listing = source_kinds.listing(root, sources, previous.listing, touched)
+    listing = source_kinds.list_devices(root, sources, previous.listing, touched)
     reader = HostReader(root, cdi, answers)
     swept = find_changes(specs, listing, reader, previous, touched) if touched.everything else None
     now = update_inventory(
         specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers
     )
     if swept is not None or now is not previous:
-        now = replace(now, memory=remembering(specs, now, reader, previous, swept=swept is not None))
+        now = replace(now, memory=build_read_history(specs, now, reader, previous, swept=swept is not None))
     return now, frozenset(now.places.directories).union(*listing.directories.values())

@@ -32,7 +32,7 @@ from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.prepare_runner import PrepareRunner
 from agent.registry import Registry
-from agent.scanners.query_source import UNASKED, QuerySource
+from agent.scanners.query_source import NO_AGENT, QuerySource
 from agent.specs.generated_specs import GeneratedSpecs
 from agent.tracker.check_evaluator import CheckEvaluator
 from agent.tracker.kernel_log_reader import KernelLogReader
@@ -80,7 +80,7 @@ class Tracker:
         settle: float,
         every: float,
         cdi: SpecDirectories | None = None,
-        answers: QuerySource = UNASKED,
+        answers: QuerySource = NO_AGENT,
         preparing: PrepareRunner | None = None,
         counts: Counters | None = None,
         own_specs: GeneratedSpecs | None = None,
@@ -129,15 +129,15 @@ class Tracker:
             self._begun = time.monotonic()
         self._nudged.set()
 
-    def rests_on(self, mark: str) -> bool:
+    def needs_query(self, mark: str) -> bool:
         """Whether anything rests on an inquiry."""
         return bool(self.look.places.resting_on(mark))
 
-    def rests_below(self, mark: str) -> bool:
+    def needs_probe(self, mark: str) -> bool:
         """Whether anything rests on what a probe says."""
         return self.look.places.rest_below(mark)
 
-    def told(self, mark: str, *, changed: bool) -> None:
+    def report_change(self, mark: str, *, changed: bool) -> None:
         """Say that there is an answer to an inquiry, and whether it is another than before."""
         keys = self.look.places.resting_on(mark)
         if changed or self._checking.restless(found for key in keys for found in self.look.find_candidates(key)):

@@ -10,7 +10,7 @@ import pytest
 from agent.allocation import allocation, devinfo_files
 from agent.core.entry.devinfo import DevInfo
 from agent.core.grants import held_ids
-from agent.host.daemon_thread import aside
+from agent.host.daemon_thread import run_in_thread
 from agent.host.devinfo_directory import DevInfoDirectory
 from agent.kubelet.simulated.errors import PodRefused
 from tests.agent.rig import FOO, entry
@@ -140,7 +140,7 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
         def keep(self, held):
             removing.set()
             go.wait()
-            return super().keep(held)
+            return super().remove_unused(held)
 
     def changed():
         if not files.any:
@@ -151,7 +151,7 @@ async def test_a_file_that_is_written_right_after_others_were_removed_goes_too(t
     files = devinfo_files.DevInfoFiles(Slow(str(there), str(tmp_path / "state")), lambda: frozenset(held), changed)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(files.run())
-        await aside(removing.wait)
+        await run_in_thread(removing.wait)
         writing = tasks.create_task(files.write([DevInfo("id", "file", "{}")]))
         await asyncio.sleep(0)  # it waits for the lock by now
         go.set()

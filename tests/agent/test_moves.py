@@ -75,7 +75,7 @@ async def test_it_is_healthy_as_long_as_the_pod_has_it_and_then_not(node):
 
 async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypatch):
     """Say for a check: it was listed, and when it is read there is nothing of it any more."""
-    kubelet, going, listing = node.rig.kubelet, [], source_kinds.listing
+    kubelet, going, listing = node.rig.kubelet, [], source_kinds.list_devices
 
     def listed(*asked):
         found = listing(*asked)
@@ -83,7 +83,7 @@ async def test_what_goes_while_it_is_looked_at_is_not_turned_down(node, monkeypa
             going.pop()()
         return found
 
-    monkeypatch.setattr(source_kinds, "listing", listed)
+    monkeypatch.setattr(source_kinds, "list_devices", listed)
     async with node.rig.agent() as agent:
         await node.rig.allocatable(FOO, 1)
         await kubelet.allocate("pod", "c", {FOO: 1})

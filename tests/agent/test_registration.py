@@ -178,7 +178,7 @@ async def test_more_events_of_the_same_socket_are_nothing(rig):  # 12
         for name in ("a", "b"):
             (rig.dp / name).touch()
             (rig.dp / name).unlink()
-            agent.parts.kubelet.stir()
+            agent.parts.kubelet.refresh()
         rig.plug("foo1")
         await rig.allocatable(FOO, 2)
         assert rig.registers() == 1
@@ -761,7 +761,7 @@ async def test_udev_that_comes_while_listening_begins(rig, monkeypatch):
         yield heard[-1]
 
     monkeypatch.setattr(kernel_events, "watch_uevents", uevents)
-    monkeypatch.setattr(kernel_events, "group", lambda: "udev")
+    monkeypatch.setattr(kernel_events, "choose_group", lambda: "udev")
     rig.serve(FOO)
     async with rig.agent(root=REAL):
         await rig.until(lambda: heard == ["kernel", "udev"])

@@ -30,10 +30,10 @@ class World:
         self.heard = asyncio.Condition()
         self.asking = QueryScheduler(self.ask)
 
-    def rests_on(self, mark):
+    def needs_query(self, mark):
         return mark in self.wanted
 
-    def told(self, mark, *, changed):
+    def report_change(self, mark, *, changed):
         self.told_of.append(mark)
         self.changes.append(changed)
 
@@ -51,9 +51,9 @@ class World:
             await self.linger.wait()
 
     def look(self, *inquiries):
-        answers = [self.asking.answer(one) for one in inquiries]
+        answers = [self.asking.get_result(one) for one in inquiries]
         self.wanted |= {one.mark for one in inquiries}
-        self.asking.looked(self)
+        self.asking.finish_look(self)
         return answers
 
     async def until(self, holds):
@@ -136,7 +136,7 @@ async def test_what_nothing_rests_on_is_forgotten(world):
     seen = len(world.asked)
     await world.until(lambda: len(world.asked) > seen + 2)
     assert set(world.asked[seen + 1 :]) == {command("b", 0.01)}
-    world.asking.looked(world)
+    world.asking.finish_look(world)
     assert set(world.asking._answers) == {command("b", 0.01)}
 
 

@@ -35,11 +35,11 @@ class World:
         os.mkfifo(top / "pipe")
         self.pipe = os.open(top / "pipe", os.O_RDWR)
 
-    def rests_below(self, mark):
+    def needs_probe(self, mark):
         del mark
         return self.wanted
 
-    def told(self, mark, *, changed):
+    def report_change(self, mark, *, changed):
         self.marks.append((mark, changed))
 
     def probe(self, timeout=30.0, script="echo $$ >> {top}/pids; exec cat {top}/pipe"):
@@ -61,8 +61,8 @@ class World:
         os.write(self.pipe, "".join(f"{line}\n" for line in lines).encode())
 
     def verdict(self, probe, *places):
-        answer = self.probes.verdict(probe, places or (A,))
-        self.probes.looked(self)
+        answer = self.probes.get_health(probe, places or (A,))
+        self.probes.finish_look(self)
         return answer.reply, answer.reason
 
     async def until(self, holds):
@@ -116,23 +116,23 @@ async def test_each_verdict_is_another_answer_and_only_another_reply_a_change(wo
     world.verdict(probe)
     world.say(verdict("true"))
     await world.hears(probe, QueryStatus.WELL, "")
-    first = world.probes.verdict(probe, (A,)).number
+    first = world.probes.get_health(probe, (A,)).number
     world.say(verdict("true"))
-    await world.until(lambda: world.probes.verdict(probe, (A,)).number > first)
+    await world.until(lambda: world.probes.get_health(probe, (A,)).number > first)
     assert world.marks == [(probe.about(A), True), (probe.about(A), False)]
 
 
 async def test_fields(world):
     probe = world.probe()
-    assert world.probes.field(probe, (A,), "f") == Absent("no answer yet", pending=True)
-    world.probes.looked(world)
+    assert world.probes.get_field(probe, (A,), "f") == Absent("no answer yet", pending=True)
+    world.probes.finish_look(world)
     world.say(f'{{"place": "{A}", "field": "f", "value": "1g.10gb"}}')
-    await world.until(lambda: world.probes.field(probe, (B, A), "f") == "1g.10gb")
-    assert world.probes.field(probe, (A,), "g") == Absent("the probe it says no g", pending=True)
+    await world.until(lambda: world.probes.get_field(probe, (B, A), "f") == "1g.10gb")
+    assert world.probes.get_field(probe, (A,), "g") == Absent("the probe it says no g", pending=True)
     world.say('{"complete": true}')
-    await world.until(lambda: world.probes.field(probe, (A,), "g") == Absent("the probe it says no g"))
+    await world.until(lambda: world.probes.get_field(probe, (A,), "g") == Absent("the probe it says no g"))
     world.say(f'{{"place": "{A}", "field": "f", "value": null}}')
-    await world.until(lambda: world.probes.field(probe, (A,), "f") == Absent("the probe it says no f"))
+    await world.until(lambda: world.probes.get_field(probe, (A,), "f") == Absent("the probe it says no f"))
 
 
 async def test_killed_and_started_again_in_time_it_costs_nothing(world):
@@ -183,7 +183,7 @@ async def test_a_program_that_is_not_there_is_off(world):
     probe = ProbeSpec("it", ("/no/such",), 30.0)
     world.verdict(probe)
     await world.hears(probe, QueryStatus.OFF, "it is off: /no/such: no such program")
-    assert world.probes.field(probe, (A,), "f") == Absent("the probe it is off: /no/such: no such program")
+    assert world.probes.get_field(probe, (A,), "f") == Absent("the probe it is off: /no/such: no such program")
 
 
 async def test_one_that_says_so_is_off_and_may_come_on(world):
@@ -220,8 +220,8 @@ async def test_a_flood_leaves_others_their_turn(world):
     world.verdict(probe)
     world.say(verdict("false"))
     await world.hears(probe, QueryStatus.ILL, "")
-    number = world.probes.verdict(flood, (A,)).number
-    await world.until(lambda: world.probes.verdict(flood, (A,)).number > number)
+    number = world.probes.get_health(flood, (A,)).number
+    await world.until(lambda: world.probes.get_health(flood, (A,)).number > number)
 
 
 async def test_places_are_bounded(world, monkeypatch):
@@ -235,9 +235,9 @@ async def test_places_are_bounded(world, monkeypatch):
     await world.hears(probe, QueryStatus.ILL, "end", place="p0")
     assert world.verdict(probe, "p1") == (QueryStatus.WELL, "")
     assert world.verdict(probe, "p2") == NOTHING
-    assert world.probes.field(probe, ("p0",), "f") == 1
-    assert isinstance(world.probes.field(probe, ("p0",), "g"), Absent)
-    assert isinstance(world.probes.field(probe, ("p2",), "f"), Absent)
+    assert world.probes.get_field(probe, ("p0",), "f") == 1
+    assert isinstance(world.probes.get_field(probe, ("p0",), "g"), Absent)
+    assert isinstance(world.probes.get_field(probe, ("p2",), "f"), Absent)
 
 
 async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
@@ -276,8 +276,8 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     world.say(verdict("true"))
     await world.hears(probe, QueryStatus.WELL, "")
     world.wanted = False
-    world.probes.looked(world)
-    world.probes.looked(world)
+    world.probes.finish_look(world)
+    world.probes.finish_look(world)
     await world.until(lambda: not world.probes._lives)
     assert not world.is_there(world.pids[0])
     world.wanted = True
@@ -293,7 +293,7 @@ async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_ag
     while not world.probes._tasks:  # noqa: ASYNC110  until it is there, which is a turn before it begins
         await asyncio.sleep(0)
     world.wanted = False
-    world.probes.looked(world)
+    world.probes.finish_look(world)
     await world.until(lambda: not world.probes._tasks)
     assert not world.pids
     world.wanted = True
@@ -309,7 +309,7 @@ async def test_the_worst_of_several_names_counts(world):
     await world.hears(probe, QueryStatus.ILL, "ill", place="c")
     assert world.verdict(probe, "a", "b") == (QueryStatus.UNKNOWN, "why")
     assert world.verdict(probe, "a", "b", "c", "d") == (QueryStatus.ILL, "ill")
-    assert world.probes.verdict(probe, ("a", "c")) == QueryResult(QueryStatus.ILL, "ill", 3)
+    assert world.probes.get_health(probe, ("a", "c")) == QueryResult(QueryStatus.ILL, "ill", 3)
 
 
 DOCS = Path(__file__).parents[2] / "docs/probes.md"
@@ -332,7 +332,7 @@ async def test_the_example_of_the_docs(world):
     probe = ProbeSpec("fan", (sys.executable, str(world.top / "probe")), 30.0)
     world.verdict(probe)
     await world.hears(probe, QueryStatus.WELL, "", place=str(board))
-    await world.until(lambda: world.probes.field(probe, (str(board),), "fan") == 900)
+    await world.until(lambda: world.probes.get_field(probe, (str(board),), "fan") == 900)
     fan.write_text("0\n")
     await world.hears(probe, QueryStatus.ILL, "its fan stands still", place=str(board))
     fan.unlink()

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.checks.probe_protocol import Alive, Complete, Off, ReportedField, ReportedHealth, ReportRemoval, read
+from agent.checks.probe_protocol import (
+    ProbeAlive,
+    ProbeOff,
+    ReportComplete,
+    ReportedField,
+    ReportedHealth,
+    ReportRemoval,
+    parse_line,
+)
 from agent.core.entry.query import QueryStatus
 
 
@@ -23,14 +31,14 @@ from agent.core.entry.query import QueryStatus
         ('{"place": "a", "field": "f", "value": false}', ReportedField("a", "f", False)),
         ('{"place": "a", "field": "f", "value": null}', ReportedField("a", "f", None)),
         ('{"place": "a", "gone": true}', ReportRemoval("a")),
-        ('{"off": "no library"}', Off("no library")),
-        ('{"complete": true}', Complete()),
-        ("{}", Alive()),
-        (" {} \r", Alive()),
+        ('{"off": "no library"}', ProbeOff("no library")),
+        ('{"complete": true}', ReportComplete()),
+        ("{}", ProbeAlive()),
+        (" {} \r", ProbeAlive()),
     ],
 )
 def test_a_line(line, said):
-    assert read(line.encode()) == said
+    assert parse_line(line.encode()) == said
 
 
 @pytest.mark.parametrize(
@@ -67,12 +75,12 @@ def test_a_line(line, said):
     ],
 )
 def test_what_is_no_line(line):
-    assert read(line.encode("utf-8", "surrogateescape")) is None
+    assert parse_line(line.encode("utf-8", "surrogateescape")) is None
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_it(line):
-    read(line)
+    parse_line(line)
 
 
 VALUES = (
@@ -83,4 +91,4 @@ KEYS = st.sampled_from(["place", "healthy", "reason", "field", "value", "gone", 
 
 @given(st.dictionaries(KEYS, VALUES))
 def test_no_object_breaks_it(said):
-    read(json.dumps(said).encode())
+    parse_line(json.dumps(said).encode())

@@ -13,9 +13,9 @@ import pytest
 
 from agent.core.language.value import Absent
 from agent.host import recording
-from agent.host.pseudonyms import disguised
+from agent.host.pseudonyms import replace_identifiers
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
-from agent.host.recording import NoRecording, unpacked, write
+from agent.host.recording import RecordingError, unpack_recording, write_recording
 from agent.host.root import Root
 from tests.cli.conftest import device_agent
 from tests.namespaces import need_namespaces
@@ -84,11 +84,11 @@ def test_what_the_machine_itself_uses_is_played_back(machine, tmp_path):
     machine.link("/proc/net", "/proc/7/net")
     root = Recorder(str(machine.top))
     lists = ("/proc/self/mountinfo", "/proc/net/route")
-    said = {path: root.whole(path, 1 << 20) for path in lists}
+    said = {path: root.read_list(path, 1 << 20) for path in lists}
     assert all(isinstance(each, bytes) for each in said.values()), said
-    write(root.recording(), str(tmp_path / "a.rec"))
-    with unpacked(str(tmp_path / "a.rec")) as directory:
-        assert {path: Root(directory).whole(path, 1 << 20) for path in lists} == said
+    write_recording(root.build_recording(), str(tmp_path / "a.rec"))
+    with unpack_recording(str(tmp_path / "a.rec")) as directory:
+        assert {path: Root(directory).read_list(path, 1 << 20) for path in lists} == said
     recorded(machine, tmp_path / "b.rec")
     asked = [
         device_agent("--root", str(root), "scan", *device).stdout
@@ -151,20 +151,20 @@ def test_broken_notes_of_what_was_told_are_passed_over(tree, text):
     nic = tree.pci("0000:5e:00.0")
     tree.netdev(nic, "ens1")
     tree.file("/.told", text.encode("latin-1"))
-    assert tree.root.told(f"{nic}/net/ens1/altnames", lambda: ("asked",)) is None
-    assert tree.root.told("/a", lambda: ("asked",)) is None
+    assert tree.root.query_kernel(f"{nic}/net/ens1/altnames", lambda: ("asked",)) is None
+    assert tree.root.query_kernel("/a", lambda: ("asked",)) is None
 
 
 def test_what_was_not_read_says_so(machine, tmp_path):
     machine.file("/sys/devices/pci0000:00/0000:3b:00.0/secret", "x")
     root = Recorder(str(machine.top))
-    root.names("/sys/devices/pci0000:00/0000:3b:00.0")
+    root.list_names("/sys/devices/pci0000:00/0000:3b:00.0")
     root.read("/sys/devices/pci0000:00/0000:3b:00.0/vendor")
-    write(root.recording(), str(tmp_path / "a.rec"))
-    with unpacked(str(tmp_path / "a.rec")) as directory:
+    write_recording(root.build_recording(), str(tmp_path / "a.rec"))
+    with unpack_recording(str(tmp_path / "a.rec")) as directory:
         back = Root(directory)
-        there = set(back.names("/sys/devices/pci0000:00/0000:3b:00.0"))
-        assert there == set(machine.root.names("/sys/devices/pci0000:00/0000:3b:00.0"))
+        there = set(back.list_names("/sys/devices/pci0000:00/0000:3b:00.0"))
+        assert there == set(machine.root.list_names("/sys/devices/pci0000:00/0000:3b:00.0"))
         assert back.read("/sys/devices/pci0000:00/0000:3b:00.0/vendor") == "0x15b3"
         assert back.read("/sys/devices/pci0000:00/0000:3b:00.0/secret") == NOT_RECORDED
     assert not os.path.exists(directory)
@@ -177,8 +177,8 @@ def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(Root, "_bytes", lambda *_, **__: why)
     root.read(path)
     monkeypatch.undo()
-    write(root.recording(), str(tmp_path / "a.rec"))
-    with unpacked(str(tmp_path / "a.rec")) as directory:
+    write_recording(root.build_recording(), str(tmp_path / "a.rec"))
+    with unpack_recording(str(tmp_path / "a.rec")) as directory:
         assert Root(directory).read(path) == why
 
 
@@ -206,11 +206,11 @@ def test_a_machine_called_as_the_kernel_calls_a_part_of_it_stays_whole(machine, 
     machine.link("/sys/bus/node/devices/node1", "/sys/devices/system/node/node1")
     machine.link("/dev/mapper/node1-root", "/dev/kvm")
     made = Recorder(str(machine.top))
-    made.names("/sys/devices/system/node")
-    made.real("/sys/bus/node/devices/node1")
-    made.real("/dev/mapper/node1-root")
+    made.list_names("/sys/devices/system/node")
+    made.resolve("/sys/bus/node/devices/node1")
+    made.resolve("/dev/mapper/node1-root")
     made.read("/proc/sys/kernel/hostname")
-    hidden, replaced = disguised(made.recording(), b"key")
+    hidden, replaced = replace_identifiers(made.build_recording(), b"key")
     assert replaced == {"host name": 1}
     assert "/sys/devices/system/node/node1" in hidden.directories
     assert hidden.links["/sys/bus/node/devices/node1"].endswith("system/node/node1")
@@ -230,7 +230,7 @@ def test_a_disguise_keeps_shapes_and_what_says_nothing():
         },
         links={f"/sys/bus/mdev/devices/{UUID}": f"../../{UUID}"},
     )
-    made, counted = disguised(told, b"key")
+    made, counted = replace_identifiers(told, b"key")
     other = made.contents["/sys/b/uuid"].decode()
     assert other != UUID
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", other)
@@ -239,8 +239,8 @@ def test_a_disguise_keeps_shapes_and_what_says_nothing():
     assert made.contents["/sys/a/net/eth0/address"] == b"00:00:00:00:00:00\n"
     assert made.contents["/sys/a/serial"] == b"1\n"
     assert counted == {"UUID": 1}
-    assert disguised(told, b"other key")[0] != made
-    assert disguised(told, b"key")[0] == made
+    assert replace_identifiers(told, b"other key")[0] != made
+    assert replace_identifiers(told, b"key")[0] == made
 
 
 def test_a_name_that_is_made_of_an_address_is_replaced_wherever_it_stands():
@@ -248,17 +248,20 @@ def test_a_name_that_is_made_of_an_address_is_replaced_wherever_it_stands():
     told = Recording(
         directories=frozenset({f"{net}/enx9cdc710a0b0c"}),
         contents={"/run/udev/data/n2": b"E:ID_NET_NAME_MAC=enx9cdc710a0b0c\n"},
-        told={f"{net}/enx9cdc710a0b0c/altnames": ("enx9cdc710a0b0d", "gpu0"), f"{net}/lo/altnames": Absent("why")},
+        kernel_answers={
+            f"{net}/enx9cdc710a0b0c/altnames": ("enx9cdc710a0b0d", "gpu0"),
+            f"{net}/lo/altnames": Absent("why"),
+        },
     )
-    made, counted = disguised(told, b"key")
+    made, counted = replace_identifiers(told, b"key")
     assert counted == {"interface name": 2}
     (directory,) = made.directories
     assert re.fullmatch(rf"{net}/enx[0-9a-f]{{12}}", directory)
     assert directory != f"{net}/enx9cdc710a0b0c"
     assert made.contents["/run/udev/data/n2"].decode() == f"E:ID_NET_NAME_MAC={directory.rpartition('/')[2]}\n"
-    first, second = made.told[f"{directory}/altnames"]
+    first, second = made.kernel_answers[f"{directory}/altnames"]
     assert (first[:3], first != "enx9cdc710a0b0d", second) == ("enx", True, "gpu0")
-    assert made.told[f"{net}/lo/altnames"] == Absent("why")
+    assert made.kernel_answers[f"{net}/lo/altnames"] == Absent("why")
 
 
 def test_a_file_that_is_there_stays(machine, tmp_path):
@@ -321,7 +324,7 @@ def test_links_whose_way_is_too_long_to_be_told_lead_nothing_out(tmp_path, monke
         ("escape", tarfile.SYMTYPE, f"{up}/.."),
         ("escape/evil", tarfile.REGTYPE, b"x"),
     )
-    with pytest.raises(NoRecording, match="a file and a directory"), unpacked(str(tmp_path / "a.rec")):
+    with pytest.raises(RecordingError, match="a file and a directory"), unpack_recording(str(tmp_path / "a.rec")):
         pytest.fail("unpacked")
     assert [path.name for path in tmp_path.iterdir()] == ["a.rec"]
 
@@ -333,14 +336,14 @@ def test_a_link_that_another_leads_out_is_none_of_a_recording(tmp_path):
         ("out", tarfile.SYMTYPE, "later/.."),
         ("later", tarfile.SYMTYPE, "."),
     )
-    with pytest.raises(NoRecording, match="'out' leads out of it"), unpacked(str(tmp_path / "a.rec")):
+    with pytest.raises(RecordingError, match="'out' leads out of it"), unpack_recording(str(tmp_path / "a.rec")):
         pytest.fail("unpacked")
 
 
 def test_a_recording_is_not_unpacked_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(recording, "LARGEST", 1000)
+    monkeypatch.setattr(recording, "SIZE_LIMIT", 1000)
     archive(tmp_path / "a.rec", ("sys", tarfile.DIRTYPE, ""), ("sys/a", tarfile.REGTYPE, bytes(1001)))
-    with pytest.raises(NoRecording, match="no recording: more than"), unpacked(str(tmp_path / "a.rec")):
+    with pytest.raises(RecordingError, match="no recording: more than"), unpack_recording(str(tmp_path / "a.rec")):
         pytest.fail("unpacked")
 
 
@@ -362,7 +365,7 @@ def headers(kind: bytes, size: int, count: int) -> bytes:
 def test_headers_neither_fill_the_memory_nor_the_stack(tmp_path, data, said):
     with gzip.open(tmp_path / "a.rec", "wb") as file:
         file.write(data)
-    with pytest.raises(NoRecording, match=said), unpacked(str(tmp_path / "a.rec")):
+    with pytest.raises(RecordingError, match=said), unpack_recording(str(tmp_path / "a.rec")):
         pytest.fail("unpacked")
 
 

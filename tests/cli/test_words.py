@@ -31,7 +31,7 @@ def test_words_with_their_types_and_what_they_say_here(words):
     assert rows["vendor"] == "hex 15b3, 8086, 10de, … (5) vendor"
     assert rows["numa"] == "int 1 numa_node"
     assert rows["pf"].startswith("→")
-    assert set(source_kinds.words("pci")) - {"udev"} <= set(rows)
+    assert set(source_kinds.list_words("pci")) - {"udev"} <= set(rows)
 
 
 def test_a_class_that_nobody_knows_shows_its_files_as_paths(words):

@@ -46,7 +46,7 @@ def said(configure, tree, lines, *, device="0000:00:02.0"):
     found = configure({"resources.d/a.toml": HEAD + lines + "\n"})
     assert found.findings == ()
     (spec,) = found.resources
-    listing = source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     reader = HostReader(tree.root)
     (host,) = (host for host in listing.found[spec.source] if host.name == device)
     facts = Facts(spec, host, reader)
@@ -214,7 +214,7 @@ def test_reading_stays_where_the_kernel_speaks(configure, tree):
 def test_what_an_own_word_was_read_from_is_looked_at_again(configure, tree):
     lines = 'match.mode = "fast"\nlet.mode = "/proc/acme/cards/{address}/mode"\nlet.all = { names_of = "./hwmon/*" }\n'
     (spec,) = configure({"resources.d/a.toml": HEAD + lines + 'match.all = { has = "hwmon3" }\n'}).resources
-    listing = source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
     assert sighting.candidate is not None
     assert {"/proc/acme/cards/0000:00:02.0", CARD, f"{CARD}/hwmon"} <= sighting.consulted
@@ -328,7 +328,7 @@ def devices(configure, tree, text):
     found = configure({"resources.d/a.toml": text})
     assert found.findings == ()
     (spec,) = found.resources
-    listing = source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     reader = HostReader(tree.root)
     hosts = listing.found[spec.source]
     return {host.name.rpartition("/")[2]: Facts(spec, host, reader) for host in hosts}, spec
@@ -353,7 +353,7 @@ def test_what_a_directory_takes(configure, tree):
         "card10-DP-1": (10, "DP-1", "connected"),
     }
     seen = update_inventory(
-        [spec], source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY), HostReader(tree.root)
+        [spec], source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY), HostReader(tree.root)
     )
     ids = [one.candidate.ids for one in seen.sightings.values() if one.candidate]
     assert ids == [("0000:00:02.0-DP-1",)]
@@ -409,7 +409,7 @@ def test_a_path_with_words_stands_in_a_clause(configure, tree):
     """
     (spec,) = configure({"resources.d/a.toml": HEAD + lines}).resources
     assert set(spec.own) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
-    listing = source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
     assert sighting.candidate is not None
     tree.file("/proc/acme/0000:00:02.0/3/state", "lost")
@@ -450,6 +450,6 @@ def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, 
     found = configure({"resources.d/a.toml": f'{LET}a = {{ {said} }}\nb = "{other}"\n'})
     assert bool(found.findings) != bool(found.resources)
     for spec in found.resources:
-        listing = source_kinds.listing(tree.root, [spec.source], None, ALL_DIRTY)
+        listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
         facts = Facts(spec, listing.found[spec.source][0], HostReader(tree.root))
         assert all(facts(word) is not None for word in spec.own)

@@ -100,7 +100,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tree, monkeypatch):
 def test_a_file_is_read_again_once_it_changes_and_not_before(tree, old, monkeypatch):
     directories = SpecDirectories()
     old("/etc/cdi/a.json", spec("0"))
-    monkeypatch.setattr(tree.root.__class__, "age", lambda root, path: 60.0)
+    monkeypatch.setattr(tree.root.__class__, "get_age", lambda root, path: 60.0)
     parsed = []
     parse = cdi_specs._parse
     monkeypatch.setattr(cdi_specs, "_parse", lambda path, data: parsed.append(path) or parse(path, data))

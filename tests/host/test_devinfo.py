@@ -61,7 +61,7 @@ def test_it_says_the_newest(files, place):
     files.write([ONE])
     files.write([ONE._replace(text='{"type":"vdpa"}')])
     assert there(place) == {NAME: '{"type":"vdpa"}'}
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {}
 
 
@@ -72,17 +72,17 @@ def test_however_much_it_says_it_is_ours(files, place):
     for info in (much, much, more, much):
         files.write([info])
         assert there(place) == {NAME: info.text}
-    assert DevInfoDirectory(*map(str, place)).keep(held()) == (False, [])
+    assert DevInfoDirectory(*map(str, place)).remove_unused(held()) == (False, [])
     assert there(place) == {}
 
 
 def test_ours_stay_while_their_ids_are_held_over_restarts_too(files, place):
     files.write([ONE, TWO])
     again = DevInfoDirectory(*map(str, place))
-    assert again.keep(held(ONE.id)) == (True, [])
+    assert again.remove_unused(held(ONE.id)) == (True, [])
     assert there(place) == {NAME: ONE.text}
     again.write([ONE._replace(text="{}")])  # it knows it for its own
-    assert again.keep(held()) == (False, [])
+    assert again.remove_unused(held()) == (False, [])
     assert there(place) == {}
     assert list((place[1] / "devinfo").iterdir()) == []
 
@@ -93,7 +93,7 @@ def test_what_another_program_wrote_is_never_touched(files, place):
     with pytest.raises(DevInfoError, match="is another program's, and says something else: remove it"):
         files.write([ONE])
     assert there(place) == {NAME: "{}"}
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {NAME: "{}"}
 
 
@@ -101,7 +101,7 @@ def test_what_another_program_wrote_in_the_same_words_serves_and_stays(files, pl
     place[0].mkdir(parents=True)
     (place[0] / NAME).write_text(ONE.text)
     files.write([ONE])
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {NAME: ONE.text}
 
 
@@ -110,7 +110,7 @@ def test_what_another_program_wrote_over_ours_is_its_own(files, place):
     (place[0] / NAME).write_text('{"type":"vdpa"}')
     with pytest.raises(DevInfoError, match="another program's"):
         files.write([ONE])
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {NAME: '{"type":"vdpa"}'}
 
 
@@ -156,7 +156,7 @@ def test_a_disk_that_is_full_or_cannot_be_written_is_named_and_nothing_is_half_t
         files.write([ONE._replace(text="{}")])
     assert there(place) == {NAME: ONE.text}
     monkeypatch.undo()
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {}
 
 
@@ -177,14 +177,14 @@ def test_one_that_cannot_be_removed_is_said_and_tried_again(files, place, monkey
         real(path)
 
     monkeypatch.setattr(os, "unlink", unlink)
-    assert files.keep(held()) == (True, [f"{place[0] / NAME}: {os.strerror(errno.EROFS)}"])
+    assert files.remove_unused(held()) == (True, [f"{place[0] / NAME}: {os.strerror(errno.EROFS)}"])
     monkeypatch.undo()
-    assert files.keep(held()) == (False, [])
+    assert files.remove_unused(held()) == (False, [])
     assert there(place) == {}
 
 
 def test_what_the_state_says_and_makes_no_sense_is_forgotten(files, place):
     files.write([ONE])
     (place[1] / "devinfo" / NAME).write_text('{"id": ')
-    assert files.keep(held(ONE.id)) == (False, [])
+    assert files.remove_unused(held(ONE.id)) == (False, [])
     assert there(place) == {NAME: ONE.text}  # perhaps another's, by all that is known

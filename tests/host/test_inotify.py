@@ -183,7 +183,7 @@ def test_a_storm_is_taken_in_bounded_pieces(tree, play, monkeypatch):
             for number in range(2000):
                 tree.file(f"/dev/n{number}")
             await heard.of("/dev/n1999")
-            assert heard.calls >= 2000 * 32 / inotify.READ
+            assert heard.calls >= 2000 * 32 / inotify.READ_SIZE
 
     play(scene())
 

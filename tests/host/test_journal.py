@@ -12,7 +12,7 @@ from contextlib import suppress
 import pytest
 
 from agent.core.message_id import NOTICE, MessageId, fields
-from agent.host.journal_log import JournalHandler, Marked, is_journal
+from agent.host.journal_log import JournalHandler, PriorityFormatter, is_journal
 from tests.cli.conftest import TOP
 
 CATALOG = (TOP / "config/device-agent.catalog").read_text()
@@ -23,7 +23,7 @@ def log(tmp_path):
     """A logger that writes to a journal of the test's, and otherwise to a text; (logger, journal, text)."""
     text = io.StringIO()
     otherwise = logging.StreamHandler(text)
-    otherwise.setFormatter(Marked())
+    otherwise.setFormatter(PriorityFormatter())
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as journal:
         journal.bind(str(tmp_path / "socket"))
         handler = JournalHandler(otherwise, str(tmp_path / "socket"))

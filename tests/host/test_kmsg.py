@@ -35,7 +35,7 @@ def machine():
 
 def all_of(log):
     lines = []
-    while (taken := log.take(3)) is not None:
+    while (taken := log.read_records(3)) is not None:
         lines += taken
     return lines
 
@@ -43,7 +43,7 @@ def all_of(log):
 def each_of(log):
     """All records, and what is taken of each."""
     seen = []
-    while (taken := log.take(1)) is not None:
+    while (taken := log.read_records(1)) is not None:
         seen.append((log._last.text, log._last.kernel, taken))
     return seen
 
@@ -53,7 +53,7 @@ def texts(log):
 
 
 def test_a_tree_without_a_log_says_nothing_until_it_has_one(tree, log):
-    assert log.begin() is None
+    assert log.open() is None
     assert log.handle is None
     assert all_of(log) == []
     tree.file("/dev/kmsg", said(1, "a"))
@@ -67,28 +67,28 @@ def test_lines_in_their_order_and_what_belongs_to_them(tree, log):
         + " SUBSYSTEM=npu\n DEVICE=+npu:npu0\n"
         + said(8, "a\\x0ab", flags="-,caller=T1"),
     )
-    assert log.begin() is None
+    assert log.open() is None
     assert texts(log) == [(7, "npu 0: broken; badly"), (8, "a\\x0ab")]
 
 
 def test_what_a_program_wrote_is_not_the_kernels(tree, log):
     """Anybody who may write to /dev/kmsg could make a GPU ill; the kernel keeps facility 0 to itself."""
     tree.file("/dev/kmsg", said(1, "Xid 1: 79", prefix=USER) + said(2, "Xid 1: 79", prefix=30) + said(3, "x", prefix=7))
-    log.begin()
+    log.open()
     assert texts(log) == [(3, "x")]
 
 
 @pytest.mark.parametrize("junk", ["", "junk", "6,1;x", "6,1,2,-", "-6,1,2,-;x", "6,one,2,-;x", ";;;", "6,1,2"])
 def test_what_is_no_line_is_passed_over(tree, log, junk):
     tree.file("/dev/kmsg", said(1, "a") + junk + "\n" + said(2, "b"))
-    log.begin()
+    log.open()
     assert texts(log) == [(1, "a"), (2, "b")]
 
 
 def test_a_torn_line_is_read_when_it_is_whole(tree, log):
     whole = said(1, "a") + said(2, "Xid 1: 79")
     tree.file("/dev/kmsg", whole[:-3])
-    log.begin()
+    log.open()
     assert texts(log) == [(1, "a")]
     with open(tree.at("/dev/kmsg"), "a") as file:
         file.write(whole[-3:] + said(3, "b"))
@@ -97,7 +97,7 @@ def test_a_torn_line_is_read_when_it_is_whole(tree, log):
 
 def test_a_line_without_end_is_kept_in_part_only(tree, log):
     tree.file("/dev/kmsg", said(1, "a") + "6,2,2,-;" + "x" * (1 << 20))
-    log.begin()
+    log.open()
     assert texts(log) == [(1, "a")]
     assert len(log._torn) <= 1 << 17
     with open(tree.at("/dev/kmsg"), "a") as file:
@@ -115,7 +115,7 @@ def test_a_line_that_goes_on_is_with_its_beginning(tree, log):
         + said(5, " of a program", flags="c")
         + said(9, " whose beginning is lost", flags="c"),
     )
-    log.begin()
+    log.open()
     assert [(record.text, record.continues) for record in all_of(log)] == [
         ("Xid 1", False),
         ("Xid 1: 79", True),
@@ -127,7 +127,7 @@ def test_when_it_was_heard(tree):
     """By the kernel's clock what was said before we listened, which runs a little otherwise; by ours what we hear."""
     log = KernelLog(tree.root, clock=lambda: 100.0)
     tree.file("/dev/kmsg", said(1, "a", seconds=7.5) + said(2, "ahead of us", seconds=101.0))
-    log.begin()
+    log.open()
     assert [record.at for record in all_of(log)] == [7.5, 100.0]
     with open(tree.at("/dev/kmsg"), "a") as file:
         file.write(said(3, "b", seconds=40.0))
@@ -155,7 +155,7 @@ class Device:
 def device(tree, log, monkeypatch):
     tree.at("/dev").mkdir(parents=True, exist_ok=True)
     os.mkfifo(tree.at("/dev/kmsg"))
-    assert log.begin() is None
+    assert log.open() is None
     assert log.handle is not None
     return lambda *reads: Device(monkeypatch, *reads)
 
@@ -170,32 +170,32 @@ def test_an_overrun_is_told_and_the_rest_is_read(log, device, caplog):
         OSError(errno.EINVAL, ""),
         said(6, "c"),
     )
-    assert [record.number for record in log.take(9)] == [1]
-    assert log.take(9) is None
-    assert [record.number for record in log.take(9)] == [5, 6]
+    assert [record.number for record in log.read_records(9)] == [1]
+    assert log.read_records(9) is None
+    assert [record.number for record in log.read_records(9)] == [5, 6]
     assert (caplog.messages, log.overruns) == (["the kernel log overran: 3 lines are lost"], 1)
 
 
 def test_a_gap_in_what_was_said_before_we_listened_is_no_loss_of_ours(log, device, caplog):
     device(said(1, "a"), OSError(errno.EPIPE, ""), said(5, "b"))
-    assert [record.number for record in log.take(9)] == [1, 5]
+    assert [record.number for record in log.read_records(9)] == [1, 5]
     assert (caplog.messages, log.overruns) == ([], 0)
 
 
 def test_only_so_many_in_one_go(log, device):
     device(*(said(number, "a") for number in range(5)))
-    assert [len(log.take(2)) for _ in range(3)] == [2, 2, 1]
-    assert log.take(2) is None
+    assert [len(log.read_records(2)) for _ in range(3)] == [2, 2, 1]
+    assert log.read_records(2) is None
 
 
 def test_what_can_be_read_no_more_is_told(log, device, caplog):
     device(OSError(errno.EIO, "broken"))
-    assert log.take(2) is None
+    assert log.read_records(2) is None
     assert "broken" in caplog.text
-    assert log.ended
+    assert log.is_at_end
     device(said(1, "a"))
-    assert [record.number for record in log.take(2)] == [1]
-    assert not log.ended
+    assert [record.number for record in log.read_records(2)] == [1]
+    assert not log.is_at_end
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_why_it_cannot_be_read(monkeypatch, error, reason):
 
     monkeypatch.setattr(kmsg.os, "open", refuse)
     log = KernelLog(Root())
-    assert log.begin().reason == reason
-    assert log.take(1) is None
+    assert log.open().reason == reason
+    assert log.read_records(1) is None
 
 
 def test_it_is_handed_over_to_whoever_may_not_open_it(machine, monkeypatch):
@@ -227,7 +227,7 @@ def test_it_is_handed_over_to_whoever_may_not_open_it(machine, monkeypatch):
     monkeypatch.setattr(kmsg.os, "open", None)
     log = KernelLog(Root())
     for _ in range(2):
-        assert log.begin() is None
+        assert log.open() is None
         assert log.handle not in {None, machine.fileno()}
         assert (mine, False, ()) in each_of(log)
     log.close()
@@ -241,7 +241,7 @@ def test_another_standard_input_is_no_kernel_log(monkeypatch, other):
         monkeypatch.setattr(kmsg, "STDIN", given.fileno())
         monkeypatch.setattr(kmsg.os, "open", lambda path, *_: opened.append(path) or os.dup(given.fileno()))
         log = KernelLog(Root())
-        assert log.begin() is None
+        assert log.open() is None
         log.close()
     assert opened == ["/dev/kmsg"]
 
@@ -250,7 +250,7 @@ def test_of_a_tree_it_is_never_the_machines(tree, machine, monkeypatch):
     tree.file("/dev/kmsg", said(1, "a"))
     monkeypatch.setattr(kmsg, "STDIN", machine.fileno())
     log = KernelLog(tree.root)
-    assert log.begin() is None
+    assert log.open() is None
     assert texts(log) == [(1, "a")]
     log.close()
 
@@ -258,7 +258,7 @@ def test_of_a_tree_it_is_never_the_machines(tree, machine, monkeypatch):
 def test_the_real_one(machine):
     """As any program may: a line that we write is there, and is none of the kernel's."""
     log = KernelLog(Root())
-    assert log.begin() is None
+    assert log.open() is None
     all_of(log)
     mine = f"device-agent test {os.getpid()}"
     machine.write(f"<2>{mine}\n".encode())

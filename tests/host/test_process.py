@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from agent.host import process
-from agent.host.process import OUTPUT_LIMIT, run, started
+from agent.host.process import OUTPUT_LIMIT, run_program, start_program
 
 SH = "/bin/sh"
 
@@ -26,7 +26,7 @@ def on_loop(request):
 
 
 async def ran(*argv, seconds=30.0):
-    async with run(argv, seconds) as how:
+    async with run_program(argv, seconds) as how:
         return how
 
 
@@ -44,7 +44,7 @@ async def ran(*argv, seconds=30.0):
 )
 def test_a_program_ends(on_loop, script, code, how, output):
     found = on_loop(ran(SH, "-c", script))
-    assert (found.code, found.how, found.output) == (code, how, output)
+    assert (found.code, found.ending, found.output) == (code, how, output)
 
 
 def test_arguments_are_no_shell_s(on_loop):
@@ -74,7 +74,7 @@ def test_who_floods_is_read_slowly(on_loop, monkeypatch):
     async def work():
         loop = asyncio.get_running_loop()
         began = loop.time()
-        async with run(["/usr/bin/yes"], 2.0) as how:
+        async with run_program(["/usr/bin/yes"], 2.0) as how:
             return how, list(reads), loop.time() - began
 
     real, breath = os.read, 0.05
@@ -102,7 +102,7 @@ async def dead(pid):
 
 def test_what_hangs_is_told_and_killed_with_all_of_its_group(on_loop):
     async def work():
-        async with run([SH, "-c", "trap '' TERM; sleep 1000 & echo $! $$; wait"], 2.0) as how:
+        async with run_program([SH, "-c", "trap '' TERM; sleep 1000 & echo $! $$; wait"], 2.0) as how:
             pids = [int(pid) for pid in how.output.split()]
             assert how.code is None
             assert len(pids) == 2
@@ -163,9 +163,9 @@ def test_cancelled_it_is_killed(on_loop):
         pids = asyncio.Queue()
 
         async def hold():
-            async with started([SH, "-c", "exec sleep 1000"]) as child:
+            async with start_program([SH, "-c", "exec sleep 1000"]) as child:
                 pids.put_nowait(child.pid)
-                await child.ended()
+                await child.wait()
 
         task = asyncio.create_task(hold())
         pid = await pids.get()

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.entry.program import Command
-from agent.host.program import Failed, run
+from agent.host.program import ProgramError, run
 
 
 def sh(script, timeout=30.0, **more):
@@ -11,7 +11,7 @@ def sh(script, timeout=30.0, **more):
 
 
 async def failure(command, environment=None):
-    with pytest.raises(Failed) as raised:
+    with pytest.raises(ProgramError) as raised:
         await run(command, environment)
     return str(raised.value)
 

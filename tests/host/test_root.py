@@ -69,7 +69,7 @@ sys.path[:0] = {sys.path!r}
 from agent.host.root import Root
 os.setegid(65534); os.seteuid(65534)
 root = Root({str(tree.top)!r})
-print(root.read("/sys/secret")); print(root.names("/sys/closed")); print(root.read("/sys/closed/x"))
+print(root.read("/sys/secret")); print(root.list_names("/sys/closed")); print(root.read("/sys/closed/x"))
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert (
@@ -87,9 +87,9 @@ def test_links_stay_inside_the_prefix(tree):
     tree.file("/sys/real/f", "inside")
     tree.at("/sys/absolute").symlink_to("/sys/real")
     tree.at("/sys/out").symlink_to("../../../../../../../../../../etc/hostname")
-    assert tree.root.real("/sys/absolute/f") == "/sys/real/f"
+    assert tree.root.resolve("/sys/absolute/f") == "/sys/real/f"
     assert tree.root.read("/sys/absolute/f") == "inside"
-    assert tree.root.real("/sys/out") == Absent("leads out of the root")
+    assert tree.root.resolve("/sys/out") == Absent("leads out of the root")
     assert tree.root.read("/sys/out") == Absent("leads out of the root")
 
 
@@ -97,31 +97,31 @@ def test_loops_and_dangling_links_end(tree):
     tree.at("/sys/a").symlink_to("b")
     tree.at("/sys/b").symlink_to("a")
     tree.at("/sys/c").symlink_to("nowhere")
-    assert tree.root.real("/sys/a") == Absent("a loop of links")
+    assert tree.root.resolve("/sys/a") == Absent("a loop of links")
     assert tree.root.read("/sys/a") == Absent("a loop of links")
-    assert tree.root.real("/sys/c") == Absent("dangling link")
+    assert tree.root.resolve("/sys/c") == Absent("dangling link")
 
 
 def test_dot_dot_is_physical(tree):
     tree.file("/sys/devices/up/f")
     tree.file("/sys/devices/up/down/g")
     tree.link("/sys/class/down", "/sys/devices/up/down")
-    assert tree.root.real("/sys/class/down/../f") == "/sys/devices/up/f"
+    assert tree.root.resolve("/sys/class/down/../f") == "/sys/devices/up/f"
 
 
 def test_names_are_in_natural_order(tree):
     for number in (10, 9, 1):
         tree.file(f"/sys/n/tty{number}")
-    assert tree.root.names("/sys/n") == ("tty1", "tty9", "tty10")
-    assert tree.root.names("/sys/none") == Absent("no such file")
+    assert tree.root.list_names("/sys/n") == ("tty1", "tty9", "tty10")
+    assert tree.root.list_names("/sys/none") == Absent("no such file")
 
 
 def test_a_link_is_the_name_of_what_it_leads_to(tree):
     tree.link("/sys/d/driver", "/sys/bus/pci/drivers/vfio-pci")
     tree.file("/sys/d/f")
-    assert tree.root.link("/sys/d/driver") == "vfio-pci"
-    assert tree.root.link("/sys/d/f") == Absent("is no link")
-    assert tree.root.link("/sys/d/none") == Absent("no such file")
+    assert tree.root.read_link_name("/sys/d/driver") == "vfio-pci"
+    assert tree.root.read_link_name("/sys/d/f") == Absent("is no link")
+    assert tree.root.read_link_name("/sys/d/none") == Absent("no such file")
 
 
 def test_nodes_are_what_the_tree_declares(tree):
@@ -135,35 +135,35 @@ def test_nodes_are_what_the_tree_declares(tree):
     os.mkfifo(tree.at("/dev/fifo"))
     root = tree.root
     fuse = DeviceNode("/dev/fuse", "c", 10, 229)
-    assert root.node("/dev/fuse") == fuse
-    assert root.node("/dev/by-name/x") == fuse
-    assert root.node("/dev/by-name") == Absent("is a directory")
-    assert root.node("/dev/plain") == Absent("is a plain file")
-    assert root.node("/dev/fifo") == Absent("is a FIFO")
-    assert root.node("/dev/gone") == Absent("dangling link")
-    assert root.node("/dev/none") == Absent("no such file")
-    assert root.node("/dev/outside") == Absent("leads out of /dev")
+    assert root.find_node("/dev/fuse") == fuse
+    assert root.find_node("/dev/by-name/x") == fuse
+    assert root.find_node("/dev/by-name") == Absent("is a directory")
+    assert root.find_node("/dev/plain") == Absent("is a plain file")
+    assert root.find_node("/dev/fifo") == Absent("is a FIFO")
+    assert root.find_node("/dev/gone") == Absent("dangling link")
+    assert root.find_node("/dev/none") == Absent("no such file")
+    assert root.find_node("/dev/outside") == Absent("leads out of /dev")
     tree.at("/dev/fuse").unlink()
-    assert root.node("/dev/fuse") == Absent("no such file")
+    assert root.find_node("/dev/fuse") == Absent("no such file")
     tree.node("/dev/kvm", "c 10:232")
-    assert root.node("/dev/kvm") == DeviceNode("/dev/kvm", "c", 10, 232)
+    assert root.find_node("/dev/kvm") == DeviceNode("/dev/kvm", "c", 10, 232)
 
 
 def test_real_nodes():
     root = Root()
-    assert root.node("/dev/null") == DeviceNode("/dev/null", "c", 1, 3)
-    assert root.device("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
-    assert root.real("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
+    assert root.find_node("/dev/null") == DeviceNode("/dev/null", "c", 1, 3)
+    assert root.resolve_device("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
+    assert root.resolve("/sys/dev/char/1:3") == "/sys/devices/virtual/mem/null"
 
 
 @pytest.mark.skipif(not os.path.islink("/dev/stdin"), reason="no /dev/stdin here")
 def test_our_own_standard_input_is_no_device():
-    assert Root().node("/dev/stdin") == Absent("leads into /proc, which differs for each process")
+    assert Root().find_node("/dev/stdin") == Absent("leads into /proc, which differs for each process")
 
 
 def test_known_numa_nodes(tree):
     tree.file("/sys/devices/system/node/online", "0-1")
-    assert numa.known(tree.root) == {0, 1}
+    assert numa.list_numa_nodes(tree.root) == {0, 1}
 
 
 def test_udev_properties_come_from_the_database(tree):
@@ -174,17 +174,17 @@ def test_udev_properties_come_from_the_database(tree):
     tree.file("/run/udev/data/c4:64", "S:serial/by-id/x\nE:ID_SERIAL=abc\nE:ID_X=a=b\nG:systemd\n")
     tree.file("/run/udev/data/n4", "E:ID_NET_NAME_PATH=enp0s1\n")
     tree.file("/run/udev/data/+pci:0000:00:01.0", "E:ID_MODEL=thing\n")
-    found = udev.properties(tree.root, tty)
-    assert found.from_udev
+    found = udev.read_properties(tree.root, tty)
+    assert found.has_database
     assert (found.get("ID_SERIAL"), found.get("ID_X"), found.get("DEVNAME")) == ("abc", "a=b", "ttyS0")
-    assert udev.properties(tree.root, eth).get("ID_NET_NAME_PATH") == "enp0s1"
-    assert udev.properties(tree.root, pci).get("ID_MODEL") == "thing"
+    assert udev.read_properties(tree.root, eth).get("ID_NET_NAME_PATH") == "enp0s1"
+    assert udev.read_properties(tree.root, pci).get("ID_MODEL") == "thing"
     assert found.get("NONE") == Absent("udev says no such property")
 
 
 def test_without_a_database_uevent_speaks_and_that_is_said(tree):
     tty = tree.class_device("/sys/devices/virtual/tty/ttyS0", "tty", "ttyS0", 4, 64)
-    found = udev.properties(tree.root, tty)
-    assert not found.from_udev
+    found = udev.read_properties(tree.root, tty)
+    assert not found.has_database
     assert found.get("DEVNAME") == "ttyS0"
     assert found.get("ID_SERIAL") == Absent("no udev database here, and uevent does not say it")

@@ -19,7 +19,7 @@ from agent.core.language.operators import Equals, Not
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
 from agent.host import link_events
-from agent.host.link_events import ROUTES, watch_link_events
+from agent.host.link_events import ROUTES_PATH, watch_link_events
 from agent.host.root import Root
 from agent.registry import Registry
 from agent.tracker.tracker import Tracker
@@ -211,7 +211,7 @@ async def routes():
             ip("link set vb txqueuelen 77")  # heard behind the route, which was not
             await heard.until(lambda touched: f"{DIRECTORY}/vb" in touched.paths)
             ip(f"{family} route add default via {gateway}")
-            assert (await heard.until(bool)).paths == {ROUTES}
+            assert (await heard.until(bool)).paths == {ROUTES_PATH}
             ip("link set vb txqueuelen 78")
             await heard.until(lambda touched: f"{DIRECTORY}/vb" in touched.paths)
         ip("link set va name vz")

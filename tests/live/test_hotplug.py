@@ -604,7 +604,7 @@ async def test_what_udev_never_deals_with_waits_no_longer(rig, monkeypatch):
     rig.serve(BY_SERIAL + GIVES)
     async with rig.kubelet, rig.agent() as agent:
         await rig.streaming(FOO)
-        monkeypatch.setattr(udev, "NEW_SECONDS", 0.0)
+        monkeypatch.setattr(udev, "PENDING_SECONDS", 0.0)
         agent.tracker.nudge()
         await rig.until(lambda: last(rig.kubelet, FOO) == {"pci-0000:00:14.0": HEALTHY})
 

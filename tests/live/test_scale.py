@@ -25,10 +25,13 @@ class CountingRoot(Root):
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
-        if name not in {"read", "head", "link", "real", "device", "names", "directories", "exists", "is_directory"} | {
-            "stamp",
-            "node",
-            "entry",
+        if name not in {"read", "read_head", "read_link_name", "resolve", "resolve_device", "list_names"} | {
+            "list_directories",
+            "exists",
+            "is_directory",
+            "read_instance_id",
+            "find_node",
+            "find_entry",
         }:
             return found
 

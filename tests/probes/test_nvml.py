@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.checks.probe_protocol import Complete, Off, ReportedField, ReportedHealth, ReportRemoval, read
+from agent.checks.probe_protocol import (
+    ProbeOff,
+    ReportComplete,
+    ReportedField,
+    ReportedHealth,
+    ReportRemoval,
+    parse_line,
+)
 from agent.core.entry.query import QueryStatus
 
 ONE, TWO = "0000:3b:00.0", "000f:5e:00.0"
@@ -44,14 +51,14 @@ class Run:
         """What it says up to the line of which that holds."""
         said = []
         for line in self.process.stdout:
-            said.append(read(line))
+            said.append(parse_line(line))
             if holds(said[-1]):
                 return said
         raise AssertionError(said)
 
     def round(self):
         """What it says up to the end of a round."""
-        return self.until(lambda line: line == Complete())
+        return self.until(lambda line: line == ReportComplete())
 
     def says(self, name, text):
         (self.top / f"{name}.new").write_text(text)
@@ -83,7 +90,7 @@ def verdicts(said):
 def test_what_there_is(probe):
     said = probe().round()
     assert verdicts(said) == well(ONE, TWO, MIG)
-    assert {(line.place, line.name): line.value for line in said if isinstance(line, ReportedField)} == {
+    assert {(line.location, line.name): line.value for line in said if isinstance(line, ReportedField)} == {
         (ONE, "uuid"): "GPU-0",
         (ONE, "name"): "NVIDIA A100-SXM4-40GB",
         (ONE, "minor"): 4,
@@ -199,7 +206,7 @@ def test_an_instance_that_is_taken_away_is_gone(probe):
 def test_a_host_without_the_library_is_off(probe):
     run = probe(path="/no/such/libnvidia-ml.so.1")
     (line,) = run.until(lambda _: True)
-    assert isinstance(line, Off)
+    assert isinstance(line, ProbeOff)
     assert line.reason.startswith("/no/such/libnvidia-ml.so.1: cannot open")
     assert run.process.wait() == 0
 
@@ -209,5 +216,5 @@ def test_a_library_that_cannot_begin(probe, tmp_path, code, off):
     (tmp_path / "init").write_text(str(code))
     run = probe()
     (line,) = run.until(lambda _: True)
-    assert line == (Off(f"nvmlInit_v2: NVML error {code}") if off else None)
+    assert line == (ProbeOff(f"nvmlInit_v2: NVML error {code}") if off else None)
     assert run.process.wait() == (0 if off else 1)

@@ -155,7 +155,7 @@ async def test_13_no_register_while_the_stream_lives(served):
         for name in ("a", "b"):
             (served.dp / name).touch()
             (served.dp / name).unlink()
-            agent.parts.kubelet.stir()
+            agent.parts.kubelet.refresh()
             agent.tracker.nudge()
         served.plug("foo2")
         await served.allocatable(FOO, 3)

@@ -50,7 +50,7 @@ def data(tree, kind, *arguments):
     """The data of each device of a source, by name."""
     source = Source(kind, arguments)
     reader = HostReader(tree.root)
-    devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     return {device.name: reader.fact(device, "data") for device in devices}
 
 
@@ -167,7 +167,7 @@ def test_the_nodes_of_a_controller_are_those_of_its_subsystem_too(tree):
     made = namespace(tree, SUBSYSTEM, 1, 0)
     disk(tree, made, (259, 0), 1)
     source = Source("subsystem", ("nvme",))
-    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert set(reader.fact(device, "nodes")) == {"/dev/nvme0", "/dev/ng0n1", "/dev/nvme0n1", "/dev/nvme0n1p1"}
     reader.fact(device, "data")
@@ -184,7 +184,7 @@ def test_a_disk_that_is_mounted_in_another_mount_namespace_is_mounted(tree, driv
     else:
         tree.file(f"/sys/fs/{driver}/sda/x")
     source = Source("subsystem", ("block",))
-    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     assert HostReader(tree.root).fact(device, "mounted") is True
 
 

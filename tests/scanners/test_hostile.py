@@ -61,7 +61,7 @@ def machine(tree):
 def words_of(kind):
     """Every word of a source, and every word behind each of its relations."""
     table = source_kinds.KINDS[kind].TABLE
-    for name in source_kinds.words(kind):
+    for name in source_kinds.list_words(kind):
         yield name if name != "udev" else "udev.ID_MODEL"
         entry = table.relations.get(name) or TABLES["every"].relations.get(name)
         if isinstance(entry, Relation):
@@ -71,7 +71,7 @@ def words_of(kind):
 
 def everything(root, reader=None):
     """All facts of all devices: by source and name of the device, by word."""
-    listing = source_kinds.listing(root, SOURCES, None, ALL_DIRTY)
+    listing = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY)
     reader = reader or HostReader(root)
     return {
         (str(source), device.name): {word: reader.fact(device, word) for word in words_of(device.source)}
@@ -147,7 +147,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
                 DAMAGES[damage](path)
     after = everything(machine.root)
     assert others(after) == others(before)
-    sweep = HostReader(machine.root).again([reader.asked], but=())
+    sweep = HostReader(machine.root).reread([reader.reads], but=())
     worse = {name for (source, name), said in before.items() if after.get((source, name), said) != said}
     touched = {name for (source, name), key in known.items() if key in sweep.keys}
     assert worse <= touched
@@ -156,7 +156,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
 
 def keys(root):
     """By what all that is listed is known."""
-    found = source_kinds.listing(root, SOURCES, None, ALL_DIRTY).found
+    found = source_kinds.list_devices(root, SOURCES, None, ALL_DIRTY).found
     return {(str(source), device.name): device.key for source, devices in found.items() for device in devices}
 
 
@@ -237,7 +237,7 @@ def test_names_of_any_bytes(tree):
     assert all(isinstance(said["node"], Absent) for key, said in facts.items() if key[0] == "subsystem npu")
     source = Source("subsystem", ("npu",))
     entries = [spec(source=source, id=(parse("{name}"), parse("{path_id}")))]
-    listing = source_kinds.listing(tree.root, [source], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
     now = update_inventory(entries, listing, HostReader(tree.root))
     devices = build_lists(now, entries, frozenset(), {}, 0.0).snapshots["example.com/a"].devices
     assert len(devices) > len(NAMES) - 4
@@ -255,7 +255,7 @@ def test_loops_of_directories_end(tree):
     for depth in range(60):
         here = tree.device(f"{here}/{depth}", "npu2")
     sources = (Source("dir", ("/sys/class/npu/*/again/npu/*/again/npu/*",)), Source("subsystem", ("loop1",)))
-    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     (device,) = listing.found[sources[0]]
     assert device.directory == f"{card}/npu/npu0"
     assert listing.found[sources[1]] == ()

@@ -13,7 +13,7 @@ SOURCE = Source("infiniband")
 
 
 def seen(root):
-    devices = source_kinds.listing(root, [SOURCE], None, ALL_DIRTY).found[SOURCE]
+    devices = source_kinds.list_devices(root, [SOURCE], None, ALL_DIRTY).found[SOURCE]
     return HostReader(root), {device.name: device for device in devices}
 
 
@@ -76,9 +76,9 @@ class CountingRoot(Root):
         super().__init__(prefix)
         self.reads = {}
 
-    def head(self, path, count):
+    def read_head(self, path, count):
         self.reads[path] = self.reads.get(path, 0) + 1
-        return super().head(path, count)
+        return super().read_head(path, count)
 
 
 def test_the_interfaces_of_ethernet_ports_are_those_of_its_gids_and_not_all_entries_are_read(tree):

@@ -9,11 +9,11 @@ from agent.core.inventory.listing import SkippedPath
 from agent.core.language.value import Absent
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
-from agent.scanners.scanner import Found
+from agent.scanners.scanner import SourceListing
 
 
 def sweep(tree, source, previous=None, touched=ALL_DIRTY):
-    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or Found(), touched)
+    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or SourceListing(), touched)
 
 
 def names(found):
@@ -51,7 +51,7 @@ def test_usb_devices_are_no_hubs_and_no_interfaces(tree):
     assert names(found) == ["1-1.4", "1-2", "2-2"]
     assert found.devices[0].key == stick
     assert found.devices[0].node == "/dev/bus/usb/001/003"
-    assert found.oddities == ()
+    assert found.skipped_paths == ()
 
 
 def test_the_place_of_a_usb_device_is_its_port_at_the_controller(tree):
@@ -204,14 +204,14 @@ def test_a_render_node_that_comes_late_is_seen(tree):
     gpu = tree.pci("0000:3b:00.0")
     tree.drm(gpu, 0)
     source = Source("drm")
-    before = source_kinds.listing(tree.root, [source], None, ALL_DIRTY)
+    before = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY)
     (device,) = before.found[source]
     reader = HostReader(tree.root)
     assert isinstance(reader.fact(device, "render"), Absent)
     tree.drm(gpu, None, 128)
     event = DirtySet(frozenset({f"{gpu}/drm/renderD128"}), frozenset({"drm"}))
     assert event.concerns(reader.consulted(device))
-    now = source_kinds.listing(tree.root, [source], before, event)
+    now = source_kinds.list_devices(tree.root, [source], before, event)
     assert now.found[source] == sweep(tree, source).devices
     assert HostReader(tree.root).fact(now.found[source][0], "render") == "/dev/dri/renderD128"
 
@@ -260,12 +260,14 @@ def test_directories_of_patterns(tree):
     found = sweep(tree, Source("dir", ("/proc/driver/nvidia/gpus/*",)))
     assert names(found) == ["/proc/driver/nvidia/gpus/0000:3b:00.0", "/proc/driver/nvidia/gpus/0000:86:00.0"]
     assert places(found) == ["dir:0000:3b:00.0", "dir:0000:86:00.0"]
-    assert found.oddities == ()
+    assert found.skipped_paths == ()
     reader = HostReader(tree.root)
     assert reader.fact(found.devices[0], "name") == "0000:3b:00.0"
     assert reader.fact(found.devices[0], "./information") == "Model: x"
-    assert sweep(tree, Source("dir", ("/proc/none/*",))).oddities == (SkippedPath("/proc/none/*", "nothing fits it"),)
-    assert sweep(tree, Source("dir", ("/proc/none",))).oddities == (SkippedPath("/proc/none", "no such file"),)
+    assert sweep(tree, Source("dir", ("/proc/none/*",))).skipped_paths == (
+        SkippedPath("/proc/none/*", "nothing fits it"),
+    )
+    assert sweep(tree, Source("dir", ("/proc/none",))).skipped_paths == (SkippedPath("/proc/none", "no such file"),)
 
 
 def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
@@ -306,8 +308,8 @@ def test_one_directory_is_one_device_however_many_paths_lead_to_it(tree):
 )
 def test_what_concerns_a_pattern(pattern, event, concerned):
     source = Source("dir", (pattern,))
-    assert source_kinds.KINDS["dir"].concerns(source, Found(), event) is concerned
-    assert source_kinds.KINDS["dir"].concerns(source, Found(), ALL_DIRTY)
+    assert source_kinds.KINDS["dir"].is_affected(source, SourceListing(), event) is concerned
+    assert source_kinds.KINDS["dir"].is_affected(source, SourceListing(), ALL_DIRTY)
 
 
 def test_a_directory_made_anew_is_another_thing(tree):
@@ -316,7 +318,7 @@ def test_a_directory_made_anew_is_another_thing(tree):
     before = sweep(tree, source)
     tree.at("/proc/driver/x/0").rename(tree.at("/proc/old"))
     tree.file("/proc/driver/x/0/state", "2")
-    assert not source_kinds.same(tree.root, before.devices[0])
+    assert not source_kinds.is_same_device(tree.root, before.devices[0])
     assert sweep(tree, source, before).devices[0].stamp != before.devices[0].stamp
     assert sweep(tree, source, before).devices[0].place == before.devices[0].place
 
@@ -329,7 +331,7 @@ def test_fixed_names_are_always_there(tree):
     found = sweep(tree, source)
     assert names(found) == ["b", "a"]
     assert sweep(tree, source, found) is found
-    assert source_kinds.same(tree.root, found.devices[0])
+    assert source_kinds.is_same_device(tree.root, found.devices[0])
     reader = HostReader(tree.root)
     assert reader.fact(found.devices[0], "name") == "b"
     for word in ("node", "driver", "numa", "pci.address", "parent.name", "path_id", "./x", "udev.X", "subsystem"):
@@ -341,17 +343,17 @@ def test_a_source_whose_time_has_come_is_read_anew_and_no_other(tree):
     for name in ("x", "y"):
         tree.file(f"/proc/driver/{name}/0/state", "1")
     sources = [Source("dir", (f"/proc/driver/{name}/*",)) for name in ("x", "y")]
-    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     before = update_inventory([], listing, HostReader(tree.root))
     due = DirtySet(sources=frozenset(sources[:1]))
     now = update_inventory(
-        [], source_kinds.listing(tree.root, sources, listing, due), HostReader(tree.root), before, due
+        [], source_kinds.list_devices(tree.root, sources, listing, due), HostReader(tree.root), before, due
     )
     one, two = (listing.found[source][0].key for source in sources)
     assert now.sightings[one] is not before.sightings[one]
     assert now.sightings[two] is before.sightings[two]
     tree.file("/proc/driver/x/1/state", "1")
-    assert len(source_kinds.listing(tree.root, sources, listing, due).found[sources[0]]) == 2
+    assert len(source_kinds.list_devices(tree.root, sources, listing, due).found[sources[0]]) == 2
 
 
 # ---------------------------------------------------------------- by name alone
@@ -387,6 +389,6 @@ def test_looking_at_touched_names_alone_sees_what_the_sweep_sees(tree, kind):
     tree.at(f"{listed}/{made.rpartition('/')[2]}").symlink_to("nowhere")
     odd = sweep(tree, source, before, event)
     assert odd == sweep(tree, source)
-    assert odd.oddities[0].reason == "dangling link"
+    assert odd.skipped_paths[0].reason == "dangling link"
     elsewhere = DirtySet(frozenset({"/sys/devices/x/other"}), frozenset({subsystem}))
     assert sweep(tree, source, odd, elsewhere) is odd

@@ -54,7 +54,7 @@ def facts(tree):
         tree.class_device(f"{nvme}/ng{index}n1", "nvme-generic", f"ng{index}n1", 241, index)
         tree.class_device(f"{nvme}/ng{index}n2", "nvme-generic", f"ng{index}n2", 241, 8 + index)
     sources = [Source("pci"), *(Source("subsystem", (n,)) for n in ("block", "scsi_generic", "nvme", "nvme-generic"))]
-    listing = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    listing = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     devices = {device.name: device for source in sources for device in listing.found[source]}
     reader = HostReader(tree.root)
     return lambda name, word: reader.fact(devices[name], word)
@@ -87,7 +87,7 @@ def test_ways_to_one_namespace(tree):
     tree.link(f"{above}/nvme0", used)
     tree.file("/proc/self/mountinfo", "27 1 259:0 / / rw - ext4 /dev/nvme0n1 rw\n")
     source = Source("pci")
-    devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert [reader.fact(device, "mounted") for device in devices] == [True, False]
 
@@ -97,16 +97,16 @@ def test_a_list_of_mounts_of_many_pages(tree):
     tree.file("/proc/self/mountinfo", "\n".join([*lines, "27 1 8:0 / / rw - ext4 /dev/sda rw", ""]))
     disk(tree, "/sys/devices/x/block/sda", (8, 0))
     source = Source("subsystem", ("block",))
-    (device,) = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    (device,) = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     assert HostReader(tree.root).fact(device, "mounted") is True
 
 
 @pytest.mark.skipif(not os.access("/proc/kallsyms", os.R_OK), reason="this kernel lists no symbols")
 def test_a_list_of_proc_is_read_whole():
-    whole = Root().whole("/proc/kallsyms", 1 << 20)
+    whole = Root().read_list("/proc/kallsyms", 1 << 20)
     assert isinstance(whole, bytes)
     assert len(whole) == 1 << 20
-    assert isinstance(Root().head("/proc/kallsyms", 1 << 20), bytes)
+    assert isinstance(Root().read_head("/proc/kallsyms", 1 << 20), bytes)
 
 
 def test_consoles(tree):
@@ -115,7 +115,7 @@ def test_consoles(tree):
     source = Source("subsystem", ("tty",))
 
     def consoles():
-        devices = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+        devices = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
         reader = HostReader(tree.root)
         return [device.name for device in devices if reader.fact(device, "console")]
 
@@ -133,7 +133,7 @@ def test_the_clock_of_an_interface(tree):
     tree.class_device(f"{nic}/ptp/ptp3", "ptp", "ptp3", 249, 3)
 
     source = Source("net")
-    one, two = source_kinds.listing(tree.root, [source], None, ALL_DIRTY).found[source]
+    one, two = source_kinds.list_devices(tree.root, [source], None, ALL_DIRTY).found[source]
     reader = HostReader(tree.root)
     assert reader.fact(one, "ptp.node") == "/dev/ptp3"
     assert reader.fact(two, "ptp").reason == "ptp: it has no clock"
@@ -142,6 +142,6 @@ def test_the_clock_of_an_interface(tree):
 def test_the_clock_of_a_real_interface_is_asked_of_its_driver():
     source = Source("net")
     root = Root()
-    devices = source_kinds.listing(root, [source], None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(root, [source], None, ALL_DIRTY).found[source]
     lo = next(device for device in devices if device.name == "lo")
     assert HostReader(root).fact(lo, "ptp").reason == "ptp: it has no clock"

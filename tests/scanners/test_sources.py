@@ -15,7 +15,7 @@ from agent.core.inventory.listing import Listing, SkippedPath
 from agent.core.language.template import parse
 from agent.host.root import Root
 from agent.scanners import node, pci, source_kinds, subsystem
-from agent.scanners.scanner import Found
+from agent.scanners.scanner import SourceListing
 
 
 def nodes(*globs):
@@ -27,7 +27,7 @@ def names(found):
 
 
 def sweep(tree, source, previous=None):
-    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or Found(), ALL_DIRTY)
+    return source_kinds.KINDS[source.kind].scan(tree.root, source, previous or SourceListing(), ALL_DIRTY)
 
 
 # ---------------------------------------------------------------- node
@@ -50,21 +50,21 @@ def test_a_directory_is_listed_once_however_many_sources_look_into_it(tree, monk
     monkeypatch.setattr(os, "listdir", lambda path: listed.append(str(path)) or listdir(path))
     sources = [nodes(f"/dev/npu{number}_*", f"/dev/card{number}_*") for number in range(64)]
     tree.node("/dev/npu1_0", "c 1:1")
-    first = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    first = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
     assert listed == [str(tree.at("/dev"))]
     assert [device.name for device in first.found[sources[1]]] == ["/dev/npu1_0"]
     tree.node("/dev/card63_1", "c 1:2")
-    again = source_kinds.listing(tree.root, sources, first, ALL_DIRTY)
+    again = source_kinds.list_devices(tree.root, sources, first, ALL_DIRTY)
     assert len(listed) == 2
     assert [device.name for device in again.found[sources[63]]] == ["/dev/card63_1"]
     root = tree.root
-    with root.once():
-        before = root.names("/dev")
+    with root.list_once():
+        before = root.list_names("/dev")
         tree.node("/dev/zero", "c 1:5")
-        assert root.names("/dev") == before
+        assert root.list_names("/dev") == before
         with ThreadPoolExecutor(1) as other:
-            assert other.submit(root.names, "/dev").result() == (*before, "zero")
-    assert root.names("/dev") == (*before, "zero")
+            assert other.submit(root.list_names, "/dev").result() == (*before, "zero")
+    assert root.list_names("/dev") == (*before, "zero")
 
 
 def test_one_node_is_one_device_however_many_names_it_has(tree):
@@ -79,7 +79,7 @@ def test_one_node_is_one_device_however_many_names_it_has(tree):
         "/dev/scale",
         "/dev/scale",
     )
-    assert found.oddities == (
+    assert found.skipped_paths == (
         SkippedPath("/dev/serial/by-id/acme", "another name of /dev/scale", is_alias=True),
         SkippedPath("/dev/ttyUSB0", "another name of /dev/scale", is_alias=True),
     )
@@ -120,7 +120,7 @@ def test_what_is_no_node_is_an_oddity_with_its_reason(tree):
     tree.at("/dev/loop").symlink_to("loop")
     found = sweep(tree, nodes("/dev/*", "/dev/none", "/dev/nope*", "/dev/missing/*"))
     assert names(found) == ["/dev/ok"]
-    assert {oddity.path: oddity.reason for oddity in found.oddities} == {
+    assert {oddity.path: oddity.reason for oddity in found.skipped_paths} == {
         "/dev/dir": "is a directory",
         "/dev/file": "is a plain file",
         "/dev/fifo": "is a FIFO",
@@ -227,12 +227,12 @@ from agent.host.root import Root
 from agent.scanners import source_kinds
 root = Root({str(tree.top)!r})
 sources = [Source("node", ("/dev/*/x",)), Source("subsystem", ("npu",)), Source("pci")]
-before = source_kinds.listing(root, sources, None, ALL_DIRTY)
+before = source_kinds.list_devices(root, sources, None, ALL_DIRTY)
 closed = ["/dev/b", "/sys/class/npu", "/sys/bus/pci/devices"]
 for path in closed:
     os.chmod(root.prefix + path, 0)
 os.setegid(65534); os.seteuid(65534)
-now = source_kinds.listing(root, sources, before, ALL_DIRTY)
+now = source_kinds.list_devices(root, sources, before, ALL_DIRTY)
 assert now.found == before.found and all(now.found.values()), now
 print([oddity for source in sources for oddity in now.oddities[source]])
 """
@@ -248,7 +248,7 @@ def test_directories_to_watch(tree):
     root = tree.root
     source = nodes("/dev/serial/by-id/*", "/dev/*/by-id/x*", "/dev/name", "/dev/snd/pcm[0-9]")
     found = sweep(tree, source)
-    watched = node.directories(root, source, found)
+    watched = node.list_directories(root, source, found)
     assert watched >= {"/dev/serial/by-id", "/dev", "/dev/a/by-id", "/dev/b", "/dev/snd"}
 
 
@@ -261,7 +261,7 @@ def test_a_thousand_nodes_are_quick(tmp_path):
     except OSError as error:
         pytest.skip(f"no nodes can be made here: {error}")
     root, source = Root(str(tmp_path)), nodes("/dev/tty*")
-    found = node.scan(root, source, Found(), ALL_DIRTY)
+    found = node.scan(root, source, SourceListing(), ALL_DIRTY)
     assert len(found.devices) == 1000
 
     def best(touched):
@@ -295,11 +295,13 @@ def test_a_class_of_links_and_one_of_plain_directories(tree):
         "npu:npu0",
     )
     assert (one.directory, one.node) == ("/sys/class/npu/npu1", "/dev/npu1")
-    assert found.oddities == (SkippedPath("/sys/class/npu/gone", "dangling link"),)
+    assert found.skipped_paths == (SkippedPath("/sys/class/npu/gone", "dangling link"),)
 
 
 def test_a_subsystem_that_is_not_there_says_so(tree):
-    assert sweep(tree, Source("subsystem", ("npu",))) == Found((), (SkippedPath("/sys/class/npu", "is not there"),))
+    assert sweep(tree, Source("subsystem", ("npu",))) == SourceListing(
+        (), (SkippedPath("/sys/class/npu", "is not there"),)
+    )
 
 
 def test_the_place_of_a_class_device_has_no_number(tree):
@@ -349,7 +351,7 @@ def test_functions_wide_domains_and_what_is_none(tree):
     found = sweep(tree, Source("pci"))
     assert names(found) == ["0000:3b:00.0", "10000:e1:00.0"]
     assert found.devices[0].directory == "/sys/devices/pci0000:00/0000:3b:00.0"
-    assert found.oddities == (
+    assert found.skipped_paths == (
         SkippedPath("/sys/bus/pci/devices/0000:ff:00.0", "dangling link"),
         SkippedPath("/sys/bus/pci/devices/rubbish", "is no PCI address"),
     )
@@ -359,7 +361,7 @@ def test_functions_wide_domains_and_what_is_none(tree):
 
 
 def test_the_kinds_and_their_ids():
-    assert {kind: source_kinds.default_ids(kind) for kind in source_kinds.KINDS} == {
+    assert {kind: source_kinds.get_default_ids(kind) for kind in source_kinds.KINDS} == {
         "pci": ("{address}",),
         "usb": ("{vendor}:{product}-{serial}", "{vendor}:{product}@{path_id}", "{vendor}:{product}@{port}"),
         "net": ("{pci.address}-net", "{name}-net"),
@@ -373,8 +375,8 @@ def test_the_kinds_and_their_ids():
         "subsystem": (),
     }
     for kind in source_kinds.KINDS:
-        for text in source_kinds.default_ids(kind):
-            assert all(not source_kinds.word(kind, slot.word).many for slot in parse(text).slots)
+        for text in source_kinds.get_default_ids(kind):
+            assert all(not source_kinds.get_word_type(kind, slot.word).is_list for slot in parse(text).slots)
 
 
 def test_only_concerned_sources_are_listed_again(tree, monkeypatch):
@@ -392,7 +394,7 @@ def test_only_concerned_sources_are_listed_again(tree, monkeypatch):
 
     def listed(touched, previous, wanted=sources):
         scanned.clear()
-        return source_kinds.listing(tree.root, wanted, previous, touched)
+        return source_kinds.list_devices(tree.root, wanted, previous, touched)
 
     first = listed(ALL_DIRTY, None)
     assert scanned == ["node", "pci", "subsystem"]
@@ -412,16 +414,16 @@ def test_a_source_that_fails_fails_alone(tree, monkeypatch):
     tree.node("/dev/tty1")
     tree.pci("0000:00:01.0")
     sources = (nodes("/dev/tty*"), Source("pci"))
-    before = source_kinds.listing(tree.root, sources, None, ALL_DIRTY)
+    before = source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY)
 
     def broken(*args):
         raise OSError(5, "Input/output error", "/sys/bus/pci/devices")
 
     monkeypatch.setattr(pci, "scan", broken)
-    now = source_kinds.listing(tree.root, sources, before, ALL_DIRTY)
+    now = source_kinds.list_devices(tree.root, sources, before, ALL_DIRTY)
     assert now.found == before.found
     assert now.oddities[Source("pci")][0].path == "/sys/bus/pci/devices"
-    assert source_kinds.listing(tree.root, sources, None, ALL_DIRTY).found[nodes("/dev/tty*")]
+    assert source_kinds.list_devices(tree.root, sources, None, ALL_DIRTY).found[nodes("/dev/tty*")]
 
 
 def test_this_machine_can_be_listed():
@@ -431,9 +433,9 @@ def test_this_machine_can_be_listed():
         Source("pci"),
         *(Source("subsystem", (name,)) for name in ("misc", "net", "tty", "block")),
     )
-    listing = source_kinds.listing(root, sources, None, ALL_DIRTY)
+    listing = source_kinds.list_devices(root, sources, None, ALL_DIRTY)
     assert "/dev/null" in [device.name for device in listing.found[sources[0]]]
     assert {d.directory for d in listing.found[sources[3]]} >= {"/sys/devices/virtual/net/lo"}
-    assert source_kinds.listing(root, sources, listing, ALL_DIRTY).found == listing.found
-    assert listing.directories[sources[0]] >= {"/dev"} == source_kinds.watched(root, sources)
+    assert source_kinds.list_devices(root, sources, listing, ALL_DIRTY).found == listing.found
+    assert listing.directories[sources[0]] >= {"/dev"} == source_kinds.list_watched_directories(root, sources)
     assert isinstance(listing, Listing)

@@ -256,7 +256,7 @@ def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_a
     for number in range(30):
         tree.file("/etc/cables", f"0000:3b:02.1 0000:3b:02.2 {number}\n")  # which nothing says whom it concerns
         look = swept(tree, specs, look)
-    assert not any(VF in seen.found_at for asked in look.memory.looks for seen in asked.seen.values())
+    assert not any(VF in reads.own_paths for look_reads in look.memory.looks for reads in look_reads.devices.values())
 
 
 def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, specs, monkeypatch):

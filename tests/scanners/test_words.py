@@ -13,7 +13,7 @@ from agent.core.language.value import Absent, ValueType
 from agent.host.root import Root
 from agent.scanners import source_kinds
 from agent.scanners.host_reader import HostReader
-from agent.scanners.source_kinds import UnknownWord, WordType
+from agent.scanners.source_kinds import UnknownWordError, WordType
 from tests.core.building import clause, line, spec
 
 
@@ -22,7 +22,7 @@ class Facts:
 
     def __init__(self, root, kind, *arguments):
         source = Source(kind, arguments)
-        listing = source_kinds.listing(root, [source], None, ALL_DIRTY)
+        listing = source_kinds.list_devices(root, [source], None, ALL_DIRTY)
         self.devices = {device.name: device for device in listing.found[source]}
         self.reader = HostReader(root)
 
@@ -170,7 +170,7 @@ def test_scalar_words_of_a_function(tree):
     port = tree.pci("0000:3a:00.0", **{"class": "0x060400\n"})
     tree.pci("0000:3b:02.1", below=port, label="Slot 4", acpi_index="4")
     facts = Facts(tree.root, "pci")
-    said = {word: facts("0000:3b:02.1", word) for word in source_kinds.words("pci") if word != "udev"}
+    said = {word: facts("0000:3b:02.1", word) for word in source_kinds.list_words("pci") if word != "udev"}
     assert said | {} == said | {
         "address": "0000:3b:02.1", "vendor": "15b3", "device": "101b", "class": "020000", "revision": "00",
         "subsystem_vendor": "15b3", "subsystem_device": "0001", "slot": "0000:3b:02", "root": "0000:3a:00.0",
@@ -473,9 +473,9 @@ def test_an_interface_that_is_down_has_no_link():
     if not down:
         pytest.skip("every interface here is up")
     from agent.scanners.net_words import NET
-    from agent.scanners.word_table import LookCache, Thing
+    from agent.scanners.word_table import LookCache, WordSubject
 
-    thing = Thing("net", down[0], facts.devices[down[0]].directory)
+    thing = WordSubject("net", down[0], facts.devices[down[0]].directory)
     assert NET.words["carrier"].read(LookCache(Root()), thing) is False
     assert not NET.words["speed"].read(LookCache(Root()), thing).unreadable
 
@@ -584,20 +584,20 @@ def test_what_an_absolute_path_rests_on_while_nothing_is_there(tree, word, made,
 @pytest.mark.parametrize(
     ("kind", "word", "type_"),
     [
-        ("pci", "vendor", WordType(ValueType.HEX, many=False)),
-        ("pci", "pf.netdev.name", WordType(ValueType.TEXT, many=False)),
-        ("pci", "iommu.members.address", WordType(ValueType.PCI, many=True)),
-        ("pci", "pf", WordType(ValueType.TEXT, many=False)),
-        ("node", "usb.tty.node", WordType(ValueType.PATH, many=True)),
-        ("node", "nodes", WordType(ValueType.PATH, many=True)),
-        ("node", "udev.ID_MODEL", WordType(ValueType.TEXT, many=False)),
-        ("subsystem", "host.modules", WordType(ValueType.TEXT, many=True)),
-        ("subsystem", "./device/state", WordType(ValueType.TEXT, many=False)),
-        ("subsystem", "pci/hwmon/*/temp", WordType(ValueType.TEXT, many=True)),
+        ("pci", "vendor", WordType(ValueType.HEX, is_list=False)),
+        ("pci", "pf.netdev.name", WordType(ValueType.TEXT, is_list=False)),
+        ("pci", "iommu.members.address", WordType(ValueType.PCI, is_list=True)),
+        ("pci", "pf", WordType(ValueType.TEXT, is_list=False)),
+        ("node", "usb.tty.node", WordType(ValueType.PATH, is_list=True)),
+        ("node", "nodes", WordType(ValueType.PATH, is_list=True)),
+        ("node", "udev.ID_MODEL", WordType(ValueType.TEXT, is_list=False)),
+        ("subsystem", "host.modules", WordType(ValueType.TEXT, is_list=True)),
+        ("subsystem", "./device/state", WordType(ValueType.TEXT, is_list=False)),
+        ("subsystem", "pci/hwmon/*/temp", WordType(ValueType.TEXT, is_list=True)),
     ],
 )
 def test_types(kind, word, type_):
-    assert source_kinds.word(kind, word) == type_
+    assert source_kinds.get_word_type(kind, word) == type_
 
 
 @pytest.mark.parametrize(
@@ -616,8 +616,8 @@ def test_types(kind, word, type_):
     ],
 )
 def test_unknown_words(kind, word, table, segment):
-    with pytest.raises(UnknownWord) as caught:
-        source_kinds.word(kind, word)
+    with pytest.raises(UnknownWordError) as caught:
+        source_kinds.get_word_type(kind, word)
     error = caught.value
     assert (error.word, error.table, error.segment) == (word, table, segment)
     if table in {"pci", "pf.netdev"} and segment:
@@ -626,7 +626,7 @@ def test_unknown_words(kind, word, table, segment):
 
 def test_a_glob_that_is_none():
     with pytest.raises(PatternError):
-        source_kinds.word("pci", "./a/**/b")
+        source_kinds.get_word_type("pci", "./a/**/b")
 
 
 def test_every_word_says_what_it_is():
@@ -673,7 +673,7 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
         spec(f"example.com/{n}", source=Source("pci"), match=clause(*(matches if n % 2 else named))) for n in range(50)
     ]
     root = Counting(str(tree.top))
-    listing = source_kinds.listing(root, [each.source for each in specs], None, ALL_DIRTY)
+    listing = source_kinds.list_devices(root, [each.source for each in specs], None, ALL_DIRTY)
     assert root.listed.count("/sys/bus/pci/devices") == 1
     now = update_inventory(specs, listing, HostReader(root))
     assert len(now.sightings) == 1 + 256 + 240
@@ -687,7 +687,7 @@ def test_fifty_entries_read_each_file_once_and_each_function_of_a_pf_once(tree):
     root.listed.clear()
     (device,) = [device for device in listing.found[Source("pci")] if device.name == "0000:3d:07.1"]
     event = DirtySet(frozenset({device.directory}), frozenset({"pci"}))
-    after = source_kinds.listing(root, [Source("pci")], listing, event)
+    after = source_kinds.list_devices(root, [Source("pci")], listing, event)
     assert update_inventory(specs, after, HostReader(root), now, event).sightings == now.sightings
     assert set(root.files) == {f"{device.directory}/vendor"}
     assert root.listed == []
@@ -701,10 +701,10 @@ class Counting(Root):
         self.files = {}
         self.listed = []
 
-    def head(self, path, count):
+    def read_head(self, path, count):
         self.files[path] = self.files.get(path, 0) + 1
-        return super().head(path, count)
+        return super().read_head(path, count)
 
-    def names(self, directory, *, ordered=True):
+    def list_names(self, directory, *, ordered=True):
         self.listed.append(directory)
-        return super().names(directory, ordered=ordered)
+        return super().list_names(directory, ordered=ordered)

@@ -43,7 +43,7 @@ from agent.config.language.durations import seconds
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
-from agent.host.recording import unpacked
+from agent.host.recording import unpack_recording
 from tests.agent.rig import Rig
 from tests.scenarios import dump, fixture
 
@@ -150,7 +150,7 @@ async def play(said: dict, rig: Rig) -> None:
 
 def unpack(recording: Path, rig: Rig) -> None:
     """Put a recording's tree in the place of the machine's."""
-    with unpacked(str(recording)) as directory:
+    with unpack_recording(str(recording)) as directory:
         shutil.copytree(directory, rig.tree.top, symlinks=True, dirs_exist_ok=True)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from agent.config.load import SHIPPED
 from agent.host.recorder import Recorder
-from agent.host.recording import write
+from agent.host.recording import write_recording
 from tests.scenarios.scenario import play, read
 
 HERE = Path(__file__).parent
@@ -51,8 +51,8 @@ async def test_a_scenario_that_is_not_true_fails(rig, change, said):
 
 async def test_a_recording_is_a_machine(rig, tmp_path):
     recorder = Recorder("/")
-    recorder.entry("/dev/null")
-    write(recorder.recording(), str(tmp_path / "a.rec"))
+    recorder.find_entry("/dev/null")
+    write_recording(recorder.build_recording(), str(tmp_path / "a.rec"))
     (tmp_path / "a.toml").write_text(
         'about = "x"\nrecording = "a.rec"\nresources = """\n[[resource]]\nname = "a.example/null"\n'
         'source = { node = "/dev/null" }\nid = "null"\ngive = { nodes = { it = "{node}" } }\n"""\n'

@@ -200,7 +200,7 @@ def _runtimes(root: Root) -> Iterator[RuntimeConfig]:
     for path, service in _RUNTIMES:
         paths = [path]
         if service == "crio":
-            parts = root.names(_CRIO_PARTS)
+            parts = root.list_names(_CRIO_PARTS)
             paths += [] if isinstance(parts, Absent) else [f"{_CRIO_PARTS}/{name}" for name in parts]
         said = [one for one in (_runtime(root, each, service) for each in paths) if one is not None]
         if said:
@@ -210,7 +210,7 @@ def _runtimes(root: Root) -> Iterator[RuntimeConfig]:
 def _runtime(root: Root, path: str, service: str) -> RuntimeConfig | None:
     if not root.exists(path):
         return None
-    content = root.whole(path, _LIMIT)
+    content = root.read_list(path, _LIMIT)
     if isinstance(content, Absent):
         return RuntimeConfig(path, service, fault=content.reason)
     try:
@@ -242,7 +242,7 @@ def _faults(inventory: HostReport) -> Mapping[tuple[str, Reason], int]:
 
 def _majors(root: Root) -> Mapping[str, int]:
     """The drivers of character devices that are there."""
-    content = root.whole("/proc/devices", _LIMIT)
+    content = root.read_list("/proc/devices", _LIMIT)
     if isinstance(content, Absent):
         return {}
     lines = content.decode("utf-8", "replace").partition("Block devices")[0].splitlines()

@@ -125,7 +125,7 @@ class AgentData(Struct):
 def request_agent_data(arguments: argparse.Namespace, configuration: Configuration, root: Root) -> AgentData:
     """Ask the agent that looks at this machine, if there is one."""
     name = arguments.name or ""
-    real = root.real(name) if name.startswith("/") else name
+    real = root.resolve(name) if name.startswith("/") else name
     request = {"do": "explain", "name": real if isinstance(real, str) else name}
     answer = send_request(configuration.settings.paths.control, request, ANSWER_SECONDS)
     if isinstance(answer, AgentUnreachable):

@@ -162,7 +162,7 @@ def _nodes(inventory: HostReport, item: HostReportItem) -> Iterator[str]:
         yield "  nodes        none"
         return
     for index, path in enumerate(paths if isinstance(paths, tuple) else (paths,)):
-        node = inventory.root.node(str(path))
+        node = inventory.root.find_node(str(path))
         said = node.reason if isinstance(node, Absent) else format_node_number(node)
         yield f"  {'nodes' if index == 0 else '':11}  {printable(str(path), None)}   {said}"
 

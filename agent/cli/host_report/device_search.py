@@ -45,13 +45,13 @@ def find_device(inventory: HostReport, name: str) -> HostReportItem | SearchFail
 def find_unlisted_source(root: Root, name: str) -> Source | None:
     """The subsystem of a device that no listed source sees, by its path below /sys or its name in a class or bus."""
     if name.startswith("/sys/"):
-        real = root.real(name)
-        subsystem = Absent("") if isinstance(real, Absent) else root.link(f"{real}/subsystem")
+        real = root.resolve(name)
+        subsystem = Absent("") if isinstance(real, Absent) else root.read_link_name(f"{real}/subsystem")
         return None if isinstance(subsystem, Absent) else Source("subsystem", (subsystem,))
     if "/" in name or name in {"", ".", ".."}:
         return None
     for place, below in (("/sys/class", ""), ("/sys/bus", "/devices")):
-        kinds = root.names(place)
+        kinds = root.list_names(place)
         for kind in () if isinstance(kinds, Absent) else kinds:
             if root.exists(f"{place}/{kind}{below}/{name}"):
                 return Source("subsystem", (kind,))
@@ -61,7 +61,7 @@ def find_unlisted_source(root: Root, name: str) -> Source | None:
 def _by_path(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
     if not name.startswith("/"):
         return ()
-    real = inventory.root.real(name)
+    real = inventory.root.resolve(name)
     if isinstance(real, Absent):
         return _ranked(item for item in inventory.items if item.host.name == name)
     itself = [item for item in inventory.items if real in {item.host.directory, item.host.real}]
@@ -116,7 +116,7 @@ def _no_device(inventory: HostReport, path: str) -> SearchFailure:
     there = find_path_hint(inventory, path)
     if there is not None:
         return SearchFailure(there.text, path_hint=there)
-    real = inventory.root.node(path) if path.startswith("/dev/") else inventory.root.real(path)
+    real = inventory.root.find_node(path) if path.startswith("/dev/") else inventory.root.resolve(path)
     reason = real.reason if isinstance(real, Absent) else "is no device"
     near = nearest(path, (item.host.name for item in inventory.items))
     return SearchFailure(reason, (near,) if near else ())

@@ -24,7 +24,7 @@ def summarize_device(inventory: HostReport, item: HostReportItem, names: PciName
         return format_value(inventory.read_fact(item, word))
 
     if item.label == "dev":
-        node = inventory.root.node(item.host.node)
+        node = inventory.root.find_node(item.host.node)
         if isinstance(node, Absent):
             return DeviceSummary("", "")
         return DeviceSummary(f"{format_node_number(node)}", f"{format_node_type(node)} {node.major}:*")

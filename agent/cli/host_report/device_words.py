@@ -24,7 +24,7 @@ def read_facts(inventory: HostReport, item: HostReportItem) -> Iterator[tuple[st
     for relation in dict.fromkeys((*table.relations.values(), *EVERY.relations.values())):
         yield from _related(inventory, item, relation)
     if item.host.directory:
-        found = udev.properties(inventory.root, item.host.directory)
+        found = udev.read_properties(inventory.root, item.host.directory)
         for name in sorted(found.values.keys() - _UNSTEADY):
             yield f"udev.{name}", found.values[name]
 

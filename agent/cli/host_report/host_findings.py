@@ -15,7 +15,7 @@ from agent.core.entry.shadowing import shadows
 from agent.core.inventory.matching import match_entry
 from agent.core.language.safe_text import counted, printable
 from agent.core.struct import replace
-from agent.host.numa import known
+from agent.host.numa import list_numa_nodes
 
 
 def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, where: str) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, wh
         elif "never-matches" not in accepted and not taken and not lost and spec.slots is None:
             yield _named(entry, _never_matches(entry, build_match_steps(inventory, spec), where))
         given.update(dict.fromkeys(own, spec))
-        if "no-topology" not in accepted and len(known(inventory.root)) > 1:
+        if "no-topology" not in accepted and len(list_numa_nodes(inventory.root)) > 1:
             yield from _silent(entry, spec, inventory, where)
 
 

@@ -145,7 +145,7 @@ def _nothing_there(inventory: HostReport, spec: ResourceSpec) -> str:
         directory = "/".join(parts[:index]) or "/"
         while not root.is_directory(directory):
             directory = directory.rpartition("/")[0] or "/"
-        names = root.names(directory)
+        names = root.list_names(directory)
         count = 0 if isinstance(names, Absent) else len(names)
         names_there = counted(count, "name") if count else "no names"
         missing = "/".join(parts[: directory.rstrip("/").count("/") + 2])

@@ -24,7 +24,7 @@ class PathHint(Struct):
 def find_path_hint(inventory: HostReport, path: str) -> PathHint | None:
     """What is at a path, if anything is."""
     root = inventory.root
-    real = root.real(path)
+    real = root.resolve(path)
     if isinstance(real, Absent):
         return None
     if path.startswith("/dev/") or path == "/dev":
@@ -47,7 +47,7 @@ def find_path_hint(inventory: HostReport, path: str) -> PathHint | None:
 
 def _below_dev(inventory: HostReport, path: str, root: Root) -> PathHint:
     if not root.is_directory(path):
-        node = root.node(path)
+        node = root.find_node(path)
         return PathHint(node.reason if isinstance(node, Absent) else "is a device node that no source could list")
     inside = [item.host.name for item in inventory.items if item.host.name.startswith(f"{path}/")]
     if not inside:

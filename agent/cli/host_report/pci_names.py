@@ -32,7 +32,7 @@ class PciNames:
 
     def _read(self) -> dict[tuple[str, str], str]:
         for path in PCI_IDS_PATHS:
-            data = self._root.head(path, 8 << 20)
+            data = self._root.read_head(path, 8 << 20)
             if not isinstance(data, Absent):
                 return parse_pci_ids(data.decode("utf-8", "replace"))
         return {}

@@ -56,7 +56,7 @@ def scan_host(
     always, nodes = (_ALWAYS, _every_node(root)) if all_sources else ((), ())
     wanted = (*configured, *always, *(spec.source for spec in classes), *extra_sources, *nodes)
     asked = dict.fromkeys(source for spec in (*specs, *classes) for source in spec.sources)
-    listing = source_kinds.listing(root, (*wanted, *asked), None, ALL_DIRTY)
+    listing = source_kinds.list_devices(root, (*wanted, *asked), None, ALL_DIRTY)
     reader = HostReader(root, SpecDirectories(cdi_directories))
     now = update_inventory(specs, Listing({source: listing.found[source] for source in asked}), reader)
 
@@ -127,7 +127,7 @@ def _by(named: Sequence[ResourceSpec], refusal: Mismatch, found: _Found, key: st
 
 def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) -> frozenset[str]:
     """The directories of /dev where nodes are looked for."""
-    deeper = root.directories(directory) if depth < _DEEP else ()
+    deeper = root.list_directories(directory) if depth < _DEEP else ()
     return frozenset({directory}).union(
         *(list_dev_directories(root, f"{directory}/{name}", depth + 1) for name in deeper)
     )
@@ -142,15 +142,15 @@ def _every_node(root: Root) -> Iterator[Source]:
 
 def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
     """The paths below /dev that may be nodes, links left out, as globs that fit only them."""
-    below = set(root.directories(directory))
-    names = root.names(directory, ordered=False)
+    below = set(root.list_directories(directory))
+    names = root.list_names(directory, ordered=False)
     for name in () if isinstance(names, Absent) else names:
         path = f"{directory}/{name}"
         if name in below:
             if depth < _DEEP:
                 yield from _nodes(root, path, depth + 1)
             continue
-        entry = root.entry(path, within=True)
+        entry = root.find_entry(path, within=True)
         if not isinstance(entry, Absent) and entry.node.path == path:
             yield literal(path)
 

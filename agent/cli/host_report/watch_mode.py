@@ -84,7 +84,7 @@ async def _follow(
             configuration = configured()
             look, paths = configuration.settings.look, configuration.settings.paths
             sources = {source for spec in configuration.resources for source in spec.sources}
-            host.watch(source_kinds.watched(root, sources) | list_dev_directories(root))
+            host.watch(source_kinds.list_watched_directories(root, sources) | list_dev_directories(root))
             files.watch(frozenset({paths.resources, *paths.classes}))
             began = time.perf_counter()
             following.print_changes(await asyncio.to_thread(_told, answer))

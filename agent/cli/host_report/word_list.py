@@ -71,7 +71,7 @@ def parse_source(root: Root, name: str) -> Source | None:
 
 def build_word_list(root: Root, source: Source) -> WordList:
     """Look at the devices of a source, and put down what may be said of them."""
-    devices = source_kinds.listing(root, (source,), None, ALL_DIRTY).found[source]
+    devices = source_kinds.list_devices(root, (source,), None, ALL_DIRTY).found[source]
     reader = HostReader(root)
     table = source_kinds.KINDS[source.kind].TABLE
 
@@ -83,14 +83,14 @@ def build_word_list(root: Root, source: Source) -> WordList:
 
     entries = [
         ListedWord(
-            word.name, f"list of {word.kind.value}" if word.many else word.kind.value, word.kernel, here(word.name)
+            word.name, f"list of {word.kind.value}" if word.is_list else word.kind.value, word.kernel, here(word.name)
         )
         for word in {**EVERY.words, **table.words}.values()
     ]
     if source.kind in {"node", "dir"}:
         entries += [_captured(piece, devices) for piece in parse(source.arguments[0], taking=True).captures]
     entries += [
-        ListedWord(relation.name, "several" if relation.many else "→", relation.kernel, here(relation.name))
+        ListedWord(relation.name, "several" if relation.is_list else "→", relation.kernel, here(relation.name))
         for relation in {**EVERY.relations, **table.relations}.values()
     ]
     return WordList(source, devices, tuple(entries), _files(root, devices, {entry.kernel for entry in entries}))
@@ -148,7 +148,7 @@ def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[s
 
 def list_paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:
     """What is in a device's directory beside the files of that name, as paths in quotes."""
-    names = root.names(directory) if directory else Absent("")
+    names = root.list_names(directory) if directory else Absent("")
     return () if isinstance(names, Absent) else tuple(_paths(names, read))
 
 

@@ -10,11 +10,11 @@ from agent.core.language.glob import literal
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.host.root import Root
-from agent.scanners.subsystem_listing import places
+from agent.scanners.subsystem_listing import get_list_paths
 
 PTY = "lab.example/pty"
 PTY_ID = "pty"
-_, _FUNCTIONS = places("pci")
+_, _FUNCTIONS = get_list_paths("pci")
 # PCI base classes, the most telling first: one that is there becomes a resource.
 _CLASSES = {"03": "display", "12": "accelerator", "02": "network", "01": "storage", "00": "function"}
 
@@ -29,18 +29,20 @@ class LabEntry(Struct):
 def entries(root: Root) -> Iterator[LabEntry]:
     """What this machine has, best first; always something, since /dev/null is everywhere."""
     for name in ("fuse", "kvm"):
-        if isinstance(root.node(f"/dev/{name}"), DeviceNode):
+        if isinstance(root.find_node(f"/dev/{name}"), DeviceNode):
             yield _entry(name, f'class    = "{name}"', "replicas = 10")
-    if isinstance(root.node("/dev/net/tun"), DeviceNode):
+    if isinstance(root.find_node("/dev/net/tun"), DeviceNode):
         yield _entry("tun", 'class    = "tun"', "replicas = 10")
-    if isinstance(root.node("/dev/loop0"), DeviceNode) and isinstance(root.node("/dev/loop-control"), DeviceNode):
+    if isinstance(root.find_node("/dev/loop0"), DeviceNode) and isinstance(
+        root.find_node("/dev/loop-control"), DeviceNode
+    ):
         yield _entry("loop", 'class    = "loop"')
     found = {_class(root, name)[:2] for name in _functions(root)}
     for base, word in _CLASSES.items():
         if base in found:
             yield _entry(f"pci-{word}", 'class    = "pci-function"', f'match    = {{ class = "{base}" }}')
             break
-    if isinstance(root.node("/dev/null"), DeviceNode):
+    if isinstance(root.find_node("/dev/null"), DeviceNode):
         yield _entry("null", 'class    = "node"', 'source   = { node = "/dev/null" }', "replicas = 10")
 
 
@@ -68,7 +70,7 @@ def _entry(name: str, *lines: str) -> LabEntry:
 
 
 def _functions(root: Root) -> tuple[str, ...]:
-    names = root.names(_FUNCTIONS)
+    names = root.list_names(_FUNCTIONS)
     return () if isinstance(names, Absent) else names
 
 

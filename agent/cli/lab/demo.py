@@ -119,11 +119,13 @@ class Demo:
         holders = {holder for holder, _ in lab.kubelet.held(resource).values()}
         if len(pod.ids) != 1 or holders != {pod.name}:
             raise Unexpected(f"one device of {resource} held by {pod.name}", f"{pod.ids} held by {holders}")
-        wrong = [host for host, _ in pod.options.devices.values() if not isinstance(lab.root.node(host), DeviceNode)]
+        wrong = [
+            host for host, _ in pod.options.devices.values() if not isinstance(lab.root.find_node(host), DeviceNode)
+        ]
         if wrong or not pod.options.devices:
             raise Unexpected("nodes that are there", ", ".join(wrong) or "none")
         yield f"{pod.ids[0]}  of {resource}"
-        for line in grant_lines(pod.options, lab.root.node):
+        for line in grant_lines(pod.options, lab.root.find_node):
             yield line
         lab.release(pod.name)
 

@@ -99,7 +99,7 @@ class LabCommands:
         if not name:
             return self._resources()
         if (pod := lab.pods.get(name)) is not None:
-            return [f"{pod.name}: {' '.join(pod.ids)} of {pod.resource}", *grant_lines(pod.options, lab.root.node)]
+            return [f"{pod.name}: {' '.join(pod.ids)} of {pod.resource}", *grant_lines(pod.options, lab.root.find_node)]
         if name in lab.names:
             return self._devices(name)
         near = nearest(name, (*lab.names, *lab.pods))
@@ -140,7 +140,7 @@ class LabCommands:
             near = nearest(resource, self._lab.names)
             hint = f"; nearest: {near}" if near else ""
             raise Wrong(f"the kubelet has never heard of {printable(resource)}: the pod would start without{hint}")
-        return [f"{pod.name}: {' '.join(pod.ids)}", *grant_lines(pod.options, self._lab.root.node)]
+        return [f"{pod.name}: {' '.join(pod.ids)}", *grant_lines(pod.options, self._lab.root.find_node)]
 
     async def _release(self, name: str) -> list[str]:
         pod = self._lab.pods.get(name)

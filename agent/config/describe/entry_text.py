@@ -107,7 +107,7 @@ def _default_id(source: object) -> str:
     kind = named_kind(source)
     if kind == "node":
         return "its path under /dev"
-    return ", else ".join(source_kinds.default_ids(kind)) if kind in source_kinds.KINDS else ""
+    return ", else ".join(source_kinds.get_default_ids(kind)) if kind in source_kinds.KINDS else ""
 
 
 def _shares(tree: Branch) -> Iterator[DescriptionClause]:

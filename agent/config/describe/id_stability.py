@@ -46,7 +46,7 @@ def _is_one_node(source: object) -> bool:
 
 
 def _default(kind: str) -> tuple[str, ...]:
-    return source_kinds.default_ids(kind) if kind in source_kinds.KINDS else ()
+    return source_kinds.get_default_ids(kind) if kind in source_kinds.KINDS else ()
 
 
 def _follows(text: str, tree: Branch) -> str:

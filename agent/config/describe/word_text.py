@@ -114,10 +114,10 @@ def _kind_of_fact(fact: str, let: Branch | None, source: object, depth: int) -> 
     if own is not None:
         return kind_of(own, let, source, depth + 1) if depth < len(let.members if let else ()) else ""
     try:
-        found = source_kinds.word(named_kind(source), fact)
-    except (source_kinds.UnknownWord, PatternError, KeyError):
+        found = source_kinds.get_word_type(named_kind(source), fact)
+    except (source_kinds.UnknownWordError, PatternError, KeyError):
         return ""
-    return f"list of {found.kind.value}" if found.many else found.kind.value
+    return f"list of {found.kind.value}" if found.is_list else found.kind.value
 
 
 def _what(word: Branch) -> str:

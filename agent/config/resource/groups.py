@@ -36,7 +36,7 @@ def declare_parts(tree: Branch, scope: Scope) -> None:
 def _taken(scope: Scope) -> frozenset[str]:
     """The words that there are."""
     own = scope.own.names() if scope.own else ()
-    return frozenset({*ALL_OF, *OPERATORS, *own, *(source_kinds.words(scope.source.kind) if scope.source else ())})
+    return frozenset({*ALL_OF, *OPERATORS, *own, *(source_kinds.list_words(scope.source.kind) if scope.source else ())})
 
 
 def compile_group(tree: Branch, scope: Scope) -> Grouping | None:

@@ -70,7 +70,7 @@ def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) 
     """The ids that a source has by itself."""
     if scope.source is None:
         return ()
-    texts = source_kinds.default_ids(scope.source.kind)
+    texts = source_kinds.get_default_ids(scope.source.kind)
     if not texts and demanded:
         message = f"a device of {scope.source} has no id of its own, so the entry says it"
         scope.error(spot.error("missing", message, 'write for example id = "{path_id}"'))
@@ -84,8 +84,8 @@ def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) 
 
 
 def _words(text: str, source: Source) -> tuple[WordSignature, ...]:
-    found = [source_kinds.word(source.kind, slot.word) for slot in parse(text).slots]
-    return tuple(WordSignature(word.kind, word.many) for word in found)
+    found = [source_kinds.get_word_type(source.kind, slot.word) for slot in parse(text).slots]
+    return tuple(WordSignature(word.kind, word.is_list) for word in found)
 
 
 def _source_spot(leaf: Leaf, pattern: str) -> FilePosition:
@@ -125,7 +125,7 @@ def _warn(one: Phrase, scope: Scope, *, placed: bool) -> None:
 
 def _stable(source: Source) -> str:
     """An id of the source that stays; empty if it has none by itself."""
-    texts = () if dealt_pattern(source) else source_kinds.default_ids(source.kind)
+    texts = () if dealt_pattern(source) else source_kinds.get_default_ids(source.kind)
     return texts[0] if texts else ""
 
 

@@ -243,7 +243,7 @@ def _of_source(source: Source | None, name: str) -> bool:
     if source is None:
         return False
     try:
-        source_kinds.word(source.kind, name)
-    except source_kinds.UnknownWord:
+        source_kinds.get_word_type(source.kind, name)
+    except source_kinds.UnknownWordError:
         return False
     return True
