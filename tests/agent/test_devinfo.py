@@ -112,7 +112,7 @@ async def test_a_disk_that_does_not_answer_is_not_waited_for_and_what_it_has_lat
 
     async with node.agent() as agent:
         await node.allocatable(FOO, 2)
-        monkeypatch.setattr(devinfo_files, "begin", begin)
+        monkeypatch.setattr(devinfo_files, "start_in_thread", begin)
         with pytest.raises(PodRefused) as refused:
             await node.kubelet.allocate("pod", "c", {FOO: 1})
         assert "not written within 0.1 s" in str(refused.value)

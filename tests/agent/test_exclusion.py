@@ -81,7 +81,7 @@ async def test_after_a_restart_exactly_one_pod_has_the_group(node, end, answers)
         assert healthy(node, before) == {ALONE}
         kubelet.remove_pod("vm1")
         if answers == "away":  # nothing proves that the pod has ended: the group stays with its last device
-            agent.held.doubt()
+            agent.held.assume_in_use()
             await agent.tracker.looked()
             assert kubelet.healthy(NIC) == {ALONE}
             await kubelet.allocate("vm4", "c", {DISK: 1})

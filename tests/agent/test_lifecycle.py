@@ -284,7 +284,7 @@ async def test_slow_look_at_start_is_no_reason_not_to_stop(rig, monkeypatch):  #
         time.sleep(0.3)
         return take_look(*args, **named)
 
-    monkeypatch.setattr(look_thread, "take_look", slow)
+    monkeypatch.setattr(look_thread, "run_look", slow)
     rig.plug("foo0")
     rig.serve(FOO)
     agent = rig.make_agent()

@@ -127,7 +127,7 @@ async def test_only_what_a_look_has_not_found_to_be_of_use_is_run_again(rig, tmp
         time.sleep(0.2)  # as a host does that answers slowly: longer than until the next run
         return take_look(*args, **how)
 
-    monkeypatch.setattr(look_thread, "take_look", slow)
+    monkeypatch.setattr(look_thread, "run_look", slow)
     rig.plug("foo0")
     rig.tree.file("/proc/acme", "off")
     rig.serve(prepared(f"echo x >> {tmp_path}/runs; echo on > {rig.tree.at('/proc/acme')}", ABSENT))

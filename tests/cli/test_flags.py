@@ -86,7 +86,7 @@ def test_that_there_is_no_such_thing_is_told_to_a_program_as_json(cli, config, t
 
 @pytest.mark.parametrize("words", [("status", "nothing"), ("rescan", "nothing")])
 def test_what_the_agent_refuses_has_the_exit_code_that_is_told(cli, config, words, monkeypatch):
-    monkeypatch.setattr("agent.cli.agent_client.reached", lambda *_: {"error": "no such thing"})
+    monkeypatch.setattr("agent.cli.agent_client.send_request", lambda *_: {"error": "no such thing"})
     code, _, err = cli(*words, "--config", config(), "-o", "json")
     assert (code, json.loads(err)) == (4, {"error": "no such thing", "exit": 4})
 
