@@ -17,7 +17,7 @@ from agent.config.load import Configuration
 from agent.config.toml.finding import Finding, Severity
 from agent.config_diff import ConfigDiff, diff_config
 from agent.core.health.drain_overlay import DrainSet
-from agent.core.language.safe_text import counted
+from agent.core.language.safe_text import format_count
 from agent.core.message_id import NOTICE, MessageId, fields
 from agent.core.reason import Reason
 from agent.host import systemd
@@ -159,7 +159,7 @@ class Agent:
         offering = tasks.create_task(parts.offering.run(self._stopping))
         works.append(tasks.create_task(self._begin()))
         await self._stopping.wait()
-        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {counted(parts.offering.offered, 'stream')}")
+        systemd.notify(STOPPING=1, STATUS=f"stopping: ending {format_count(parts.offering.offered, 'stream')}")
         await asyncio.wait([offering])
         parts.consequences.save_state()  # with what was granted since the last lists
         for work in works:
@@ -207,8 +207,8 @@ class Agent:
 def left_out(findings: Sequence[Finding]) -> str:
     """Which files count for nothing because of their errors; empty if all count."""
     errors = [finding.file for finding in findings if finding.severity is Severity.ERROR]
-    files = counted(len(set(errors)), "file")
-    return f"without {files} ({counted(len(errors), 'error')}: device-agent check)" if errors else ""
+    files = format_count(len(set(errors)), "file")
+    return f"without {files} ({format_count(len(errors), 'error')}: device-agent check)" if errors else ""
 
 
 async def _raised(failure: asyncio.Future[None]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent.core.entry.joins import DerivedWord
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.language.clause import Statement
-from agent.core.language.safe_text import counted, escape
+from agent.core.language.safe_text import escape, format_count
 from agent.core.struct import Struct, field, replace
 
 _TOLD = frozenset(
@@ -78,7 +78,7 @@ def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Con
 def _changes(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Iterator[str]:
     """What is another in a resource, each once."""
     if len(old) != len(new):
-        yield f"{counted(len(new), 'entry', 'entries')}, {len(old)} before"
+        yield f"{format_count(len(new), 'entry', 'entries')}, {len(old)} before"
     said = (one for was, now in zip(old, new, strict=False) for one in (*_clauses(was, now), *_fields(was, now)))
     yield from dict.fromkeys(said)
 
@@ -89,11 +89,11 @@ def _clauses(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
     for address, line in after.items():
         was = before.get(address)
         if was is None:
-            yield f"{address} = {escape(line.written)}, new ({line.origin})"
-        elif was.written != line.written:
-            yield f"{address} = {escape(was.written)} → {escape(line.written)} ({line.origin})"
+            yield f"{address} = {escape(line.source_text)}, new ({line.origin})"
+        elif was.source_text != line.source_text:
+            yield f"{address} = {escape(was.source_text)} → {escape(line.source_text)} ({line.origin})"
     yield from (
-        f"{address} = {escape(line.written)}, no more" for address, line in before.items() if address not in after
+        f"{address} = {escape(line.source_text)}, no more" for address, line in before.items() if address not in after
     )
 
 

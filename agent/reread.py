@@ -21,7 +21,7 @@ from agent.core.inventory.member_facts import wrap_single_member
 from agent.core.inventory.partner_index import KnownPartners
 from agent.core.language.clause import Clause
 from agent.core.language.template import clean_id
-from agent.core.language.value import Absent, natural
+from agent.core.language.value import Absent, make_sort_key
 from agent.core.lists.list_builder import offered
 from agent.core.lists.resource_names import Offers
 from agent.host.cdi_specs import SpecDirectories
@@ -103,7 +103,7 @@ def _whole(
     """Everything healthy of a resource, which each of its slots gives."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
     offers = truth.offers.get((resource, spec.written), {})
-    for found in sorted(offers.values(), key=lambda one: (natural(one.device.place), one.device.key)):
+    for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.place), one.device.key)):
         if not found.trouble:
             name = found.ids[0] if found.ids else found.device.name
             device = offered(found, name, spec.slots.count if spec.slots else None)

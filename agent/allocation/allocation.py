@@ -342,7 +342,7 @@ def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
     if spec.mounts or spec.cdi or spec.group or any(check.again for check in spec.checks):
         return None
-    if not all(line.plain for when in spec.whens for line in when.every_line()):
+    if not all(line.is_plain for when in spec.whens for line in when.walk_lines()):
         return None
     words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
     words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}

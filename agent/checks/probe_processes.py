@@ -28,7 +28,7 @@ from agent.checks.probe_reports import ProbeReports
 from agent.checks.query_user import QueryUser
 from agent.core.backoff import STEADY_SECONDS, Backoff
 from agent.core.entry.query import ProbeSpec, QueryResult, QueryStatus
-from agent.core.language.safe_text import cut, escape
+from agent.core.language.safe_text import escape, shorten
 from agent.core.language.value import Absent, Scalar
 from agent.host.process import Child, ProgramResult, start_program
 
@@ -195,7 +195,7 @@ class Probes:
                 said = parse_line(line)
                 if said is None:
                     life.note = (
-                        cut(escape(" ".join(line[:_SHOWN].decode("utf-8", "replace").split())), _SHOWN) or life.note
+                        shorten(escape(" ".join(line[:_SHOWN].decode("utf-8", "replace").split())), _SHOWN) or life.note
                     )
                     continue
                 until = loop.time() + probe.timeout

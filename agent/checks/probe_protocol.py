@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agent.core.entry.query import QueryStatus
 from agent.core.language.template import has_control
-from agent.core.language.value import Scalar, ValueType, from_kernel
+from agent.core.language.value import Scalar, ValueType, parse_kernel_text
 from agent.core.struct import Struct
 
 LINE_LIMIT = 65536  # bytes of a line; a longer one is none
@@ -91,7 +91,7 @@ def _fits(value: object) -> bool:
 
 def _place(text: str) -> str:
     """A place in the form that ours have: a PCI address in any of its forms is one."""
-    address = from_kernel(ValueType.PCI, text)
+    address = parse_kernel_text(ValueType.PCI, text)
     return address if isinstance(address, str) else text
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sized
 
 from agent.checks.probe_protocol import ReportedField, ReportedHealth
 from agent.core.entry.query import QueryResult, QueryStatus
-from agent.core.language.value import Scalar, text_of
+from agent.core.language.value import Scalar, format_scalar
 
 PLACES_LIMIT = 10_000  # of which one probe may speak
 FIELDS_LIMIT = 64  # of one place
@@ -89,7 +89,7 @@ class ProbeReports:
         before = self.get_field((line.location,), line.name)
         self._without(line.location, line.name)  # what is so no more is not said, whether or not there is room for it
         if line.value is not None:
-            size = len(line.location) + len(line.name) + len(text_of(line.value))
+            size = len(line.location) + len(line.name) + len(format_scalar(line.value))
             fields = self._fields.get(line.location)
             among, most = (self._fields, PLACES_LIMIT) if fields is None else (fields, FIELDS_LIMIT)
             if self._has_room(among, most, size):
@@ -115,5 +115,5 @@ class ProbeReports:
             return False
         if not fields:
             del self._fields[place]
-        self._size -= len(place) + len(name) + len(text_of(found[1]))
+        self._size -= len(place) + len(name) + len(format_scalar(found[1]))
         return True

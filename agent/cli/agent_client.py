@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agent.cli.output import NO_PERMISSION, fail
-from agent.config.agent_toml import settings_in
+from agent.config.agent_toml import read_agent_toml
 from agent.config.toml.files import ConfigFiles
 from agent.control.control_socket import MOST, Answer, ask
 
@@ -47,7 +47,7 @@ def ask_agent(
 
 def control_of(arguments: argparse.Namespace) -> str:
     """Where the agent of this configuration listens; of that only agent.toml is read."""
-    return settings_in(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
+    return read_agent_toml(ConfigFiles(os.path.abspath(arguments.config)), []).paths.control
 
 
 def send_request(path: str, request: Mapping[str, Any], timeout: float) -> Answer | AgentUnreachable:

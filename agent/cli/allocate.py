@@ -27,11 +27,11 @@ from agent.cli.host_report.report_command import warn_of_config_errors
 from agent.cli.output import fail
 from agent.cli.terminal import Terminal
 from agent.config.load import load
-from agent.config.toml.finding import nearest
+from agent.config.toml.finding import find_nearest
 from agent.core.entry.prefer import PCIE, Near, Rule
 from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause
 from agent.core.inventory.device import split_share
-from agent.core.language.safe_text import printable
+from agent.core.language.safe_text import make_printable
 from agent.host.root import Root
 from agent.kubelet.allocate_response import answer_json
 
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = arguments.resource
     as_json = arguments.output == "json"
     if name not in seen.lists.written:
-        near = nearest(name, seen.lists.written)
+        near = find_nearest(name, seen.lists.written)
         hint = f"; nearest: {near}" if near else ""
         return fail(arguments, f"{name}: no such resource{hint}", NO_SUCH_NAME)
     try:
@@ -103,7 +103,7 @@ def _nearest(ids: Sequence[str], seen: DryRun, resource: str) -> str:
     """Which id may have been meant; empty if none is like it."""
     there = [id for device in seen.device_lists[resource].devices for id in device.ids()]  # noqa: A001
     unknown = next((id for id in ids if id not in there), "")  # noqa: A001
-    near = nearest(unknown, there)
+    near = find_nearest(unknown, there)
     return f"; nearest: {near}" if near else ""
 
 
@@ -164,7 +164,7 @@ def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     numa = f", NUMA {' '.join(map(str, nodes))}" if nodes else ""
     many = len({split_share(id)[0] for id in grant.ids})  # noqa: A001  the API's own word
     of = "" if many == len(grant.ids) else f"shares of {many} device{'s' * (many != 1)}, "
-    ids = " ".join(printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
+    ids = " ".join(make_printable(id, None) for id in grant.ids)  # noqa: A001  the API's own word
     rules = seen.find_entry(grant.resource).prefer
     by = f", {', then '.join(map(_rule, rules))}" if rules and not pool.exact and len(pool.ids) > len(grant.ids) else ""
     count = f"{of}{len(grant.ids)} of {pool.many} {pool.state}"

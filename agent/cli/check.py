@@ -19,9 +19,9 @@ from agent.cli.terminal import Terminal
 from agent.config.describe.descriptions import Description, NoReadingError, pick
 from agent.config.describe.descriptions import as_json as reading_as_json
 from agent.config.describe.text_layout import render as read
-from agent.config.load import study
-from agent.config.toml.finding import Severity, as_json, render, sort, summary
-from agent.core.language.safe_text import counted
+from agent.config.load import load_with_entries
+from agent.config.toml.finding import Severity, build_json, format_check_summary, render, sort_findings
+from agent.core.language.safe_text import format_count
 from agent.host.root import Root
 
 NO_SUCH_NAME = 4
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings and the verdict."""
-    studied = study(arguments.config)
+    studied = load_with_entries(arguments.config)
     configuration = studied.configuration
     findings = configuration.findings
     readings: list[Description] = []
@@ -57,17 +57,17 @@ def run(arguments: argparse.Namespace) -> int:
         )
         findings = (*findings, *find_host_findings(studied.entries, inventory, where))
         devices = sum(len(device) for listed in inventory.lists.values() for device in listed)
-        hosts.append(f"{counted(devices, 'device')} on {where}")
-    findings = tuple(sort(findings))
+        hosts.append(f"{format_count(devices, 'device')} on {where}")
+    findings = tuple(sort_findings(findings))
     if is_json(arguments):
-        aloud_or_not = map(as_json, findings) if arguments.aloud is None else map(reading_as_json, readings)
+        aloud_or_not = map(build_json, findings) if arguments.aloud is None else map(reading_as_json, readings)
         say_json([*aloud_or_not], arguments)
     else:
         aloud(readings, Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc))
         for finding in findings:
             print(render(finding))
-        served = counted(len(configuration.resources), "resource")
-        print(summary(findings, len(configuration.files), ", ".join((served, *hosts))))
+        served = format_count(len(configuration.resources), "resource")
+        print(format_check_summary(findings, len(configuration.files), ", ".join((served, *hosts))))
     bad = findings if arguments.strict else [f for f in findings if f.severity is Severity.ERROR]
     return 1 if bad else 0
 

@@ -14,7 +14,7 @@ from agent.cli.class_examples import fixture
 from agent.config.describe.class_manual import Manual, manual
 from agent.config.describe.descriptions import of_class
 from agent.config.describe.text_layout import render
-from agent.config.load import LoadedConfig, study
+from agent.config.load import LoadedConfig, load_with_entries
 
 _HEAD = """# Device classes
 
@@ -38,8 +38,8 @@ _SECTIONS = (
 
 def pages(directory: str) -> dict[str, str]:
     """The pages, each by its name below the directory where they belong, as Markdown."""
-    studied = study(os.devnull)
-    manuals = {name: manual(studied, name) for name in sorted(studied.shelf.names())}
+    studied = load_with_entries(os.devnull)
+    manuals = {name: manual(studied, name) for name in sorted(studied.library.list_names())}
     with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
         kinds = tomllib.load(file)
     made = {"classes.md": _text(_index(manuals, kinds))}
@@ -72,7 +72,7 @@ def _page(one: Manual, studied: LoadedConfig) -> Iterator[str]:
         yield from ("", "## Notes and traps", "", *_notes(one.notes))
     yield from ("", "## Example", "", "```toml", *one.example.splitlines(), "```")
     yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
-    yield from ("```text", *render(of_class(one.name, studied.shelf.sentence(one.name))), "```")
+    yield from ("```text", *render(of_class(one.name, studied.library.get_class(one.name))), "```")
     behind = fixture(one.name)
     if behind:
         yield from ("", "## What stands behind it", "", *behind)

@@ -19,9 +19,9 @@ from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.config.describe.class_manual import Manual, lines_of, manual
 from agent.config.describe.descriptions import as_json, of_class
-from agent.config.load import LoadedConfig, study
-from agent.config.toml.finding import nearest
-from agent.core.language.safe_text import counted, escape
+from agent.config.load import LoadedConfig, load_with_entries
+from agent.config.toml.finding import find_nearest
+from agent.core.language.safe_text import escape, format_count
 from agent.core.struct import Struct, asdict
 from agent.host.root import Root
 
@@ -46,16 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Print a list or one class."""
     if wrong := _wrong(arguments):
         return fail(arguments, wrong, WRONG_COMMAND_LINE)
-    studied = study(arguments.config)
+    studied = load_with_entries(arguments.config)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
-        manuals = [manual(studied, name) for name in sorted(studied.shelf.names())]
+        manuals = [manual(studied, name) for name in sorted(studied.library.list_names())]
         here = _here(studied, Root(arguments.root)) if arguments.here else None
         _list(manuals, here, arguments, terminal)
         return 0
-    names = studied.shelf.names()
+    names = studied.library.list_names()
     if arguments.name not in names:
-        near = nearest(arguments.name, names)
+        near = find_nearest(arguments.name, names)
         hint = f"nearest: {near}" if near else "device-agent class list shows them"
         return fail(arguments, f"{arguments.name}: no class has this name; {hint}", NO_SUCH_CLASS)
     _show(studied, arguments, terminal)
@@ -84,7 +84,7 @@ class _Here(Struct):
 
 def _here(studied: LoadedConfig, root: Root) -> dict[str, _Here]:
     """What each class that can serve as it is finds on this host."""
-    classes = compile_classes(studied.shelf, studied.shelf.names())
+    classes = compile_classes(studied.library, studied.library.list_names())
     found: dict[str, list[str]] = {spec.class_name: [] for spec in classes if spec.class_name}
     for item in scan_host(root, (), classes, all_sources=False).items:
         for name in item.matching_classes:
@@ -113,11 +113,8 @@ def _list(
     print("\n".join(render([*_COLUMNS, *last], rows, terminal)))
     own = sum(one.own for one in manuals)
     yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
-    all_of = (
-        counted(len(manuals), "class", "classes")
-        if here is None
-        else f"{len(shown)} of {counted(len(manuals), 'class', 'classes')} find{'s' * (len(shown) == 1)} something here"
-    )
+    count = format_count(len(manuals), "class", "classes")
+    all_of = count if here is None else f"{len(shown)} of {count} find{'s' * (len(shown) == 1)} something here"
     summary = f"{all_of}{yours}. One in full, with an example: device-agent class show NAME"
     print(terminal.text(summary), file=sys.stdout if terminal.width is not None else sys.stderr)
 
@@ -130,7 +127,7 @@ def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
 
 
 def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Terminal) -> None:
-    sentence = studied.shelf.sentence(arguments.name)
+    sentence = studied.library.get_class(arguments.name)
     if arguments.toml:
         print(sentence.tree.spot.document.text, end="")
     elif arguments.output == "name":

@@ -29,7 +29,7 @@ from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.language.safe_text import escape, printable
+from agent.core.language.safe_text import escape, make_printable
 from agent.host.root import Root
 
 WRONG_COMMAND_LINE = 2
@@ -101,7 +101,7 @@ def _device(
     if is_json(arguments):
         say_json({**build_device_json(inventory, item), "agent": view.find_device(item)}, arguments)
     elif arguments.output == "name":
-        print(printable(item.host.name, None))
+        print(make_printable(item.host.name, None))
     else:
         print("\n".join(_lines(inventory, item, terminal, view)))
     return 0
@@ -154,7 +154,7 @@ def _all(arguments: argparse.Namespace, inventory: HostReport, configuration: Co
 
 def _nothing(inventory: HostReport, configuration: Configuration) -> Iterator[str]:
     """Where no resource is served: why, and where to begin."""
-    if not configuration.valid:
+    if not configuration.is_valid:
         yield "no resource is served: what is configured has errors"
         yield "  next         device-agent check   (each of them, with what to write instead)"
         return

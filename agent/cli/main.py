@@ -22,8 +22,8 @@ from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from types import ModuleType
 
 from agent.cli.output import fail, report_file_error
-from agent.config.language.durations import seconds
-from agent.config.toml.finding import nearest
+from agent.config.language.durations import parse_duration
+from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape
 
 COMMANDS = {
@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(usage())
         return 0
     if name not in COMMANDS:
-        near = nearest(name, COMMANDS)
+        near = find_nearest(name, COMMANDS)
         hint = f"nearest: {near}" if near else "device-agent help lists them"
         print(f"device-agent: {name!r}: no such command; {hint}", file=sys.stderr)
         return WRONG_COMMAND_LINE
@@ -219,7 +219,7 @@ def _common(module: ModuleType | None = None) -> argparse.ArgumentParser:
 
 def _time(text: str) -> float:
     """The seconds of a flag."""
-    found = seconds(text)
+    found = parse_duration(text)
     if not found:
         raise argparse.ArgumentTypeError(f"{escape(text)}: write for example 5s")
     return found

@@ -19,7 +19,7 @@ from agent.cli.host_report.device_json import build_device_json
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, report_file_error
 from agent.config.load import load
-from agent.core.language.safe_text import counted, escape
+from agent.core.language.safe_text import escape, format_count
 from agent.host.pseudonyms import replace_identifiers
 from agent.host.recorder import NOT_RECORDED, Recorder, Recording
 from agent.host.recording import write_recording
@@ -64,12 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _say(made: Recording, replaced: Mapping[str, int] | None, seconds: float) -> None:
-    attributes = counted(len(made.contents), "attribute")
-    print(f"read {attributes}, {counted(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
+    attributes = format_count(len(made.contents), "attribute")
+    print(f"read {attributes}, {format_count(len(made.nodes), 'node')} in {seconds:.1f} s; no device was opened")
     unread = sum(why.unreadable and why != NOT_RECORDED for why in made.absent.values())
-    said = [f"left out {counted(unread, 'file')} that could not be read"] if unread else []
+    said = [f"left out {format_count(unread, 'file')} that could not be read"] if unread else []
     if replaced is not None:
-        kinds = ", ".join(counted(count, kind) for kind, count in sorted(replaced.items()))
+        kinds = ", ".join(format_count(count, kind) for kind, count in sorted(replaced.items()))
         said.append(f"replaced {kinds} (equal stays equal)" if kinds else "nothing was there to replace")
     elif made.contents:
         said.append("serial numbers and addresses are in it: --pseudonymise replaces them")

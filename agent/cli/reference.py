@@ -76,7 +76,7 @@ def keys_page() -> str:
             meaning = MEANINGS[place][key]
             coded = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
             code = f"`{meaning.default}`" if coded else meaning.default
-            lines.append(f"| `{key}` | {value_said(place, key)} | {code} | {meaning.said} |".replace("|  |", "| |"))
+            lines.append(f"| `{key}` | {value_said(place, key)} | {code} | {meaning.text} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 

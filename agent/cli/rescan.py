@@ -11,7 +11,7 @@ import argparse
 
 from agent.cli.agent_client import ask_agent
 from agent.cli.output import is_json, say_json
-from agent.core.language.safe_text import counted
+from agent.core.language.safe_text import format_count
 
 OUTPUTS = ("json", "jsonl")
 NO_SUCH_SOURCE = 4
@@ -35,5 +35,5 @@ def run(arguments: argparse.Namespace) -> int:
     changed = f"{len(answer['changes'])} changed" if answer["changes"] else "nothing changed"
     milliseconds = answer["seconds"] * 1000
     devices = answer["host_devices"]
-    print(f"{counted(devices, 'host device')} looked at in {milliseconds:.0f} ms: {changed}")
+    print(f"{format_count(devices, 'host device')} looked at in {milliseconds:.0f} ms: {changed}")
     return 0

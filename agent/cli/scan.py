@@ -26,9 +26,9 @@ from agent.cli.host_report.word_list import build_word_list_json as vocabulary_a
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration
-from agent.config.toml.finding import nearest
+from agent.config.toml.finding import find_nearest
 from agent.core.language.glob import PatternError
-from agent.core.language.safe_text import escape, printable
+from agent.core.language.safe_text import escape, make_printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.scanners import source_kinds
@@ -78,7 +78,7 @@ def _answer(arguments: argparse.Namespace, root: Root, configuration: Configurat
         return 0
     if arguments.output == "name":
         names = (item.host.name for item in select_items(inventory, everything=arguments.all))
-        print("\n".join(printable(name, None) for name in names))
+        print("\n".join(make_printable(name, None) for name in names))
         return 0
     lines = format_overview(inventory, terminal, everything=arguments.all, wide=arguments.output == "wide")
     last = format_summary(inventory, (time.monotonic() - started) * 1000, everything=arguments.all)
@@ -99,8 +99,8 @@ def _words(arguments: argparse.Namespace, root: Root, terminal: Terminal) -> int
     if source is None and name in SOURCE_HINTS:
         return fail(arguments, f"{name}: {SOURCE_HINTS[name]}", WRONG_COMMAND_LINE)
     if source is None:
-        near = nearest(name, [*source_kinds.KINDS, *_subsystems(root)])
-        hint = f"; nearest: {printable(near, None)}" if near else ""
+        near = find_nearest(name, [*source_kinds.KINDS, *_subsystems(root)])
+        hint = f"; nearest: {make_printable(near, None)}" if near else ""
         return fail(arguments, f"{name}: no such source on this host{hint}", NO_SUCH_DEVICE)
     known = build_word_list(root, source)
     if is_json(arguments):
@@ -127,7 +127,7 @@ def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Co
     if is_json(arguments):
         say_json(build_device_json(inventory, item), arguments)
     elif arguments.output == "name":
-        print(printable(item.host.name, None))
+        print(make_printable(item.host.name, None))
     else:
         print("\n".join(format_detail(inventory, item, terminal)))
     return 0
@@ -136,7 +136,7 @@ def _one(arguments: argparse.Namespace, inventory: HostReport, configuration: Co
 def _oddities(inventory: HostReport) -> list[str]:
     """What configured sources came across and did not take for a device."""
     return [
-        f"no device: {printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
+        f"no device: {make_printable(oddity.path, None)}: {escape(oddity.reason)}   (source {source})"
         for source, oddities in inventory.skipped_paths.items()
         for oddity in oddities
         if not oddity.is_alias

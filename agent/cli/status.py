@@ -19,7 +19,7 @@ from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
 from agent.cli.time_text import Times, age
 from agent.control.control_socket import Answer
-from agent.core.language.safe_text import counted, escape
+from agent.core.language.safe_text import escape, format_count
 
 OUTPUTS = ("wide", "json", "jsonl", "name")
 VERBOSE = True
@@ -123,7 +123,7 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     times = times_of(answer, terminal)
     mark = terminal.style("✖" if answer["attention"] else "●", "red" if answer["attention"] else "")
     shown, all_of_them = answer["resources"], config.get("resources", len(answer["resources"]))  # an older agent
-    resources, files = counted(all_of_them, "resource"), counted(config["files"], "file")
+    resources, files = format_count(all_of_them, "resource"), format_count(config["files"], "file")
     yield terminal.text(
         f"{mark} device-agent {answer['version']} on {escape(answer['node'])}, up {age(answer['up_seconds'])}, "
         f"configuration {config['digest']} of {times.when(config['loaded'])} ({resources}, {files})"
@@ -137,7 +137,7 @@ def _head(answer: Answer, terminal: Terminal) -> Iterator[str]:
     parts = (
         f"kubelet {up[kubelet['state']]}",
         streaming,
-        f"{healthy:,} of {counted(total, 'device')} Healthy",
+        f"{healthy:,} of {format_count(total, 'device')} Healthy",
         *last,
     )
     yield "  " + (" · " if terminal.unicode else ", ").join(parts)

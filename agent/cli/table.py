@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.cli.terminal import Terminal, cut, pad
-from agent.core.language.safe_text import columns
+from agent.core.language.safe_text import count_columns
 from agent.core.struct import Struct
 
 GAP = "  "
@@ -58,7 +58,7 @@ def _measured(
     titles: Sequence[Column], texts: Sequence[tuple[str, ...]], terminal: Terminal
 ) -> tuple[list[int], list[int]]:
     """How wide each column is, and which of them stay."""
-    widths = [max(columns(cells[index]) for cells in texts) for index in range(len(titles))]
+    widths = [max(count_columns(cells[index]) for cells in texts) for index in range(len(titles))]
     if terminal.width is None:
         return widths, list(range(len(titles)))
     return widths, _fit(titles, widths, terminal.width)
@@ -92,15 +92,15 @@ def grid(cells: Sequence[tuple[str, str]], terminal: Terminal, indent: str) -> l
     if not cells:
         return []
     cells = [(terminal.text(name), terminal.text(value)) for name, value in cells]
-    name = max(columns(cell[0]) for cell in cells)
+    name = max(count_columns(cell[0]) for cell in cells)
     room = (terminal.width or 0) - len(indent)
-    value = min(max(columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))
+    value = min(max(count_columns(cell[1]) for cell in cells), max(10, room // 2 - name - 4))
     across = 1 if terminal.width is None else max(1, (room + 2) // (name + value + 4))
     lines: list[str] = []
     line = ""
     at = 0
     for left, right in cells:
-        wide = columns(right) > value
+        wide = count_columns(right) > value
         if line and (at >= across or wide):
             lines.append(line)
             line, at = "", 0

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
-from agent.core.language.safe_text import columns
+from agent.core.language.safe_text import count_columns
 from agent.core.struct import Struct
 
 _PLAIN = str.maketrans({"✖": "x", "●": "*", "–": "-", "→": "->", "…": "...", "×": "x", "█": "#", "░": ".", "─": "-"})
@@ -52,18 +52,18 @@ class Terminal(Struct):
 
 def cut(text: str, width: int, end: str = "…") -> str:
     """The text in at most `width` columns, `end` behind it if something is left out."""
-    if columns(text) <= width:
+    if count_columns(text) <= width:
         return text
-    room = width - columns(end)
+    room = width - count_columns(end)
     if room < 0:
         return ""
     kept = text[:room]
-    while columns(kept) > room:
+    while count_columns(kept) > room:
         kept = kept[:-1]
     return f"{kept.rstrip()}{end}"
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
     """The text with spaces to that width, in front of it if it stands right."""
-    space = " " * max(0, width - columns(text))
+    space = " " * max(0, width - count_columns(text))
     return space + text if right else text + space

@@ -8,7 +8,7 @@ from agent.cli.status import device_table, summary, times_of
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal, cut
 from agent.control.control_socket import Answer
-from agent.core.language.safe_text import columns, counted, escape
+from agent.core.language.safe_text import count_columns, escape, format_count
 from agent.core.struct import Struct, replace
 
 ORDERS = ("name", "in use", "unhealthy")
@@ -145,7 +145,7 @@ def _body(answer: Answer, view: TopView, terminal: Terminal, room: int) -> list[
     at = names.index(view.chosen) if view.chosen in names else 0
     devices: list[str] = []
     if wanted and view.devices and wanted[at]["devices"]:
-        title = f"{names[at]}: {counted(len(wanted[at]['devices']), 'device')}, worst first"
+        title = f"{names[at]}: {format_count(len(wanted[at]['devices']), 'device')}, worst first"
         devices = [_rule(title, terminal), *device_table(answer, wanted[at], terminal)[1:]]
     rows = max(3, room - 1 - min(len(devices), room // 2))
     first = max(0, min(at - rows // 2, len(wanted) - rows))
@@ -199,7 +199,7 @@ def _changes(answer: Answer, terminal: Terminal) -> list[str]:
 
 
 def _fitting(line: str, terminal: Terminal) -> str:
-    return cut(line, terminal.width or columns(line))
+    return cut(line, terminal.width or count_columns(line))
 
 
 def _rule(title: str, terminal: Terminal) -> str:

@@ -6,21 +6,21 @@ import os
 
 from agent.config import settings
 from agent.config.settings import DIRECTORY, PathSettings, Settings
-from agent.config.toml.files import ConfigFiles, unreadable
+from agent.config.toml.files import ConfigFiles, make_unreadable_finding
 from agent.config.toml.finding import Finding, Severity
 from agent.core.struct import replace
 
 
-def settings_in(files: ConfigFiles, findings: list[Finding]) -> Settings:
+def read_agent_toml(files: ConfigFiles, findings: list[Finding]) -> Settings:
     """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
     path = os.path.join(files.directory, "agent.toml")
     known = Settings()
     if not os.path.isdir(files.directory):
         why = "is no directory" if os.path.lexists(files.directory) else "is not there"
         message = f"the configuration directory {why}; nothing is configured"
-        findings.append(unreadable(files.directory, message, Severity.WARNING))
-    elif os.path.lexists(path) and (document := files.document(path)) is not None:
-        known, wrong = settings.read(document)
+        findings.append(make_unreadable_finding(files.directory, message, Severity.WARNING))
+    elif os.path.lexists(path) and (document := files.read_document(path)) is not None:
+        known, wrong = settings.read_settings(document)
         findings += wrong
     default = PathSettings()
     paths = known.paths

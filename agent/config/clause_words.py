@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Iterator
 
-from agent.config.load import class_folders
+from agent.config.load import list_class_folders
 from agent.config.merge.class_library import ClassLibrary, MergedEntry
-from agent.config.sources import named_kind
+from agent.config.sources import get_source_kind
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Finding
@@ -25,33 +25,33 @@ def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
     """
     files = ConfigFiles(directory)
     findings: list[Finding] = []
-    shelf = ClassLibrary(class_folders(files, findings), files, findings)
-    document = files.document(os.path.abspath(file))
+    shelf = ClassLibrary(list_class_folders(files, findings), files, findings)
+    document = files.read_document(os.path.abspath(file))
     entries = document.data.get("resource", []) if document else []
     if document is None or not isinstance(entries, list):
         return []
     spot = FilePosition(document, ("resource",))
     return [
-        _words(shelf.say(spot.below(index), entry, "entry")) if isinstance(entry, dict) else None
+        _words(shelf.merge_entry(spot.get_child(index), entry, "entry")) if isinstance(entry, dict) else None
         for index, entry in enumerate(entries)
     ]
 
 
 def _words(sentence: MergedEntry) -> frozenset[str] | None:
-    leaf = sentence.tree.leaf("source")
+    leaf = sentence.tree.get_leaf("source")
     source = leaf.value if leaf else None
-    kind = named_kind(source)
-    if kind not in source_kinds.KINDS or not sentence.words_known:
+    kind = get_source_kind(source)
+    if kind not in source_kinds.KINDS or not sentence.has_all_words:
         return None
     return frozenset((*source_kinds.list_words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
 
 
 def _own(sentence: MergedEntry) -> Iterator[str]:
     """The names of its let, its joins and its parts."""
-    group = sentence.tree.branch("group")
+    group = sentence.tree.get_branch("group")
     for branch in (
-        sentence.tree.branch("let"),
-        sentence.tree.branch("join"),
-        group.branch("parts") if group else None,
+        sentence.tree.get_branch("let"),
+        sentence.tree.get_branch("join"),
+        group.get_branch("parts") if group else None,
     ):
         yield from branch.members if branch else ()

@@ -15,7 +15,7 @@ from agent.config.give.nodes import compile_nodes
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.vfio import compile_vfio
 from agent.config.give.via import Gives, compile_via
-from agent.config.language.key_table import WARNINGS, hint
+from agent.config.language.key_table import WARNINGS, make_hint
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, leans_of
@@ -28,7 +28,7 @@ from agent.config.resource.programs import compile_programs
 from agent.config.resource.replicas import compile_shares
 from agent.config.resource.resource_settings import compile_expect, compile_limit, compile_slots, compile_topology
 from agent.config.scope import Scope
-from agent.config.sources import compile_every, compile_source, is_single
+from agent.config.sources import compile_interval, compile_source, is_single
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
 from agent.config.values.probe_table import compile_probes
@@ -44,7 +44,7 @@ from agent.core.struct import replace
 
 NO_PROBES: Mapping[str, ProbeSpec] = MappingProxyType({})
 _NAME_HINT = 'write name = "example.com/…", as pods ask for it'
-OF_THE_RESOURCE = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
+RESOURCE_KEYS = ("slots", "limit", "prefer", "expect", "registration")  # never of an entry that adds to one
 _SOURCE_HINT = 'write class = "…", or source = …'
 
 
@@ -65,8 +65,8 @@ def compile_entry(
     _not_its_own(sentence.tree, spot, findings)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
         told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
-        if sentence.keys_known and not told:
-            findings.append(spot.error("missing", f"this resource has no {key}", write))
+        if sentence.has_all_keys and not told:
+            findings.append(spot.make_error("missing", f"this resource has no {key}", write))
     return spec
 
 
@@ -74,8 +74,8 @@ def check_class(
     sentence: MergedEntry, spot: FilePosition, findings: list[Finding], *, probes: Mapping[str, ProbeSpec] = NO_PROBES
 ) -> None:
     """Report everything wrong with a class by itself, as far as that can be said without an entry."""
-    if sentence.keys_known and "about" not in sentence.tree.members:
-        findings.append(spot.error("missing", "a class says what it is about", 'write about = "every …"'))
+    if sentence.has_all_keys and "about" not in sentence.tree.members:
+        findings.append(spot.make_error("missing", "a class says what it is about", 'write about = "every …"'))
     _compile(sentence, spot, "socket", findings, probes, entry=False)
 
 
@@ -91,60 +91,60 @@ def _compile(
     tree = sentence.tree
     scope = Scope(
         None,
-        keys_known=sentence.keys_known,
-        words_known=sentence.words_known,
-        accepted=_accepted(tree, findings),
-        single=False,
+        has_all_keys=sentence.has_all_keys,
+        has_all_words=sentence.has_all_words,
+        accepted_codes=_accepted(tree, findings),
+        is_single=False,
         findings=findings,
-        library=sentence.shelf,
-        care=_care,
+        library=sentence.library,
+        compile_partner_checks=_care,
     )
     _about(tree, scope)
-    source_leaf = tree.leaf("source")
+    source_leaf = tree.get_leaf("source")
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
-    every = compile_every(source_leaf, scope) if source_leaf else None
-    scope.single = scope.source is not None and is_single(scope.source)
+    every = compile_interval(source_leaf, scope) if source_leaf else None
+    scope.is_single = scope.source is not None and is_single(scope.source)
     limit = compile_limit(tree)
-    scope.lone = limit.per_container == 1 and tree.branch("slots") is None
+    scope.has_one_per_container = limit.per_container == 1 and tree.get_branch("slots") is None
     constants = _chosen(tree, scope, spot, probes, demanded=entry)
     own = EntryDerivedWords(tree, scope, constants)
-    scope.own = own
+    scope.entry_words = own
     declare_parts(tree, scope)
-    scope.judging = True
+    scope.is_before_grouping = True
     group = compile_group(tree, scope)
-    scope.judging = False
-    scope.grouped = group is not None
-    scope.single = scope.single or (group is not None and not group.by)
+    scope.is_before_grouping = False
+    scope.is_grouped = group is not None
+    scope.is_single = scope.is_single or (group is not None and not group.by)
     named = compile_name(tree, scope)
     slots = compile_slots(tree, scope, words=named is not None and named.text is not None)
-    demanded = scope.keys_known and (entry or not tree.is_on("part"))  # a part has its id from who uses it
-    ids = () if slots and tree.leaf("id") is None else compile_ids(tree, scope, spot, demanded=demanded)
+    demanded = scope.has_all_keys and (entry or not tree.is_on("part"))  # a part has its id from who uses it
+    ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, demanded=demanded)
     shares = compile_shares(tree, scope, ids)
-    match = tree.branch("match")
-    parts = parts_of(tree.branch("give"), scope)
+    match = tree.get_branch("match")
+    parts = parts_of(tree.get_branch("give"), scope)
     vfio = compile_vfio(parts, scope, shared=slots is not None or shares.number is not None)
     nodes = (*compile_nodes(parts, scope), *vfio.nodes, *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
     env = compile_env(parts, scope, named.name if named and named.text is None else None)
     annotations = compile_annotations(parts, scope)
     cdi = compile_cdi(parts, scope)
-    devinfo = compile_devinfo(tree.branch("give"), scope, slots)
-    via, (nodes, mounts, env) = compile_via(tree.branch("give"), Gives(nodes, mounts, env), scope)
-    scope.judging = True
+    devinfo = compile_devinfo(tree.get_branch("give"), scope, slots)
+    via, (nodes, mounts, env) = compile_via(tree.get_branch("give"), Gives(nodes, mounts, env), scope)
+    scope.is_before_grouping = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = compile_exclude(tree, scope)
     prefer = compile_prefer(tree, scope, constants)
-    scope.judging = False
+    scope.is_before_grouping = False
     (wait, hinges), gate = compile_wait(tree, scope), compile_gate(tree, scope)
     topology = compile_topology(tree, scope)
     checks = compile_health(tree, scope, every, vfio.check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
-    own_registration = _registration(tree.leaf("registration"), scope)
+    own_registration = _registration(tree.get_leaf("registration"), scope)
     words = own.all()
     warn_of_unsettled(named, tree, words, scope)
     if named is None or scope.source is None or not (ids or slots):
         return None
-    class_leaf = tree.leaf("class")
+    class_leaf = tree.get_leaf("class")
     made = ResourceSpec(
         name=named.name,
         origin=spot.origin,
@@ -152,7 +152,7 @@ def _compile(
         source=scope.source,
         match=clause,
         exclude=exclude,
-        id=tuple(made.text for made in ids),
+        id=tuple(made.template for made in ids),
         shares=shares.number,
         nodes=nodes,
         env=env,
@@ -192,7 +192,7 @@ def _chosen(
 ) -> dict[str, Constant]:
     """The options, and with them the probes, which no other word may stand in."""
     constants = compile_options(tree, scope, spot, demanded=demanded)
-    scope.chosen = {word: constant.value for word, constant in constants.items()}
+    scope.option_values = {word: constant.value for word, constant in constants.items()}
     scope.probes = compile_probes(tree, scope, probes)
     return constants
 
@@ -205,46 +205,48 @@ def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> Partner
 
 def _not_its_own(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:
     """Report what an entry says that adds to another's resource, and that is for the other to say."""
-    leaf = tree.leaf("adds_to")
+    leaf = tree.get_leaf("adds_to")
     if leaf is None:
         return
-    for key in OF_THE_RESOURCE:
-        node = tree.leaf(key) or tree.branch(key)
+    for key in RESOURCE_KEYS:
+        node = tree.get_leaf(key) or tree.get_branch(key)
         within = node is not None and node.spot.document is entry.document
         if node is not None and within and node.spot.path[: len(entry.path)] == entry.path:
             message = f"{key} is of the whole resource, so the entry says it that has the name"
-            findings.append(node.spot.error("adds-to", message, f"write it where {leaf.value} is defined", mark="key"))
+            findings.append(
+                node.spot.make_error("adds-to", message, f"write it where {leaf.value} is defined", mark="key")
+            )
 
 
 def _about(tree: Branch, scope: Scope) -> None:
     """Report what is wrong with the keys that only people read."""
-    about = tree.leaf("about")
+    about = tree.get_leaf("about")
     if about is not None and not isinstance(about.value, str):
-        scope.error(about.spot.error("type", "about is text, for people", 'write "…"'))
-    part = tree.leaf("part")
+        scope.report(about.spot.make_error("type", "about is text, for people", 'write "…"'))
+    part = tree.get_leaf("part")
     if part is not None and not isinstance(part.value, bool):
-        scope.error(part.spot.error("type", "part is true or false, without quotes", "write true"))
+        scope.report(part.spot.make_error("type", "part is true or false, without quotes", "write true"))
 
 
 def _registration(leaf: Leaf | None, scope: Scope) -> str | None:
     if leaf is None or leaf.value in ("socket", "watcher"):  # no set: it may have no hash
         return str(leaf.value) if leaf else None
-    scope.error(leaf.spot.error("type", "registration is socket or watcher", 'write "socket", the default'))
+    scope.report(leaf.spot.make_error("type", "registration is socket or watcher", 'write "socket", the default'))
     return None
 
 
 def _accepted(tree: Branch, findings: list[Finding]) -> frozenset[str]:
     """The codes of warnings that the entry accepts, with a reason."""
-    branch = tree.branch("accept")
+    branch = tree.get_branch("accept")
     accepted: set[str] = set()
     for code, node in branch.members.items() if branch else ():
         if not isinstance(node, Leaf):
             continue
         if code not in WARNINGS:
             message = f"no warning has the code {code}; there are {', '.join(sorted(WARNINGS))}"
-            findings.append(node.spot.error("unknown-key", message, hint(code, WARNINGS), mark="key"))
+            findings.append(node.spot.make_error("unknown-key", message, make_hint(code, WARNINGS), mark="key"))
         elif not isinstance(node.value, str) or not node.value.strip():
-            findings.append(node.spot.error("type", "accept says why, in text", 'write "why"'))
+            findings.append(node.spot.make_error("type", "accept says why, in text", 'write "why"'))
         else:
             accepted.add(code)
     return frozenset(accepted)

@@ -16,7 +16,7 @@ from agent.core.entry.shadowing import shadows
 from agent.core.language.clause import ClauseLine
 from agent.core.language.operators import Equals
 from agent.core.language.template import Template
-from agent.core.language.value import Scalar, ValueType, comparable, text_of
+from agent.core.language.value import Scalar, ValueType, format_scalar, make_comparable
 from agent.core.struct import MutableStruct, field
 
 _Piece: TypeAlias = str | tuple[object, ...]
@@ -29,7 +29,7 @@ class ComparedEntry(Protocol):
     """One `[[resource]]`, merged, with its spec if it has one."""
 
     @property
-    def sentence(self) -> MergedEntry:
+    def merged_entry(self) -> MergedEntry:
         """What it says."""
 
     @property
@@ -52,14 +52,14 @@ class _Earlier(MutableStruct):
     given: dict[tuple[str, str], list[tuple[ResourceSpec, str]]] = field(default_factory=dict)
 
 
-def warnings(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
+def find_conflicts(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
     """What to warn of, entry by entry; what an entry accepts is left out."""
     earlier = _Earlier()
     for entry in entries:
         spec = entry.spec
         if spec is None:
             continue
-        accept = entry.sentence.tree.branch("accept")
+        accept = entry.merged_entry.tree.get_branch("accept")
         accepted = accept.members if accept else {}
         for finding in (*_nothing_left(entry, spec, earlier), *_same_id(entry, spec, earlier)):
             if finding.code not in accepted:
@@ -72,8 +72,8 @@ def warnings(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
 def _nothing_left(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Finding]:
     before = earlier.taking.setdefault(spec.source, {})
     operands = {
-        (line.word, comparable(line.kind, operand))
-        for line in spec.match.every_line()
+        (line.word, make_comparable(line.kind, operand))
+        for line in spec.match.walk_lines()
         for operand in _operands(line.test)
     }
     for key in (None, *sorted(operands, key=repr)):
@@ -81,7 +81,9 @@ def _nothing_left(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -
         if other is not None:
             message = f"nothing can be left for it: all that it matches, {other.name} takes ({other.origin})"
             write = "put this entry before that one, or exclude there what is for this"
-            yield _own(entry.sentence.tree.branch("match"), entry).warning("nothing-left", message, write, mark="key")
+            yield _own(entry.merged_entry.tree.get_branch("match"), entry).make_warning(
+                "nothing-left", message, write, mark="key"
+            )
             break
     told_by = min(_telling(spec), key=lambda key: len(before.get(key, ())), default=None)  # few say what few others do
     before.setdefault(told_by, []).append(spec)
@@ -95,7 +97,7 @@ def _telling(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
             and line.kind in {ValueType.TEXT, ValueType.INT, ValueType.HEX}
             and isinstance(line.test, Equals)
         ):
-            yield line.word, comparable(line.kind, line.test.operand)
+            yield line.word, make_comparable(line.kind, line.test.operand)
 
 
 def _operands(test: object) -> Iterator[Scalar]:
@@ -117,9 +119,9 @@ def _same_id(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> Ite
             said = True
             message = f"{rival.name} ({rival.origin}) has the id {text.source} too: what both find is listed there only"
             apart = "{resource|digest:8}" if spec.slots or "{" in spec.name else spec.name.rpartition("/")[2]
-            slots = entry.sentence.tree.branch("slots")
-            spot = _own(slots.leaf("id") if slots else entry.sentence.tree.leaf("id"), entry)
-            yield spot.warning("same-id", message, f'write for example id = "{text.source}-{apart}"', mark="key")
+            slots = entry.merged_entry.tree.get_branch("slots")
+            spot = _own(slots.get_leaf("id") if slots else entry.merged_entry.tree.get_leaf("id"), entry)
+            yield spot.make_warning("same-id", message, f'write for example id = "{text.source}-{apart}"', mark="key")
         others.setdefault(spec.source, []).append(spec)
 
 
@@ -182,7 +184,7 @@ def _collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> 
                 f"{rival[0].name} ({rival[0].origin}) gives {what} {name} too: a container with both gets one of them"
             )
             write = "give it another name here, or accept it if no container asks for both"
-            yield _own(node, entry).warning("collides", message, write, mark="key")
+            yield _own(node, entry).make_warning("collides", message, write, mark="key")
         others.append((spec, means))
 
 
@@ -190,7 +192,7 @@ def _given(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str,
     """What it gives under a name that is the same for all its devices or numbered: what, the name, what that means if
     it is always the same, and where it was written.
     """
-    give = entry.sentence.tree.branch("give")
+    give = entry.merged_entry.tree.get_branch("give")
     for what, section, sayings in (
         ("the variable", "env", spec.env),
         ("the annotation", "annotations", spec.annotations),
@@ -221,7 +223,7 @@ def _plain(text: Template, spec: ResourceSpec) -> str | None:
         if piece.word == "n" and not piece.filters:
             written += "{n}"
         elif isinstance(own, Constant) and not isinstance(own.value, tuple) and not piece.filters:
-            written += text_of(own.value)
+            written += format_scalar(own.value)
         else:
             return None
     return written
@@ -229,12 +231,12 @@ def _plain(text: Template, spec: ResourceSpec) -> str | None:
 
 def _node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Branch | None:
     """Where something that is given is written."""
-    also = give.branch("also") if give else None
-    for part in (give, *(branch for _, branch in also.branches())) if also and give else (give,):
-        within = part.branch(section) if part else None
-        member = within.branch(name) if within else None
+    also = give.get_branch("also") if give else None
+    for part in (give, *(branch for _, branch in also.list_branches())) if also and give else (give,):
+        within = part.get_branch(section) if part else None
+        member = within.get_branch(name) if within else None
         if member is not None:
-            return member.leaf("name") or member.leaf(key) or member
+            return member.get_leaf("name") or member.get_leaf(key) or member
     return None
 
 

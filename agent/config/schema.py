@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from agent.config.language.durations import DURATION
 from agent.config.language.key_meanings import MEANINGS
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, VERBS, WARNINGS
-from agent.config.language.section_shapes import Form, Shape, form_of
+from agent.config.language.section_shapes import Form, Shape, get_form
 from agent.config.language.value_checks import CHOICES, EVENTS, LOOKS, PREFER, RDMA
 
 Schema: TypeAlias = dict[str, Any]
@@ -120,7 +120,7 @@ def of_class() -> Schema:
 
 def value_said(place: str, key: str) -> str:
     """What stands under a key, in a few words."""
-    form = form_of(place, key)
+    form = get_form(place, key)
     ways = {
         Shape.CLAUSE: "a clause",
         Shape.CLAUSES: "named clauses",
@@ -131,12 +131,12 @@ def value_said(place: str, key: str) -> str:
     }
     said = [ways[form.shape]] if form.shape in ways else []
     if form.shape is Shape.TABLE and form.short:
-        said.append(_SAID.get(form_of(form.place, form.short).type, "text"))
+        said.append(_SAID.get(get_form(form.place, form.short).type, "text"))
     if form.type in CHOICES:
         said.append(_coded(CHOICES[form.type]))
     elif form.type:
         said.append(_SAID.get(form.type, form.type))
-    said += ["`true`"] if form.switch else []
+    said += ["`true`"] if form.allows_true else []
     return ", or ".join(said)
 
 
@@ -164,7 +164,7 @@ def table_of(place: str) -> Schema:
 
 
 def _key(place: str, key: str) -> Schema:
-    form = form_of(place, key)
+    form = get_form(place, key)
     said, default = MEANINGS[place][key]
     shape = _shape(key, form)
     return {"description": f"{said}{f'; default {default}' if default else ''}", **shape}
@@ -190,12 +190,12 @@ def _shape(key: str, form: Form) -> Schema:
         case _:
             ways = [KINDS[form.type]]
     if form.shape is Shape.TABLE and form.short:
-        ways.append(KINDS[form_of(form.place, form.short).type])
+        ways.append(KINDS[get_form(form.place, form.short).type])
     if form.type and form.shape is not Shape.VALUE:
         ways.append(KINDS[form.type])
-    if form.switch:
+    if form.allows_true:
         ways.append({"const": True})
-    if form.out:
+    if form.allows_false:
         ways.append({"const": False})
     return ways[0] if len(ways) == 1 else {"anyOf": ways}
 
@@ -205,7 +205,7 @@ def _named(inner: Schema, form: Form | None = None) -> Schema:
     ways = [inner, {"const": False}]
     if form is not None:
         shorts = dict.fromkeys(short for short in (form.short, form.short_list) if short)
-        ways += [KINDS[form_of(form.place, short).type] for short in shorts]
+        ways += [KINDS[get_form(form.place, short).type] for short in shorts]
     return {"type": "object", "patternProperties": {_NAME: {"anyOf": ways}}, "additionalProperties": False}
 
 

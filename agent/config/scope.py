@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from agent.config.language.key_table import OPERATORS, hint
+from agent.config.language.key_table import OPERATORS, make_hint
 from agent.config.merge.class_library import ClassLibrary
 from agent.config.merge.config_tree import Branch
-from agent.config.toml.file_position import FilePosition, Mark, Piece
-from agent.config.toml.finding import Finding, nearest
+from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
+from agent.config.toml.finding import Finding, find_nearest
 from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import PartnerChecks
 from agent.core.entry.query import ProbeSpec
@@ -21,7 +21,7 @@ from agent.core.struct import MutableStruct, Struct, field, replace
 from agent.scanners import source_kinds
 
 # Words that only a grant knows, and their kinds. `True`: equal for all devices of a container.
-GIVING: Mapping[str, tuple[ValueType, bool]] = {
+GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
     "resource": (ValueType.TEXT, True),
     "id": (ValueType.TEXT, False),
     "n": (ValueType.INT, False),
@@ -50,10 +50,10 @@ class WordSignature(Struct):
     """
 
     kind: ValueType
-    many: bool = False
+    is_list: bool = False
     varies: bool = True
     table: str = ""
-    each: bool = False
+    varies_by_member: bool = False
 
 
 # Stands for a word of which nothing is known because something else is wrong; nothing is held against it.
@@ -63,32 +63,32 @@ ANYTHING = WordSignature(ValueType.TEXT, varies=False)
 class CompiledWord(NamedTuple):
     """A word of an entry's own, and what is known of it."""
 
-    known: WordSignature
-    own: DerivedWord
+    signature: WordSignature
+    derived_word: DerivedWord
 
 
 class EntryWordScope(Protocol):
     """The words that an entry brings with it."""
 
-    def known(self, word: str) -> WordSignature | None:
+    def find_signature(self, word: str) -> WordSignature | None:
         """What is known of an own word; none if there is no such."""
 
-    def path(self, spot: FilePosition, written: str, mark: Mark) -> WordSignature | None:
+    def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a path with words in it; none, with a finding, if something is wrong with it."""
 
-    def names(self) -> Iterable[str]:
+    def list_names(self) -> Iterable[str]:
         """All of them, as they are written."""
 
     def is_joined(self, word: str) -> bool:
         """Whether it is a word of a partner."""
 
-    def joined(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
+    def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
 
-    def leans(self, words: Iterable[str]) -> tuple[str, ...]:
+    def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
         """The joins of whose partners' health these words are."""
 
-    def through(self, path: str) -> tuple[Join, str] | None:
+    def split_join_path(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
 
 
@@ -113,72 +113,76 @@ class Scope(MutableStruct):
     """
 
     source: Source | None
-    keys_known: bool
-    words_known: bool
-    accepted: frozenset[str]
-    single: bool
+    has_all_keys: bool
+    has_all_words: bool
+    accepted_codes: frozenset[str]
+    is_single: bool
     findings: list[Finding]
-    given: dict[str, WordSignature] = field(default_factory=dict)
+    node_words: dict[str, WordSignature] = field(default_factory=dict)
     options: dict[str, WordSignature] = field(default_factory=dict)
     table: str = ""
-    own: EntryWordScope | None = None
-    grouped: bool = False
-    parts: set[str] = field(default_factory=set)
-    judging: bool = False
+    entry_words: EntryWordScope | None = None
+    is_grouped: bool = False
+    member_names: set[str] = field(default_factory=set)
+    is_before_grouping: bool = False
     library: ClassLibrary | None = None
-    joining: tuple[str, ...] = ()
-    lone: bool = False
-    granting: bool = False
-    chosen: Mapping[str, Value] = field(default_factory=dict)
-    care: Callable[[str, Branch, Scope, float | None], PartnerChecks] | None = None
-    leaning: bool = False
-    taken: Mapping[str, WordSignature] = field(default_factory=dict)
-    only_taken: bool = False
+    join_path: tuple[str, ...] = ()
+    has_one_per_container: bool = False
+    is_reread_at_grant: bool = False
+    option_values: Mapping[str, Value] = field(default_factory=dict)
+    compile_partner_checks: Callable[[str, Branch, Scope, float | None], PartnerChecks] | None = None
+    allows_partner_health: bool = False
+    captured_words: Mapping[str, WordSignature] = field(default_factory=dict)
+    has_only_captures: bool = False
     probes: Mapping[str, ProbeSpec | None] = field(default_factory=dict)
 
-    def error(self, finding: Finding) -> None:
+    def report(self, finding: Finding) -> None:
         """Report an error."""
         self.findings.append(finding)
 
-    def warn(self, finding: Finding) -> None:
+    def report_warning(self, finding: Finding) -> None:
         """Report a warning, unless the entry accepts its code."""
-        if finding.code not in self.accepted:
+        if finding.code not in self.accepted_codes:
             self.findings.append(finding)
 
-    def word(self, spot: FilePosition, word: str, mark: Mark, *, giving: bool = False) -> WordSignature | None:
+    def find_word(
+        self, spot: FilePosition, word: str, mark: FindingMark, *, in_grant: bool = False
+    ) -> WordSignature | None:
         """What is known of a word, or none, with a finding. `giving`: it may be a word that only a grant knows."""
-        if word in self.taken:
-            return self.taken[word]
-        if self.only_taken:
+        if word in self.captured_words:
+            return self.captured_words[word]
+        if self.has_only_captures:
             message = f"the pattern takes no {word}, and this is over what it takes"
-            write = hint(word, self.taken) or f"take it there: {{{word}:text}}"
-            self.error(spot.error("unknown-word", message, write, mark=mark))
+            write = make_hint(word, self.captured_words) or f"take it there: {{{word}:text}}"
+            self.report(spot.make_error("unknown-word", message, write, mark=mark))
             return None
-        if word in GIVING or word.startswith("given."):
-            if giving or self.granting:
+        if word in GRANT_WORDS or word.startswith("given."):
+            if in_grant or self.is_reread_at_grant:
                 return self._giving(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
-            self.error(spot.error("unknown-word", message, self._to_look_up(), mark=mark))
+            self.report(spot.make_error("unknown-word", message, self._to_look_up(), mark=mark))
             return None
         if word == NODE_NUMBER:
             message = f"{word} is the number of a node, known in the node's to"
-            self.error(spot.error("unknown-word", message, 'write it in "to", or a word of the device', mark=mark))
+            self.report(
+                spot.make_error("unknown-word", message, 'write it in "to", or a word of the device', mark=mark)
+            )
             return None
         if word.startswith("options.") and not self.table:
             return self._option(spot, word, mark)
         head, rest = split_member_word(word)
-        if not self.table and (head in ALL_OF or head in self.parts):
+        if not self.table and (head in ALL_OF or head in self.member_names):
             return self._of_members(spot, head, rest, mark)
-        if self.own is not None and not self.table:
-            if (known := self.own.known(word)) is not None:
+        if self.entry_words is not None and not self.table:
+            if (known := self.entry_words.find_signature(word)) is not None:
                 return self._each(known)
             if "/" in word and "{" in word:
-                return self._each(self.own.path(spot, word, mark))
-            if self.own.is_joined(word):
-                return self._each(self.own.joined(spot, word, mark))
+                return self._each(self.entry_words.compile_path(spot, word, mark))
+            if self.entry_words.is_joined(word):
+                return self._each(self.entry_words.find_partner_signature(spot, word, mark))
         if "/" in word and "{" in word:
-            self.error(
-                spot.error(
+            self.report(
+                spot.make_error(
                     "path",
                     "a path of one of several things has no words in it",
                     "write it out, or read it by let of a join",
@@ -188,7 +192,7 @@ class Scope(MutableStruct):
             return None
         return self._of_source(spot, word, mark)
 
-    def _of_source(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
+    def _of_source(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of the source, or of the table."""
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
@@ -196,102 +200,112 @@ class Scope(MutableStruct):
         try:
             found = source_kinds.get_word_type(kind, word)
         except source_kinds.UnknownWordError as unknown:
-            if not self.words_known:
+            if not self.has_all_words:
                 return ANYTHING
-            self.error(self._unknown(spot, word, mark, unknown))
+            self.report(self._unknown(spot, word, mark, unknown))
             return None
         except PatternError as error:
-            self.error(spot.error("glob", error.message, error.write, mark=mark))
+            self.report(spot.make_error("glob", error.message, error.write, mark=mark))
             return None
         whole = word.startswith(("host.", "/"))
-        alike = whole or self.single or self.lone
-        return WordSignature(found.kind, found.is_list, not alike, found.table, each=self.grouped and not whole)
+        alike = whole or self.is_single or self.has_one_per_container
+        return WordSignature(
+            found.kind, found.is_list, not alike, found.table, varies_by_member=self.is_grouped and not whole
+        )
 
     def _each(self, known: WordSignature | None) -> WordSignature | None:
         """The same of an entry whose devices are several host devices."""
         if known is None or known is ANYTHING:
             return known
-        return replace(known, each=self.grouped and (known.varies or self.single or self.lone))
+        return replace(
+            known, varies_by_member=self.is_grouped and (known.varies or self.is_single or self.has_one_per_container)
+        )
 
-    def probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
+    def find_probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
         """The probe of that name; none, with a finding, if there is no such."""
         if name in self.probes:
             return self.probes[str(name)]
-        if self.keys_known:
-            write = hint(str(name), self.probes) or f'write [probe.{name}] with run = ["/usr/bin/…"]'
-            self.error(leaf_spot.error("unknown-probe", f"there is no probe {name}", write, mark="text"))
+        if self.has_all_keys:
+            write = make_hint(str(name), self.probes) or f'write [probe.{name}] with run = ["/usr/bin/…"]'
+            self.report(leaf_spot.make_error("unknown-probe", f"there is no probe {name}", write, mark="text"))
         return None
 
-    def within(self, table: str) -> Scope:
+    def enter_table(self, table: str) -> Scope:
         """The scope of a clause on things of that table."""
-        return replace(self, table=table, granting=False)
+        return replace(self, table=table, is_reread_at_grant=False)
 
     def is_word(self, word: str) -> bool:
         """Whether a word is one already, the entry's own among them."""
-        own = self.own is not None and (word in self.own.names() or self.own.is_joined(word))
-        return own or word in GIVING or word in self.parts or word in ALL_OF or self.has(word)
+        own = self.entry_words is not None and (
+            word in self.entry_words.list_names() or self.entry_words.is_joined(word)
+        )
+        return own or word in GRANT_WORDS or word in self.member_names or word in ALL_OF or self.has_word(word)
 
-    def has(self, word: str) -> bool:
+    def has_word(self, word: str) -> bool:
         """Whether there is such a word."""
         try:
             return bool(source_kinds.get_word_type(self.table or (self.source.kind if self.source else ""), word))
         except (source_kinds.UnknownWordError, KeyError):
             return False
 
-    def _of_members(self, spot: FilePosition, head: str, word: str, mark: Mark) -> WordSignature | None:
+    def _of_members(self, spot: FilePosition, head: str, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of a part, or of all that are together."""
-        if self.judging:
+        if self.is_before_grouping:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
             write = "ask it where something is given, or in health"
-            self.error(spot.error("unknown-word", message, write, mark="key" if mark == "key" else "text"))
+            self.report(spot.make_error("unknown-word", message, write, mark="key" if mark == "key" else "text"))
             return None
-        if isinstance(mark, Piece) and word:
-            mark = Piece(mark.at + len(head) + 1, mark.length - len(head) - 1)
-        within = replace(self, parts=set())
+        if isinstance(mark, TextPiece) and word:
+            mark = TextPiece(mark.at + len(head) + 1, mark.length - len(head) - 1)
+        within = replace(self, member_names=set())
         things = self.source.kind if self.source and head in ALL_OF else ""
-        found = WordSignature(ValueType.TEXT, varies=not self.single, table=things)
+        found = WordSignature(ValueType.TEXT, varies=not self.is_single, table=things)
         if word:
             inside = split_member_word(word)[0]
             if inside in ALL_OF:
-                self.error(spot.error("unknown-word", f"{head} has no word {inside}", f"write {inside}", mark=mark))
+                self.report(
+                    spot.make_error("unknown-word", f"{head} has no word {inside}", f"write {inside}", mark=mark)
+                )
                 return None
-            known = within.word(spot, word, mark)
+            known = within.find_word(spot, word, mark)
             if known is None or known is ANYTHING:
                 return known
-            if self.own is not None and self.own.leans((word,)):
+            if self.entry_words is not None and self.entry_words.find_health_joins((word,)):
                 message = f"health is asked of the partner of the first of those that are together, not of {head}"
-                self.error(spot.error("unknown-word", message, f"write {word}", mark=mark))
+                self.report(spot.make_error("unknown-word", message, f"write {word}", mark=mark))
                 return None
             found = known
-        return replace(found, many=found.many or head in ALL_OF, each=False)
+        return replace(found, is_list=found.is_list or head in ALL_OF, varies_by_member=False)
 
-    def _giving(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
-        if word in GIVING:
-            kind, constant = GIVING[word]
-            return WordSignature(kind, varies=not (constant or self.single or self.lone))
+    def _giving(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
+        if word in GRANT_WORDS:
+            kind, constant = GRANT_WORDS[word]
+            return WordSignature(kind, varies=not (constant or self.is_single or self.has_one_per_container))
         name = word.removeprefix("given.")
-        if name in self.given:
-            return self.given[name]
+        if name in self.node_words:
+            return self.node_words[name]
         if name in _CHOSEN_NODES:
-            return WordSignature(ValueType.PATH, many=_CHOSEN_NODES[name], varies=not (self.single or self.lone))
-        if not self.words_known:
+            return WordSignature(
+                ValueType.PATH, is_list=_CHOSEN_NODES[name], varies=not (self.is_single or self.has_one_per_container)
+            )
+        if not self.has_all_words:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
-        near = nearest(name, self.given)
-        there = f"there is {', '.join(f'given.{one}' for one in self.given)}" if self.given else ""
+        near = find_nearest(name, self.node_words)
+        there = f"there is {', '.join(f'given.{one}' for one in self.node_words)}" if self.node_words else ""
         write = f"nearest: given.{near}" if near else there
-        self.error(spot.error("unknown-word", message, write, mark=mark))
+        self.report(spot.make_error("unknown-word", message, write, mark=mark))
         return None
 
-    def _option(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
+    def _option(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         if word in self.options:
             return self.options[word]
-        if not self.words_known:
+        if not self.has_all_words:
             return ANYTHING
         message = f"no class that is used here has an option {word.removeprefix('options.')}"
         there = ", ".join(self.options)
-        write = hint(word, self.options) or (f"there is {there}" if there else "options are declared by a class")
-        self.error(spot.error("unknown-word", message, write, mark=mark))
+        write = make_hint(word, self.options) or (f"there is {there}" if there else "options are declared by a class")
+        self.report(spot.make_error("unknown-word", message, write, mark=mark))
         return None
 
     def _to_look_up(self) -> str:
@@ -303,27 +317,35 @@ class Scope(MutableStruct):
             f"device-agent scan --words {self.source.arguments[0] if subsystem else self.source.kind} shows its words"
         )
 
-    def _unknown(self, spot: FilePosition, word: str, mark: Mark, unknown: source_kinds.UnknownWordError) -> Finding:
-        own = tuple(self.own.names()) if self.own else ()
+    def _unknown(
+        self, spot: FilePosition, word: str, mark: FindingMark, unknown: source_kinds.UnknownWordError
+    ) -> Finding:
+        own = tuple(self.entry_words.list_names()) if self.entry_words else ()
         head, _, rest = word.partition(".")
-        if rest and self.own and (known := self.own.known(head)) is not None:
+        if rest and self.entry_words and (known := self.entry_words.find_signature(head)) is not None:
             message = f"{head} is {known.kind.value}, so no word stands behind it"
-            return spot.error("unknown-word", message, f"write {head}", mark=mark)
+            return spot.make_error("unknown-word", message, f"write {head}", mark=mark)
         segment = unknown.segment
-        if isinstance(mark, Piece) and segment and segment in word:
-            mark = Piece(mark.at + word.rfind(segment), len(segment))
-        write = hint(segment, (*unknown.choices, *own)) or hint(segment, OPERATORS)
+        if isinstance(mark, TextPiece) and segment and segment in word:
+            mark = TextPiece(mark.at + word.rfind(segment), len(segment))
+        write = make_hint(segment, (*unknown.choices, *own)) or make_hint(segment, OPERATORS)
         if "/" not in word:
             source = self.source.kind if self.source and not self.table else ""
             where = f"source {source}" if unknown.table == source else unknown.table
             path = f"{word.removesuffix(segment).removesuffix('.') or '.'}/{segment}"
-            if not write and self.own and segment.isidentifier() and word.endswith(segment) and self.has(path):
+            if (
+                not write
+                and self.entry_words
+                and segment.isidentifier()
+                and word.endswith(segment)
+                and self.has_word(path)
+            ):
                 write = f'if a file says it, let.{segment} = "{path}"'
             write = write or (self._to_look_up() if unknown.table == source else "")
-            return spot.error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
+            return spot.make_error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
         if word.startswith("/"):
             message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"
         else:
             message = f'"{word}" begins with no relation; "./{word}" is the device\'s own'
             write = write or f'write "./{word}"'
-        return spot.error("unknown-word", message, write, mark=mark)
+        return spot.make_error("unknown-word", message, write, mark=mark)

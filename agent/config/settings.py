@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from agent.config.language import durations
-from agent.config.language.key_table import hint
-from agent.config.language.path_rule import path_fault
+from agent.config.language.key_table import make_hint
+from agent.config.language.path_rule import find_path_fault
 from agent.config.toml.document import Document
-from agent.config.toml.file_position import FilePosition, Piece
-from agent.config.toml.finding import Finding, nearest
+from agent.config.toml.file_position import FilePosition, TextPiece
+from agent.config.toml.finding import Finding, find_nearest
 from agent.core.entry.cdi import DIRECTORIES
 from agent.core.entry.devinfo import DIRECTORY as DEVINFO
 from agent.core.entry.query import ProbeSpec
@@ -88,17 +88,17 @@ class Settings(Struct):
 _Reader: TypeAlias = Callable[[FilePosition, object], "str | int | float | tuple[str, ...] | Finding"]
 
 
-def read(document: Document) -> tuple[Settings, list[Finding]]:
+def read_settings(document: Document) -> tuple[Settings, list[Finding]]:
     """The settings that a document says and everything wrong with it; a key with a mistake has its default."""
     findings: list[Finding] = []
     sections: dict[str, Any] = {}
     root = FilePosition(document, ())
     for name, table in document.data.items():
-        spot = root.below(name)
+        spot = root.get_child(name)
         if name not in _SECTIONS and name != _PROBE:
             findings.append(_unknown_section(spot, name))
         elif not isinstance(table, dict):
-            findings.append(spot.error("type", f"{name} is a section: a table with its keys", f"write [{name}]"))
+            findings.append(spot.make_error("type", f"{name} is a section: a table with its keys", f"write [{name}]"))
         elif name == _PROBE:
             sections[name] = _probes(spot, table, findings)
         else:
@@ -110,25 +110,29 @@ def _probes(spot: FilePosition, table: Mapping[str, object], findings: list[Find
     """The probes that every entry may speak of; one with a mistake is left out."""
     probes: dict[str, ProbeSpec] = {}
     for name, written in table.items():
-        here = spot.below(name)
+        here = spot.get_child(name)
         if not isinstance(written, dict):
-            findings.append(here.error("type", "a probe is a table", f'write [probe.{name}] with run = ["/usr/bin/…"]'))
+            findings.append(
+                here.make_error("type", "a probe is a table", f'write [probe.{name}] with run = ["/usr/bin/…"]')
+            )
             continue
         before = len(findings)
         values: dict[str, Any] = {"timeout": PROBE_SECONDS}
         for key, value in written.items():
             reader = _OF_PROBE.get(key)
-            found = None if reader is None else reader(here.below(key), value)
+            found = None if reader is None else reader(here.get_child(key), value)
             if reader is None:
                 message = "a probe has no such key, and nothing unknown is ignored"
-                findings.append(here.below(key).error("unknown-key", message, hint(key, _OF_PROBE), mark="key"))
+                findings.append(
+                    here.get_child(key).make_error("unknown-key", message, make_hint(key, _OF_PROBE), mark="key")
+                )
             elif isinstance(found, Finding):
                 findings.append(found)
             else:
                 values[key] = found
         if "run" not in written:
             message = f"probe.{name} does not say what is run"
-            findings.append(here.error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
+            findings.append(here.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         if len(findings) == before:
             probes[name] = ProbeSpec(name, values["run"], values["timeout"])
     return probes
@@ -137,8 +141,8 @@ def _probes(spot: FilePosition, table: Mapping[str, object], findings: list[Find
 def _argv(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
     if not isinstance(written, list) or not written or not all(isinstance(item, str) for item in written):
         message = "run is a program and its arguments, each a text of its own"
-        return spot.error("type", message, 'write ["/usr/bin/…", "…"]')
-    program = _path(spot.below(0), written[0])
+        return spot.make_error("type", message, 'write ["/usr/bin/…", "…"]')
+    program = _path(spot.get_child(0), written[0])
     return program if isinstance(program, Finding) else tuple(written)
 
 
@@ -146,11 +150,11 @@ def _section(spot: FilePosition, name: str, table: Mapping[str, object], finding
     make, readers = _SECTIONS[name]
     values: dict[str, Any] = {}
     for key, written in table.items():
-        here = spot.below(key)
+        here = spot.get_child(key)
         reader = readers.get(key)
         if reader is None:
             message = f"[{name}] has no such key, and nothing unknown is ignored"
-            findings.append(here.error("unknown-key", message, hint(key, readers), mark="key"))
+            findings.append(here.make_error("unknown-key", message, make_hint(key, readers), mark="key"))
             continue
         value = reader(here, written)
         if isinstance(value, Finding):
@@ -162,21 +166,21 @@ def _section(spot: FilePosition, name: str, table: Mapping[str, object], finding
 
 def _unknown_section(spot: FilePosition, name: str) -> Finding:
     if name in {"resource", "class"}:
-        return spot.error(
+        return spot.make_error(
             "unknown-key", "agent.toml is the agent, never a resource", "move it to a file in resources.d", mark="key"
         )
-    near = nearest(name, (*_SECTIONS, _PROBE))
+    near = find_nearest(name, (*_SECTIONS, _PROBE))
     inside = next((section for section, (_, readers) in _SECTIONS.items() if name in readers), None)
     write = f"nearest: {near}" if near else f"it belongs under [{inside}]" if inside else ""
     message = "agent.toml has no such section, and nothing unknown is ignored"
-    return spot.error("unknown-key", message, write, mark="key")
+    return spot.make_error("unknown-key", message, write, mark="key")
 
 
 def _path(spot: FilePosition, written: object) -> str | Finding:
     if not isinstance(written, str):
-        return spot.error("type", "a path is text in quotes", 'write for example "/run/device-agent"')
-    fault = path_fault(written)
-    return spot.error("path", fault.message, fault.write, mark="text") if fault else written
+        return spot.make_error("type", "a path is text in quotes", 'write for example "/run/device-agent"')
+    fault = find_path_fault(written)
+    return spot.make_error("path", fault.message, fault.write, mark="text") if fault else written
 
 
 def _socket_directory(spot: FilePosition, written: object) -> str | Finding:
@@ -190,23 +194,23 @@ def _socket_directory(spot: FilePosition, written: object) -> str | Finding:
     message = (
         f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most, our names in it {SOCKET_NAME_LENGTH}: {length} bytes"
     )
-    return spot.error("socket-path", f"{message} are too many", f"at most {room}", mark="text")
+    return spot.make_error("socket-path", f"{message} are too many", f"at most {room}", mark="text")
 
 
 def _socket(spot: FilePosition, written: object) -> str | Finding:
     path = _path(spot, written)
     if isinstance(path, Finding) or len(path.encode("utf-8", "surrogateescape")) <= SOCKET_PATH_LIMIT:
         return path
-    return spot.error(
+    return spot.make_error(
         "socket-path", f"a socket's path has {SOCKET_PATH_LIMIT} bytes at most", "take a shorter one", mark="text"
     )
 
 
 def _paths(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
     if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
-        return spot.error("type", "a list of paths is wanted", _as_list(written))
+        return spot.make_error("type", "a list of paths is wanted", _as_list(written))
     for index, item in enumerate(written):
-        path = _path(spot.below(index), item)
+        path = _path(spot.get_child(index), item)
         if isinstance(path, Finding):
             return path
     return tuple(written)
@@ -216,15 +220,15 @@ def _duration(least: str, most: str, default: str) -> _Reader:
     def reader(spot: FilePosition, written: object) -> float | Finding:
         if not isinstance(written, str):
             number = isinstance(written, int) and not isinstance(written, bool)
-            return spot.error(
+            return spot.make_error(
                 "type", "a duration is text with its unit", f'write "{written}s"' if number else f'write "{default}"'
             )
-        value = durations.seconds(written)
+        value = durations.parse_duration(written)
         if value is None or value <= 0:
             message = "a duration is a number above 0 and ms, s, m, h or d"
-            return spot.error("type", message, f'write for example "{default}"')
-        if not (durations.seconds(least) or 0) <= value <= (durations.seconds(most) or 0):
-            return spot.error("type", f"this is from {least} to {most}", f'write for example "{default}"')
+            return spot.make_error("type", message, f'write for example "{default}"')
+        if not (durations.parse_duration(least) or 0) <= value <= (durations.parse_duration(most) or 0):
+            return spot.make_error("type", f"this is from {least} to {most}", f'write for example "{default}"')
         return value
 
     return reader
@@ -234,8 +238,8 @@ def _one_of(*choices: str) -> _Reader:
     def reader(spot: FilePosition, written: object) -> str | Finding:
         if isinstance(written, str) and written in choices:
             return written
-        near = nearest(written, choices) if isinstance(written, str) else None
-        return spot.error("type", f"one of {', '.join(choices)} is wanted", f'write "{near or choices[0]}"')
+        near = find_nearest(written, choices) if isinstance(written, str) else None
+        return spot.make_error("type", f"one of {', '.join(choices)} is wanted", f'write "{near or choices[0]}"')
 
     return reader
 
@@ -244,14 +248,14 @@ def _switch(spot: FilePosition, written: object) -> bool | Finding:
     return (
         written
         if isinstance(written, bool)
-        else spot.error("type", "true or false is wanted, without quotes", "write true or false")
+        else spot.make_error("type", "true or false is wanted, without quotes", "write true or false")
     )
 
 
 def _count(spot: FilePosition, written: object) -> int | Finding:
     if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1_000_000:
         return written
-    return spot.error("type", "a whole number from 0 is wanted", "write for example 512")
+    return spot.make_error("type", "a whole number from 0 is wanted", "write for example 512")
 
 
 def _listen(spot: FilePosition, written: object) -> str | Finding:
@@ -262,11 +266,11 @@ def _listen(spot: FilePosition, written: object) -> str | Finding:
             return written
         if written.startswith("unix:"):
             path = written.removeprefix("unix:")
-            fault = path_fault(path)
+            fault = find_path_fault(path)
             if fault:
-                return spot.error("path", fault.message, fault.write, mark=Piece(5, len(path)))
+                return spot.make_error("path", fault.message, fault.write, mark=TextPiece(5, len(path)))
             return written
-    return spot.error("type", "an address with its port, or a socket", 'write "127.0.0.1:9460" or "unix:/run/…"')
+    return spot.make_error("type", "an address with its port, or a socket", 'write "127.0.0.1:9460" or "unix:/run/…"')
 
 
 def _as_list(written: object) -> str:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from agent.config.language import durations
-from agent.config.language.key_table import PLACES, SOURCE_KINDS, hint, unknown_key
-from agent.config.language.path_rule import path_fault
+from agent.config.language.key_table import PLACES, SOURCE_KINDS, find_unknown_key, make_hint
+from agent.config.language.path_rule import find_path_fault
 from agent.config.merge.config_tree import Leaf
 from agent.config.scope import Scope
-from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.resource_spec import Source
 from agent.core.language import glob
 from agent.core.language.glob import PatternError
@@ -22,7 +22,7 @@ _DEALT = re.compile(
     r"|dri|lp|usbmon|hiddev|accel|i2c-|iio:device|cec|dvb|adapter|uio|vfio|mei|rtc|watchdog|ptp|pps)"
 )
 _SUBSYSTEM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
-LEAST_EVERY = 0.1  # seconds
+MIN_INTERVAL = 0.1  # seconds
 
 _FORMS = [key for key in PLACES["source"][1] if key != "every"]
 
@@ -31,23 +31,25 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
     """The source that an entry names; none, with findings, if it cannot be looked at."""
     table = leaf.value
     if not isinstance(table, dict):
-        scope.error(leaf.spot.error("type", "source is a kind, or a table that says where to look", 'write "pci"'))
+        scope.report(
+            leaf.spot.make_error("type", "source is a kind, or a table that says where to look", 'write "pci"')
+        )
         return None
-    faults = [finding for key in table if (finding := unknown_key(leaf.spot.below(key), "source"))]
+    faults = [finding for key in table if (finding := find_unknown_key(leaf.spot.get_child(key), "source"))]
     for finding in faults:
-        scope.error(finding)
+        scope.report(finding)
     if faults:
         return None
     forms = [key for key in table if key in _FORMS]
     if len(forms) != 1:
         message = f"source says one of {', '.join(_FORMS)}"
         write = f"keep {forms[0]}, and take out {', '.join(forms[1:])}" if forms else 'write for example source = "pci"'
-        scope.error(leaf.spot.error("type", message if forms else f"{message}, and this none", write))
+        scope.report(leaf.spot.make_error("type", message if forms else f"{message}, and this none", write))
         return None
-    return _form(leaf.spot.below(forms[0]), forms[0], table[forms[0]], scope)
+    return _form(leaf.spot.get_child(forms[0]), forms[0], table[forms[0]], scope)
 
 
-def named_kind(table: object) -> str:
+def get_source_kind(table: object) -> str:
     """The kind of source that a `source` names, as far as it can be told without judging it; empty if it cannot."""
     said = table.items() if isinstance(table, dict) else ()
     return next((str(what) if form == "kind" else form for form, what in said if form in _FORMS), "")
@@ -57,27 +59,27 @@ def is_single(source: Source) -> bool:
     """Whether it has one device at most: a node or a directory by its literal path, one fixed name."""
     if source.kind not in {"node", "dir", "fixed"} or len(source.arguments) != 1:
         return False
-    return source.kind == "fixed" or glob.parse(source.arguments[0], taking=True).literal
+    return source.kind == "fixed" or glob.parse(source.arguments[0], allow_captures=True).is_literal
 
 
-def dealt_pattern(source: Source) -> str | None:
+def find_unstable_pattern(source: Source) -> str | None:
     """A pattern of a node source whose names the kernel deals in order of appearance; none if it has none."""
     if source.kind != "node" or is_single(source):
         return None
     return next((path for path in source.arguments if _DEALT.match(path.rpartition("/")[2])), None)
 
 
-def compile_every(leaf: Leaf, scope: Scope) -> float | None:
+def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
     """How often a source is looked at besides its events, in seconds; none if it says nothing of it."""
     table = leaf.value
     if not isinstance(table, dict) or "every" not in table:
         return None
-    written, spot = table["every"], leaf.spot.below("every")
-    value = durations.seconds(written) if isinstance(written, str) else None
-    if value is not None and value >= LEAST_EVERY:
+    written, spot = table["every"], leaf.spot.get_child("every")
+    value = durations.parse_duration(written) if isinstance(written, str) else None
+    if value is not None and value >= MIN_INTERVAL:
         return value
-    message = f"how often to look is a duration of {LEAST_EVERY:g} s at least: each time costs a look at the source"
-    scope.error(spot.error("type", message, 'write for example "5s"'))
+    message = f"how often to look is a duration of {MIN_INTERVAL:g} s at least: each time costs a look at the source"
+    scope.report(spot.make_error("type", message, 'write for example "5s"'))
     return None
 
 
@@ -89,17 +91,17 @@ def _form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source 
             if isinstance(value, str) and _SUBSYSTEM.fullmatch(value):
                 return Source("subsystem", (value,))
             message = "a subsystem is one name, as under /sys/class or /sys/bus"
-            scope.error(spot.error("type", message, 'write for example "video4linux"'))
+            scope.report(spot.make_error("type", message, 'write for example "video4linux"'))
             return None
-    elements = spot.elements(value)
+    elements = spot.list_elements(value)
     one, example = _LISTS[form]
     if not elements:
-        scope.error(spot.error("type", "an empty list has no device", f'write for example "{example}"'))
+        scope.report(spot.make_error("type", "an empty list has no device", f'write for example "{example}"'))
         return None
     found = [one(here, item, scope) for here, item in elements]
     twice = next((at for at, each in enumerate(found) if each is not None and each in found[:at]), None)
     if twice is not None:
-        scope.error(elements[twice][0].error("twice", "this stands here twice", "leave one of them out"))
+        scope.report(elements[twice][0].make_error("twice", "this stands here twice", "leave one of them out"))
         return None
     made = tuple(each for each in found if each is not None)
     return Source(form, made) if None not in found else None
@@ -107,17 +109,19 @@ def _form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source 
 
 def _kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
     if not isinstance(value, str):
-        scope.error(spot.error("type", "a kind of source is text", 'write "pci"'))
+        scope.report(spot.make_error("type", "a kind of source is text", 'write "pci"'))
         return None
     if value in SOURCE_KINDS:
         return Source(value)
     if value in PLACES["source"][1] and value != "every":
-        scope.error(spot.error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text"))
+        scope.report(
+            spot.make_error("type", f"{value} needs to be told where", f"write {{ {value} = … }}", mark="text")
+        )
     elif value.startswith("/dev/"):
-        scope.error(spot.error("type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text"))
+        scope.report(spot.make_error("type", "a path is a node source", f'write {{ node = "{value}" }}', mark="text"))
     else:
         message = f"no source has this name; there are {', '.join(SOURCE_KINDS)}, subsystem, node, dir and fixed"
-        scope.error(spot.error("type", message, hint(value, SOURCE_KINDS), mark="text"))
+        scope.report(spot.make_error("type", message, make_hint(value, SOURCE_KINDS), mark="text"))
     return None
 
 
@@ -127,7 +131,7 @@ def _node(spot: FilePosition, value: object, scope: Scope) -> str | None:
     if path is not None and not path.startswith("/dev/"):
         name = path.rpartition("/")[2]
         write = f'write "/dev/{name}"' if name not in {"", "dev"} else 'write for example "/dev/kvm"'
-        scope.error(spot.error("path", "device nodes are under /dev", write, mark="text"))
+        scope.report(spot.make_error("path", "device nodes are under /dev", write, mark="text"))
         return None
     return path
 
@@ -139,7 +143,7 @@ def _directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
         write = (
             f'write {{ node = "{path}" }}' if path.startswith("/dev/") else 'write for example "/sys/class/npu/npu*"'
         )
-        scope.error(spot.error("path", "directories are looked for under /sys and /proc", write, mark="text"))
+        scope.report(spot.make_error("path", "directories are looked for under /sys and /proc", write, mark="text"))
         return None
     return path
 
@@ -147,17 +151,17 @@ def _directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
 def _path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
     """A pattern of paths, such as below these directories."""
     if not isinstance(value, str):
-        scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
+        scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
         return None
     try:
-        glob.parse(value, taking=True)
+        glob.parse(value, allow_captures=True)
     except PatternError as error:
-        scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
+        scope.report(spot.make_error("glob", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     path = value
-    fault = path_fault(path, below=below, example=example)
+    fault = find_path_fault(path, below=below, example=example)
     if fault is not None:
-        scope.error(spot.error("path", fault.message, fault.write, mark="text"))
+        scope.report(spot.make_error("path", fault.message, fault.write, mark="text"))
         return None
     return path
 
@@ -166,7 +170,7 @@ def _fixed(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A name of something that is always there."""
     if isinstance(value, str) and value and not has_control(value):
         return value
-    scope.error(spot.error("type", "what is always there has a name: text", 'write for example "slot-a"'))
+    scope.report(spot.make_error("type", "what is always there has a name: text", 'write for example "slot-a"'))
     return None
 
 

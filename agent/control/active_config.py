@@ -16,7 +16,7 @@ from agent.app import Agent
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Finding, Severity, render
 from agent.config_diff import ConfigDiff, diff_config
-from agent.core.language.safe_text import counted
+from agent.core.language.safe_text import format_count
 from agent.core.message_id import MessageId, fields
 from agent.core.struct import Struct
 from agent.host import systemd
@@ -134,7 +134,7 @@ class ActiveConfig:
         return ReloadResult(before, after, change, refused, configuration.findings, seconds)
 
     async def _load(self) -> Configuration:
-        return await asyncio.to_thread(load, self._directory, in_force=self._agent.settings)
+        return await asyncio.to_thread(load, self._directory, active_settings=self._agent.settings)
 
     async def _refusal(self, configuration: Configuration) -> str:
         """Why a configuration cannot take the place of the one in force; empty if it can."""
@@ -143,7 +143,7 @@ class ActiveConfig:
             # A configuration that is being put in place, or lost: nothing is taken from anybody for that.
             return f"{resources} is not there"
         errors = sum(finding.severity is Severity.ERROR for finding in configuration.findings)
-        return counted(errors, "error") if errors else ""
+        return format_count(errors, "error") if errors else ""
 
     def _files_changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
         del paths, overflow

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.app import Agent
-from agent.config.toml.finding import as_json, render
+from agent.config.toml.finding import build_json, render
 from agent.control import drains
 from agent.control.active_config import ActiveConfig, ReloadResult
 from agent.control.control_socket import Answer, Answering
@@ -158,6 +158,6 @@ def reloaded(outcome: ReloadResult) -> Answer:
         "refused": outcome.refused or None,
         "resources": names,
         "changes": {} if change is None else {name: list(said) for name, said in change.said.items()},
-        "findings": [{**as_json(finding), "text": render(finding)} for finding in outcome.findings],
+        "findings": [{**build_json(finding), "text": render(finding)} for finding in outcome.findings],
         "seconds": round(outcome.seconds, 3),
     }

@@ -6,7 +6,7 @@ import time
 
 from agent.app import Agent
 from agent.core.health.drain_overlay import Drain
-from agent.core.language.safe_text import cut, escape
+from agent.core.language.safe_text import escape, shorten
 from agent.core.lists.device_lookup import ResourceDevice, find_devices
 
 REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
@@ -14,7 +14,7 @@ REASON_LIMIT = 120  # characters; it stands in lists, status and log lines
 
 async def drain(agent: Agent, name: str, reason: str) -> bool:
     """Take a resource, or what a name means, out of scheduling; whether that outlasts a restart."""
-    how = Drain(cut(escape(reason), REASON_LIMIT), round(time.time(), 3))
+    how = Drain(shorten(escape(reason), REASON_LIMIT), round(time.time(), 3))
     before = agent.tracker.drained
     if name in agent.tracker.assembly.snapshots:
         return await agent.drain(before.with_resource(name, how))

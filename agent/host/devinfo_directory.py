@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from agent.core.entry.devinfo import DevInfo
-from agent.core.language.template import digest
+from agent.core.language.template import compute_digest
 from agent.core.struct import Struct
 
 LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
@@ -139,7 +139,7 @@ def _read(path: str, size: int) -> str | None:
 def _replace(path: str, text: str) -> None:
     """Put a file in place whole. Its other name is no name of such a file, and is the same each time."""
     directory, name = os.path.split(path)
-    new = os.path.join(directory, f".device-agent-{digest(name, 16)}")
+    new = os.path.join(directory, f".device-agent-{compute_digest(name, 16)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with open(os.open(new, flags, _MODE), "w", encoding="utf-8") as file:

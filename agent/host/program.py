@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from agent.core.entry.program import Command
-from agent.core.language.safe_text import cut
+from agent.core.language.safe_text import shorten
 from agent.host import process
 from agent.host.daemon_thread import run_in_thread
 
@@ -49,4 +49,4 @@ def _ended(code: int, how: str) -> str:
 def _last_line(output: str) -> str:
     """The last line that is not blank, after a colon; nothing if there is none."""
     lines = [line for line in output.splitlines() if line.strip()]
-    return f": {cut(lines[-1].strip(), SHOWN)}" if lines else ""
+    return f": {shorten(lines[-1].strip(), SHOWN)}" if lines else ""

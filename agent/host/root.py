@@ -20,12 +20,12 @@ from math import inf
 from typing import NamedTuple
 
 from agent.core.inventory.device import DeviceNode
-from agent.core.language.value import Absent, natural
+from agent.core.language.value import Absent, make_sort_key
 from agent.host.read_errors import get_type_reason, make_absent
 from agent.host.recorded_tree import KernelAnswer, RecordedTree
 
 LIMIT = 4096  # bytes: a sysfs attribute is at most a page (Documentation/filesystems/sysfs.rst)
-natural_key = lru_cache(maxsize=65536)(natural)  # of names on the host: the same ones again at each look
+natural_key = lru_cache(maxsize=65536)(make_sort_key)  # of names on the host: the same ones again at each look
 
 LINKS = 40  # as many as the kernel follows (MAXSYMLINKS, include/linux/namei.h)
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from grpclib.const import Cardinality
 
 from agent.core.entry.query import QueryResult, QueryStatus, SocketQuery
-from agent.core.language.safe_text import cut, escape
-from agent.core.language.value import ValueType, from_kernel
+from agent.core.language.safe_text import escape, shorten
+from agent.core.language.value import ValueType, parse_kernel_text
 from agent.kubelet.grpc_channel import LimitedChannel
 
 _LIST = "/metricssvc.MetricsService/List"
@@ -44,9 +44,11 @@ def _said(message: bytes, of: str) -> list[QueryResult]:
         states = [(one.device, one.uuid, one.health) for one in GPUStateResponse.parse(message).gpu_state]
     except Exception as error:  # whatever comes of bytes that are no message
         raise ValueError(str(error)) from error
-    names = {of.lower(), from_kernel(ValueType.PCI, of)}
+    names = {of.lower(), parse_kernel_text(ValueType.PCI, of)}
     return [
-        _SAYS.get(health.lower(), QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(cut(health, _SHOWN))}"))
+        _SAYS.get(
+            health.lower(), QueryResult(QueryStatus.UNKNOWN, f"the exporter says {escape(shorten(health, _SHOWN))}")
+        )
         for device, uuid, health in states
-        if not names.isdisjoint((from_kernel(ValueType.PCI, device), device.lower(), uuid.lower()))
+        if not names.isdisjoint((parse_kernel_text(ValueType.PCI, device), device.lower(), uuid.lower()))
     ]

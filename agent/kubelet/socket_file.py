@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 
-from agent.core.language.template import digest
+from agent.core.language.template import compute_digest
 
 PREFIX = "device-agent-"
 PATH_LIMIT = 107  # bytes of a Unix socket's path (sun_path, with its closing zero, has 108)
@@ -35,7 +35,7 @@ def new_generation() -> str:
 
 def socket_name(resource: str, generation: str) -> str:
     """The base name of a resource's socket."""
-    return f"{PREFIX}{digest(resource, 10)}-{generation}.sock"
+    return f"{PREFIX}{compute_digest(resource, 10)}-{generation}.sock"
 
 
 def longest_path(directory: str) -> int:

@@ -16,7 +16,7 @@ from grpclib.exceptions import GRPCError
 
 from agent.core.grants.grant import GrantRefusedError, RefusalCause
 from agent.core.inventory.device import Device, DeviceList, Health
-from agent.core.language.safe_text import cut, escape
+from agent.core.language.safe_text import escape, shorten
 from agent.core.struct import Struct
 from agent.kubelet.messages.v1beta1 import Device as DeviceMessage
 from agent.kubelet.messages.v1beta1 import (
@@ -117,7 +117,7 @@ def refusal(refused: GrantRefusedError) -> GRPCError:
 
 def one_line(text: str) -> str:
     """Text for an error: printable, on one line, cut to its limit."""
-    return cut(escape(text), TEXT_LIMIT)
+    return shorten(escape(text), TEXT_LIMIT)
 
 
 def _same(one: Device, other: Device) -> bool:

@@ -13,7 +13,7 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.listing import SkippedPath
 from agent.core.language.glob import Glob
-from agent.core.language.glob_parts import Taken
+from agent.core.language.glob_parts import CapturedWords
 from agent.core.language.value import Absent
 from agent.host.root import Root, natural_key
 from agent.scanners.glob_files import expand, extract_words, get_literal_prefix, is_glob, make_matcher, matches_path
@@ -84,11 +84,11 @@ def make_device(sight: LookCache, path: str, pattern: Glob | None) -> HostDevice
     )
 
 
-def _captures(path: str, pattern: Glob | None) -> Taken:
+def _captures(path: str, pattern: Glob | None) -> CapturedWords:
     if pattern is None:
         return ()
     names = path.split("/")[-len(pattern.text.split("/")) :]
-    return pattern.take("/".join(names)) or ()
+    return pattern.extract_words("/".join(names)) or ()
 
 
 def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from agent.core.language.glob import Glob, parse
-from agent.core.language.glob_parts import Taken
+from agent.core.language.glob_parts import CapturedWords
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -15,7 +15,7 @@ from agent.host.root import Root
 @lru_cache(maxsize=1024)
 def parse_component(component: str) -> Glob:
     """One component of a path as a glob, which may be one of a source that takes."""
-    return parse(component, taking=True)
+    return parse(component, allow_captures=True)
 
 
 def is_glob(text: str) -> bool:
@@ -54,13 +54,13 @@ def matches_path(glob: str, path: str) -> bool:
     return len(parts) == len(names) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=True))
 
 
-def extract_words(globs: tuple[str, ...], path: str) -> Taken:
+def extract_words(globs: tuple[str, ...], path: str) -> CapturedWords:
     """What the first of the globs that fits a path takes of it."""
     if not _any_takes(globs):
         return ()
     for glob in globs:
         if matches_path(glob, path):
-            return parse_component(glob).take(path) or ()
+            return parse_component(glob).extract_words(path) or ()
     return ()
 
 

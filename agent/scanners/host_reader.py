@@ -12,8 +12,8 @@ from agent.core.entry.query import Inquiry, ProbeSpec, QueryResult
 from agent.core.inventory.device import DeviceNode, HostDevice, MatchedPath
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.preconditions import is_gate
-from agent.core.language.glob import Glob, stem
-from agent.core.language.value import Absent, Scalar, Value, natural
+from agent.core.language.glob import Glob, find_literal_prefix
+from agent.core.language.value import Absent, Scalar, Value, make_sort_key
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
 from agent.scanners import dir, source_kinds  # noqa: A004  the kind's own name
@@ -145,7 +145,9 @@ class HostReader:
                     if not seen.own_paths and not is_gate(key):
                         return None
             paths.update(path for path, node in asked.nodes.items() if self.node(path) != node)
-            paths.update(stem(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits)
+            paths.update(
+                find_literal_prefix(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits
+            )
             if any(self.cdi(name) != spec for name, spec in asked.specs.items()):
                 paths.update(self.cdi_directories)
             if any(self.text(path) != text for path, text in asked.files.items()):
@@ -224,7 +226,7 @@ class HostReader:
         why = Absent("nothing fits" if is_glob(pattern) else "no such file")
         for path in sorted(
             expand(self._root, "", tuple(pattern[1:].split("/"))),
-            key=lambda path: natural(path if isinstance(path, str) else path[0]),
+            key=lambda path: make_sort_key(path if isinstance(path, str) else path[0]),
         ):
             real = path[1] if isinstance(path, tuple) else self._root.resolve(path)
             if isinstance(real, Absent):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.core.language.value import Absent, Value, ValueType, from_kernel
+from agent.core.language.value import Absent, Value, ValueType, parse_kernel_text
 from agent.scanners.child_devices import find_drm, find_netdev, find_rdma
 from agent.scanners.word_table import (
     EMPTY,
@@ -124,7 +124,7 @@ def _speed(sight: LookCache, path: str) -> int | Absent:
     if isinstance(text, Absent):
         return text
     number, _, unit = text.partition(" ")
-    giga = from_kernel(ValueType.INT, number.partition(".")[0])
+    giga = parse_kernel_text(ValueType.INT, number.partition(".")[0])
     if isinstance(giga, Absent) or not unit.startswith("GT/s"):
         return Absent(f"reads {text[:64]!r}, which is no speed", unreadable=True)
     return giga * 1000 + (500 if number.endswith(".5") else 0) if isinstance(giga, int) else Absent("no speed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.core.language.value import Absent, Value, natural, together
+from agent.core.language.value import Absent, Value, make_sort_key, merge_values
 from agent.scanners.glob_files import expand, is_glob
 from agent.scanners.word_route import Route
 from agent.scanners.word_table import LookCache, WordSubject
@@ -24,7 +24,7 @@ class RouteReader:
         things = self.follow_relations(thing, way)
         if isinstance(things, Absent):
             return things
-        return together([self._say(each, way) for each in things])
+        return merge_values([self._say(each, way) for each in things])
 
     def follow_relations(self, thing: WordSubject, way: Route) -> Sequence[WordSubject] | Absent:
         """The things at the end of the relations: one, or with a `many` among them any number."""
@@ -57,7 +57,7 @@ class RouteReader:
                     found.append(path)
                 elif path[1].unreadable:
                     return Absent(f"{path[0]}: {path[1].reason}", unreadable=True)
-        return sorted(found, key=natural)
+        return sorted(found, key=make_sort_key)
 
     def read_file(self, path: str) -> str | Absent:
         """Of a link the name of what it leads to, of a directory its name, of a file its text, if it has any.
@@ -115,7 +115,7 @@ class RouteReader:
         if not way.absolute and not thing.directory:
             return Absent("it has no directory below /sys")
         found = list(self._expand(thing, way))
-        found.sort(key=lambda path: natural(path if isinstance(path, str) else path[0]))
+        found.sort(key=lambda path: make_sort_key(path if isinstance(path, str) else path[0]))
         texts = [
             Absent(why[1].reason, why[1].unreadable) if isinstance(why, tuple) else self.read_file(why) for why in found
         ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from agent.core.inventory.device import DeviceNode
-from agent.core.language.value import Absent, Scalar, Value, ValueType, from_kernel, saying
+from agent.core.language.value import Absent, Scalar, Value, ValueType, get_kernel_parser, parse_kernel_text
 from agent.core.struct import Struct
 from agent.host import numa, udev
 from agent.host.root import Root
@@ -84,14 +84,14 @@ def make_table(name: str, *entries: Word | Relation, device: bool = True) -> Wor
 def make_attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
     """A word that is one file of the device's directory."""
     file = file or name
-    says = saying(kind)
+    says = get_kernel_parser(kind)
 
     def read(sight: LookCache, thing: WordSubject) -> Value | Absent:
         text = sight.read_text(f"{thing.directory}/{file}")
         if isinstance(text, Absent):
             return text
         value = says(text) if text else EMPTY
-        return from_kernel(kind, text) if value is None else value
+        return parse_kernel_text(kind, text) if value is None else value
 
     return Word(name, kind, about, file, read)
 
@@ -132,7 +132,7 @@ class LookCache:
         text = self.read_text(path)
         if isinstance(text, Absent):
             return text
-        return from_kernel(kind, text) if text else EMPTY
+        return parse_kernel_text(kind, text) if text else EMPTY
 
     def read_link_name(self, path: str) -> str | Absent:
         """The name of what a link leads to."""

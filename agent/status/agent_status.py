@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from agent.core.grants.held_ids import Holders
 from agent.core.inventory.device import DeviceList, Health
-from agent.core.language.safe_text import counted, cut, escape
+from agent.core.language.safe_text import escape, format_count, shorten
 from agent.core.lists.build_lists import DeviceLists
 from agent.core.lists.numa_topology import WithheldTopology
 from agent.core.lists.transitions import STORM, Transition, transitions
@@ -105,7 +105,7 @@ class Status:
             self._counts.registrations[resource, _result(phase, reason)] += 1
         if phase is Phase.STREAMING:
             count = self.lists.get(resource, DeviceList(resource)).offered
-            words = resource, old.phase.value, counted(count, "device")
+            words = resource, old.phase.value, format_count(count, "device")
             log.info("%s: %s → streaming: %s", *words, extra=_moved(MessageId.STREAMING, resource, old, new))
             self._complaints.pop(resource, None)
         elif phase is Phase.WAITING and not new.waits_for_kubelet and reason != self._complaints.get(resource):
@@ -202,14 +202,14 @@ class Status:
         """The status in one line, as `systemctl status` shows it."""
         total = sum(snapshot.offered for snapshot in self.lists.values())
         healthy = sum(snapshot.count(Health.HEALTHY) for snapshot in self.lists.values())
-        devices = f"{counted(total, 'device')}, all Healthy"
+        devices = f"{format_count(total, 'device')}, all Healthy"
         if healthy < total:
-            devices = f"{healthy:,} of {counted(total, 'device')} Healthy: {self._first_unhealthy()}"
+            devices = f"{healthy:,} of {format_count(total, 'device')} Healthy: {self._first_unhealthy()}"
         parts = (f"{self._served()}, {devices if total else 'no devices'}", self._waiting(), self.without, self.notice)
         return "; ".join(filter(None, parts))
 
     def _served(self) -> str:
-        resources = counted(len(self.resources), "resource")
+        resources = format_count(len(self.resources), "resource")
         if self.kubelet.up is False:
             return f"waiting for the kubelet since {self._down} ({escape(self.kubelet.reason)}): {resources}"
         streaming = sum(state.phase is Phase.STREAMING for state in self.resources.values())
@@ -238,7 +238,7 @@ class Status:
             for device in list_.devices
             if device.health is Health.UNHEALTHY
         ]
-        return cut(escape(min(found, key=itemgetter(0))[1]), REASON_LIMIT) if found else ""
+        return shorten(escape(min(found, key=itemgetter(0))[1]), REASON_LIMIT) if found else ""
 
     async def tell_systemd(self) -> None:
         """Keep systemd's status line and READY true, until cancelled."""
@@ -273,14 +273,14 @@ class Status:
                     NOTICE,
                     "kubelet: down → up: %s %s listed again",
                     again,
-                    counted(everything, "resource"),
+                    format_count(everything, "resource"),
                     extra=extra,
                 )
             self.kubelet = KubeletState(up=True, since=now, restarts=before.restarts + (before.up is False))
         elif lost and len(lost) == everything and before.up is not False:
             reason = lost[0].reason.text
             was = "starting" if before.up is None else "up"
-            waiting = f"{counted(len(lost), 'resource')} wait{'s' * (len(lost) == 1)}"
+            waiting = f"{format_count(len(lost), 'resource')} wait{'s' * (len(lost) == 1)}"
             extra = fields(MessageId.KUBELET_DOWN, **{"from": was}, to="down", reason=escape(reason))
             self._down = time.strftime("%H:%M:%S")
             log.error("kubelet: %s → down: %s (%s)", was, escape(reason), waiting, extra=extra)

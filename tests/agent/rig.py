@@ -111,7 +111,7 @@ class Rig:
 
     def make_agent(self, **how) -> Agent:
         configuration = load(str(self.etc))
-        assert how.pop("invalid", False) or configuration.valid, configuration.findings
+        assert how.pop("invalid", False) or configuration.is_valid, configuration.findings
         root, state = how.pop("root", self.tree.root), str(how.pop("state", self.state))
         return Agent(configuration, root, state, **how)
 
@@ -133,8 +133,8 @@ class Rig:
             await task
 
     async def reload(self, agent: Agent):
-        configuration = load(str(self.etc), in_force=agent.settings)
-        assert configuration.valid, configuration.findings
+        configuration = load(str(self.etc), active_settings=agent.settings)
+        assert configuration.is_valid, configuration.findings
         return await agent.reload(configuration)
 
     async def client(self, resource: str, *, reading: bool = True) -> "Client":

@@ -15,7 +15,7 @@ from agent.cli.reference import keys_page, page
 from agent.config import settings
 from agent.config.describe.class_manual import manual
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
-from agent.config.load import SHIPPED, load, study
+from agent.config.load import SHIPPED, load, load_with_entries
 from agent.config.toml.finding import UNREADABLE
 from agent.scanners import source_kinds
 from tests.cli.conftest import TOP, device_agent
@@ -160,7 +160,7 @@ def test_classes_are_printed_from_their_files():
 def test_the_page_of_a_class_says_what_the_command_says():
     """Each line of `class show`, and its example, which a test of the classes loads."""
     for name in ("tty", "nvidia-gpu", "kvm"):
-        said = manual(study(os.devnull), name)
+        said = manual(load_with_entries(os.devnull), name)
         text = text_of(f"docs/classes/{name}.md")
         assert all(line in text.splitlines() for _, line in said.says)
         assert all(piece in text for _, piece in said.notes)

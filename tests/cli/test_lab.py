@@ -14,7 +14,7 @@ from agent.cli.lab.lab_directories import private
 from agent.cli.lab.pseudo_terminal import PseudoTerminal
 from agent.config.load import load
 from agent.core.inventory.device import DeviceNode
-from agent.core.language.safe_text import columns
+from agent.core.language.safe_text import count_columns
 from agent.core.language.value import Absent
 from agent.host.root import Root
 from agent.kubelet.simulated.container_options import ContainerOptions
@@ -49,7 +49,7 @@ def nothing_stays():
 def all_went_well(done):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All 6 steps as they should be." in done.stdout
-    assert [line for line in done.stdout.splitlines() if columns(line) > 80] == []
+    assert [line for line in done.stdout.splitlines() if count_columns(line) > 80] == []
     assert "\033" not in done.stdout
     assert done.stderr == ""
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from agent.config.load import study
-from agent.config.sources import named_kind
+from agent.config.load import load_with_entries
+from agent.config.sources import get_source_kind
 from tests.cli.conftest import TOP
 from tests.cli.test_docs import COMMAND, blocks
 
@@ -51,11 +51,11 @@ def test_the_guide_ends_in_a_class_with_a_fixture_that_passes(clone):
 
 
 def test_the_classes_that_it_names_have_the_sources_that_it_says():
-    studied = study(os.devnull)
+    studied = load_with_entries(os.devnull)
     rows = re.findall(r"^\| [^|]+ \| ([^|]+) \| `([\w-]+)` \|$", (TOP / "docs/new-class.md").read_text(), re.MULTILINE)
     assert len(rows) == 10
     for source, name in rows:
-        tree = studied.shelf.sentence(name).tree
-        assert re.search(rf"any|\b{named_kind(tree.leaf('source').value)}\b", source), name
+        tree = studied.library.get_class(name).tree
+        assert re.search(rf"any|\b{get_source_kind(tree.get_leaf('source').value)}\b", source), name
         for key in ("join", "group"):
             assert (key in tree.members) or (f"`{key}`" not in source), name

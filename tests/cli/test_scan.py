@@ -17,8 +17,8 @@ from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.listing import SkippedPath
-from agent.core.language.safe_text import columns
-from agent.core.language.value import natural
+from agent.core.language.safe_text import count_columns
+from agent.core.language.value import make_sort_key
 from agent.host.root import Root
 from tests.cli.conftest import device_agent
 
@@ -73,7 +73,7 @@ def test_nodes_are_seen_by_their_own_names_however_many_there_are(host):
     host.node("/dev/odd[{*name", "c 10:3")
     host.link("/dev/other", "/dev/x7")
     seen = [item.host.name for item in scan_host(host.root, ()).items if item.label == "dev"]
-    assert seen == sorted(seen, key=natural)
+    assert seen == sorted(seen, key=make_sort_key)
     assert {"/dev/odd[{*name", "/dev/x7", "/dev/x249"} <= {*seen}
     assert "/dev/other" not in seen
 
@@ -149,7 +149,7 @@ def test_wide_fits_the_screen_and_says_what_it_left_out(wide):
         *table, last = wide(width)
         lost = last.removeprefix("No room for ").partition(":")[0].split(", ") if last.startswith("No room") else []
         assert lost == [title for title in ("HANGS ON", "IOMMU", "NODES", "SERIAL", "ID") if title not in table[0]]
-        assert all(columns(line) <= width for line in table)
+        assert all(count_columns(line) <= width for line in table)
     assert lost == []
     assert "SERIAL" in last or "SERIAL" in table[0]
 

@@ -4,7 +4,7 @@ import pytest
 
 from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut, pad
-from agent.core.language.safe_text import columns
+from agent.core.language.safe_text import count_columns
 
 TITLES = (Column("NAME"), Column("WHAT", narrowest=6, leaves=1), Column("N", right=True, leaves=2), Column("BY"))
 ROWS = [Row(("first", "a long description of it", "1", "example.com/a")), Row(("2nd", "short", "10", "–"), "dim")]
@@ -21,7 +21,7 @@ def test_without_a_width_nothing_is_cut():
 def test_what_may_be_cut_gives_way_first():
     lines = render(TITLES, ROWS, Terminal(width=40))
     assert lines[1] == "first  a long descri…   1  example.com/a"
-    assert all(columns(line) <= 40 for line in lines)
+    assert all(count_columns(line) <= 40 for line in lines)
 
 
 def test_then_columns_leave_and_what_must_be_pasted_stays():
@@ -39,7 +39,7 @@ def test_what_is_cut_ends_in_what_can_be_shown():
 @pytest.mark.parametrize("width", range(1, 60))
 def test_it_never_grows_over_the_width_while_something_can_leave(width):
     lines = render(TITLES, ROWS, Terminal(width=width))
-    assert max(map(columns, lines)) <= max(width, len("first  example.com/a"))
+    assert max(map(count_columns, lines)) <= max(width, len("first  example.com/a"))
 
 
 def test_colour_only_where_it_is_seen():

@@ -12,9 +12,9 @@ from agent.config.describe.description_clause import value
 from agent.config.describe.descriptions import Description, NoReadingError, as_json, pick, readings
 from agent.config.describe.entry_text import clauses_of
 from agent.config.describe.text_layout import render
-from agent.config.load import SHIPPED, LoadedConfig, load, study
+from agent.config.load import SHIPPED, LoadedConfig, load, load_with_entries
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.core.language.safe_text import columns
+from agent.core.language.safe_text import count_columns
 
 LANGUAGE = Path(__file__).parent / "language"
 
@@ -25,7 +25,9 @@ def whole(found: LoadedConfig, width: int | None = None) -> str:
 
 def test_the_whole_language_is_read_back_as_it_was_agreed():
     """Whoever changes a sentence changes the page that it stands on, and reads it."""
-    assert whole(study(str(LANGUAGE))).splitlines() == (LANGUAGE / "aloud.txt").read_text("utf-8").splitlines()
+    assert (
+        whole(load_with_entries(str(LANGUAGE))).splitlines() == (LANGUAGE / "aloud.txt").read_text("utf-8").splitlines()
+    )
 
 
 def values(branch: Branch, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
@@ -48,8 +50,10 @@ def items(of: object) -> Iterator[object]:
 
 
 def test_no_value_is_passed_over():
-    found = study(str(LANGUAGE))
-    sentences = [found.shelf.sentence(name) for name in found.own] + [entry.sentence for entry in found.entries]
+    found = load_with_entries(str(LANGUAGE))
+    sentences = [found.library.get_class(name) for name in found.local_class_names] + [
+        entry.merged_entry for entry in found.entries
+    ]
     unsaid = {
         path
         for sentence in sentences
@@ -64,7 +68,7 @@ def test_no_value_is_passed_over():
 
 
 def test_every_clause_is_there_with_its_place_however_narrow_it_is():
-    found = study(str(LANGUAGE))
+    found = load_with_entries(str(LANGUAGE))
     for width in (40, 80, 200):
         text = whole(found, width)
         for reading in readings(found):
@@ -73,8 +77,8 @@ def test_every_clause_is_there_with_its_place_however_narrow_it_is():
                     origin = said.spot.origin
                     assert f"{origin.file.rpartition('/')[2]}:{origin.line}" in text
         assert sorted(text.split()) == sorted(whole(found).split())
-    words = max(columns(word) for word in whole(found).split())
-    assert all(columns(line) <= max(80, words + 40) for line in whole(found, 80).splitlines())
+    words = max(count_columns(word) for word in whole(found).split())
+    assert all(count_columns(line) <= max(80, words + 40) for line in whole(found, 80).splitlines())
 
 
 def sentence(tmp_path: Path, entry: str, **classes: str) -> list[str]:
@@ -84,7 +88,9 @@ def sentence(tmp_path: Path, entry: str, **classes: str) -> list[str]:
     for name, text in classes.items():
         (tmp_path / "classes" / f"{name}.toml").write_text(f'about = "every {name}"\n{text}\n', encoding="utf-8")
     (tmp_path / "resources.d" / "a.toml").write_text(f"[[resource]]\n{entry}\n", encoding="utf-8")
-    (reading,) = [reading for reading in readings(study(str(tmp_path), classes=())) if reading.kind == "entry"]
+    (reading,) = [
+        reading for reading in readings(load_with_entries(str(tmp_path), classes=())) if reading.kind == "entry"
+    ]
     return [line(reading, index) for index in range(len(reading.clauses))]
 
 
@@ -245,7 +251,7 @@ def test_what_an_entry_changes_is_said_beside_what_it_was(tmp_path, base, own, s
 def entries(tmp_path: Path, text: str) -> LoadedConfig:
     (tmp_path / "resources.d").mkdir()
     (tmp_path / "resources.d" / "a.toml").write_text(text, encoding="utf-8")
-    return study(str(tmp_path))
+    return load_with_entries(str(tmp_path))
 
 
 def test_entries_are_picked_by_resource_by_place_and_classes_by_name(tmp_path):
@@ -291,7 +297,7 @@ def test_what_would_move_the_cursor_is_shown_not_done(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
 def test_the_example_of_a_shipped_class_serves(tmp_path, name):
-    one = manual(study(str(tmp_path / "none")), name)
+    one = manual(load_with_entries(str(tmp_path / "none")), name)
     assert (one.name, one.own) == (name, False)
     (tmp_path / "resources.d").mkdir()
     beside = 'source = "pci"\n' if one.part else ""
@@ -304,7 +310,7 @@ def test_the_example_of_a_shipped_class_serves(tmp_path, name):
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
 def test_what_a_shipped_class_advises_can_be_pasted(tmp_path, name):
     """Each piece of TOML at the top of its file, in an entry that uses it; probes are agent.toml's."""
-    one = manual(study(str(tmp_path / "none")), name)
+    one = manual(load_with_entries(str(tmp_path / "none")), name)
     (tmp_path / "resources.d").mkdir()
     for index, (toml, text) in enumerate(one.notes):
         if toml:
@@ -322,7 +328,7 @@ def test_the_example_answers_what_a_class_asks(tmp_path):
     (tmp_path / "classes").mkdir()
     text = 'about = "x"\nname = "a/b"\nsource = "pci"\noptions.o = { about = "how", one_of = ["p", "q"] }\n'
     (tmp_path / "classes" / "c.toml").write_text(text, encoding="utf-8")
-    one = manual(study(str(tmp_path)), "c")
+    one = manual(load_with_entries(str(tmp_path)), "c")
     assert one.example == '[[resource]]\nclass = "c"\noptions.o = "p"'
     assert ("options", "o, which the entry says (p | q): how") in one.says
     assert lines_of(one, 60)[-1] == '              options.o = "p"'

@@ -55,8 +55,8 @@ def test_an_expression_that_would_explode_elsewhere_is_served(configure):
     found = configure({"resources.d/a.toml": PCI + 'match.label = { matching = "(a|a)*(a*)*b" }\n'})
     assert not found.findings
     (line,) = found.resources[0].match.lines
-    assert line.verdict({"label": "a" * 4096 + "b"}.__getitem__, PLAIN) is True
-    assert line.verdict({"label": "a" * 4096}.__getitem__, PLAIN) is False
+    assert line.evaluate({"label": "a" * 4096 + "b"}.__getitem__, PLAIN) is True
+    assert line.evaluate({"label": "a" * 4096}.__getitem__, PLAIN) is False
 
 
 def test_of_two_classes_of_one_name_the_first_directory_has_it_and_its_own_goes_over_the_shipped(configure, tmp_path):
@@ -88,7 +88,7 @@ def test_a_file_that_would_have_to_be_waited_for_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "open", lambda *_: os.dup(reads))
     monkeypatch.setattr("stat.S_ISREG", lambda _: True)
     files = ConfigFiles(str(tmp_path))
-    assert files.document(str(tmp_path / "b.toml")) is None
+    assert files.read_document(str(tmp_path / "b.toml")) is None
     os.close(reads)
     os.close(writes)
     (finding,) = files.findings

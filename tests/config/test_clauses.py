@@ -137,7 +137,7 @@ def test_an_entry_takes_an_alternative_out_and_changes_another(configure):
     assert not found.findings
     (either,) = found.resources[0].match.lines
     assert [one.name for one in either.alternatives] == ["match.either.b", "match.either.c"]
-    assert [line.written for line in either.alternatives[0].lines] == ["'y'", "1"]
+    assert [line.source_text for line in either.alternatives[0].lines] == ["'y'", "1"]
 
 
 # What stands at `match.` on line 4; the column and the text that is marked, and what to write instead.

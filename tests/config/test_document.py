@@ -79,16 +79,16 @@ PLACES = [
 @pytest.mark.parametrize("dress", [str, lambda s: s.replace("\n", "\r\n"), lambda s: "\ufeff" + s])
 def test_places(path, key, value, dress):
     document = parse("a.toml", dress(TRICKY))
-    assert document.key(path) == Span(*key)
-    assert document.value(path) == Span(*value)
+    assert document.find_key(path) == Span(*key)
+    assert document.find_value(path) == Span(*value)
 
 
 def test_lines_and_what_is_written():
     document = parse("a.toml", TRICKY.replace("\n", "\r\n"))
-    assert document.line(1) == 'title = "x" # comment = 1'
-    assert document.line(22) == "z = -inf"
-    assert document.line(23) == document.line(24) == document.line(0) == ""
-    assert document.written(("resource", 0, "name")) == "'''\nit's ''a'' text'''"
+    assert document.get_line(1) == 'title = "x" # comment = 1'
+    assert document.get_line(22) == "z = -inf"
+    assert document.get_line(23) == document.get_line(24) == document.get_line(0) == ""
+    assert document.get_source(("resource", 0, "name")) == "'''\nit's ''a'' text'''"
     assert document.name == "a.toml"
     assert document.text == TRICKY
 
@@ -121,7 +121,7 @@ def test_lines_and_what_is_written():
 )
 @pytest.mark.parametrize("after", ["", " ", "# x", "\t# x\n", "\ny = 1"])
 def test_a_value_ends_where_it_ends(text, after):
-    assert parse("a.toml", f"x ={text}{after}").written(("x",)) == text
+    assert parse("a.toml", f"x ={text}{after}").get_source(("x",)) == text
 
 
 # ---------------------------------------------------------------- properties
@@ -265,7 +265,7 @@ def paths_of(data, path=()):
 
 
 def places_of(place, path=()):
-    for step, below in place.below.items():
+    for step, below in place.children.items():
         yield (*path, step)
         yield from places_of(below, (*path, step))
 
@@ -277,14 +277,14 @@ def agrees(text):
     leaves = dict(paths_of(document.data))
     assert set(places_of(document._root)) == set(leaves)
     for path, value in leaves.items():
-        key, span = document.key(path), document.value(path)
+        key, span = document.find_key(path), document.find_value(path)
         assert key.end_column > key.column
         assert span.end_column > span.column
         if isinstance(path[-1], str):
-            written = document.line(key.line)[key.column - 1 : key.end_column - 1]
+            written = document.get_line(key.line)[key.column - 1 : key.end_column - 1]
             assert tomllib.loads(f"{written} = 0") == {path[-1]: 0}
         if not isinstance(value, dict | list):
-            again = tomllib.loads(f"x = {document.written(path)}")["x"]
+            again = tomllib.loads(f"x = {document.get_source(path)}")["x"]
             assert again == value or value != value
             assert type(again) is type(value)
 
@@ -342,7 +342,7 @@ def test_a_large_file_is_no_trouble():
     entry = '[[resource]]\nname = "a.b/c"\nmatch = { vendor = "8086", device = ["1", "2"] }\ngive.node = "/dev/x"\n'
     count = 1024 * 1024 // len(entry)
     document = parse("a.toml", entry * count)
-    assert document.value(("resource", count - 1, "give", "node")) == Span(count * 4, 13, 21)
+    assert document.find_value(("resource", count - 1, "give", "node")) == Span(count * 4, 13, 21)
 
 
 def test_large_and_odd_files_are_no_trouble():
@@ -351,7 +351,7 @@ def test_large_and_odd_files_are_no_trouble():
         "x = '''" + "'' " * 70_000 + "'''",
         "x = [" + "1," * 100_000 + "]",
     ):
-        assert parse("a.toml", text).written(("x",)) == text[4:]
+        assert parse("a.toml", text).get_source(("x",)) == text[4:]
 
 
 @pytest.mark.parametrize("around", ["[]", ["{a=", "}"]])

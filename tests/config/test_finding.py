@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config.toml.finding import Finding, Severity, as_json, nearest, render, sort, summary
+from agent.config.toml.finding import (
+    Finding,
+    Severity,
+    build_json,
+    find_nearest,
+    format_check_summary,
+    render,
+    sort_findings,
+)
 from agent.core.struct import replace
 
 ERROR = Finding(
@@ -92,7 +100,7 @@ def test_a_long_line_keeps_its_mark():
 
 
 def test_json_has_all_keys_always():
-    assert as_json(ERROR) == {
+    assert build_json(ERROR) == {
         "file": "resources.d/cam.toml",
         "line": 4,
         "column": 9,
@@ -101,14 +109,14 @@ def test_json_has_all_keys_always():
         "message": "text needs quotes; nothing else in this file could be read",
         "write": 'write "/dev/video*"',
     }
-    assert as_json(replace(ERROR, write=""))["write"] is None
-    assert type(as_json(ERROR)["severity"]) is str
+    assert build_json(replace(ERROR, write=""))["write"] is None
+    assert type(build_json(ERROR)["severity"]) is str
 
 
 def test_sorted_by_place_and_stable():
     one, two, three = at(2, 9, 9), at(10, 1, 1), at(10, 1, 1, message="later")
     other = replace(ERROR, file="classes/a.toml", line=99)
-    assert sort([two, one, three, other]) == [other, one, two, three]
+    assert sort_findings([two, one, three, other]) == [other, one, two, three]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +156,13 @@ def test_sorted_by_place_and_stable():
     ],
 )
 def test_summary(findings, files, text):
-    assert summary(findings, files) == text
+    assert format_check_summary(findings, files) == text
 
 
 def test_summary_with_what_this_host_gets():
     got = "7 resources, 142 devices on this host"
-    assert summary([], 6, got) == f"No errors in 6 files; {got}."
-    assert summary([WARNING], 6, got).startswith(f"1 warning in 6 files; {got}. To accept one:")
+    assert format_check_summary([], 6, got) == f"No errors in 6 files; {got}."
+    assert format_check_summary([WARNING], 6, got).startswith(f"1 warning in 6 files; {got}. To accept one:")
 
 
 @pytest.mark.parametrize(
@@ -176,5 +184,5 @@ def test_summary_with_what_this_host_gets():
     ],
 )
 def test_nearest(word, candidates, meant):
-    assert nearest(word, candidates) == meant
-    assert nearest(word, reversed(candidates)) == meant
+    assert find_nearest(word, candidates) == meant
+    assert find_nearest(word, reversed(candidates)) == meant

@@ -36,7 +36,7 @@ def said(text: str, directory: Path, **classes: str) -> tuple[dict[str, object],
     findings: list[Finding] = []
     shelf = ClassLibrary([Folder(str(directory / "classes"))], ConfigFiles(str(directory)), findings)
     document = parse("a.toml", f"[[resource]]\n{text}\n")
-    sentence = shelf.say(FilePosition(document, ("resource", 0)), document.data["resource"][0], "entry")
+    sentence = shelf.merge_entry(FilePosition(document, ("resource", 0)), document.data["resource"][0], "entry")
     tree = plain(sentence.tree)
     assert isinstance(tree, dict)
     for key in ("class", "uses"):

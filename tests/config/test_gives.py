@@ -178,7 +178,7 @@ def test_a_condition_is_a_clause_with_words_of_the_grant(configure):
         "A = { value = '{given.a}', join = ',', when.given.a.exists = true, when.either = { a.asked = 2, b.n = 0 } }\n",
     )
     assert spec.giving_words() == {"node", "mine"}
-    assert [line.address for line in spec.env[0].when.every_line()] == [
+    assert [line.address for line in spec.env[0].when.walk_lines()] == [
         "give.env.A.when.given.a",
         "give.env.A.when.either.a.asked",
         "give.env.A.when.either.b.n",
@@ -232,7 +232,7 @@ def test_json_merges_by_its_names(configure):
             '[[resource]]\nname = "a/c"\nclass = "c"\ngive.env.A = "text"\n',
         }
     )
-    assert made.valid
+    assert made.is_valid
     one, other = made.resources
     assert one.env[0].value.write(str) == '{"a":"1","b":{"c":"2","d":"3"}}'
     assert other.env[0].value.source == "text"

@@ -20,7 +20,7 @@ def read(configure):
 
     def load(text):
         found = configure({"resources.d/a.toml": text})
-        return found.resources[0] if found.valid else found.findings
+        return found.resources[0] if found.is_valid else found.findings
 
     return load
 
@@ -61,7 +61,7 @@ def test_a_group_is_taken_out_by_false(configure):
             "resources.d/b.toml": '[[resource]]\nname = "example.com/y"\nclass = "vfio"\ngroup.claims = "matched"\n',
         }
     )
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     assert [bool(spec.group) for spec in found.resources] == [False, True]
     assert not found.resources[1].group.claims
 

@@ -84,7 +84,7 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
             "resources.d/b.toml": '[[resource]]\nclass = "npu"\nname = "example.com/b"\nhealth = { heat = false }\n',
         }
     )
-    assert found.valid
+    assert found.is_valid
     a, b = found.resources
     assert [(check.name, check.trip) for check in a.checks] == [
         ("link", LookDuration(30)),
@@ -372,7 +372,7 @@ def joining(configure, lines, gpu=GPU):
 def test_the_health_of_a_class_that_is_joined(configure):
     lines = "health.gpu = { holds.gpu.healthy = true, reason = 'its GPU: {gpu.reason}' }\nhealth.own.holds.driver = 'x'"
     found = joining(configure, lines)
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     (spec,) = found.resources
     assert [check.leans for check in spec.checks] == [("gpu",), ()]
     (join,) = spec.joins
@@ -430,7 +430,7 @@ def test_one_check_speaks_of_as_many_as_it_likes(configure):
 def test_who_waits_for_a_partner_to_be_well(configure):
     lines = "wait.ill = { gpu.healthy = false, driver = 'x' }\nwait.own.driver = 'y'"
     found = joining(configure, lines)
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     (spec,) = found.resources
     assert [clause.name for clause in spec.wait] == ["wait.own"]
     assert [(hinge.clause.name, hinge.partner_joins) for hinge in spec.hinges] == [("wait.ill", ("gpu",))]
@@ -444,7 +444,7 @@ def test_what_a_class_waits_for_of_its_own_partner(configure):
     card = 'about = "x"\nsource = "pci"\nhealth.link.holds = { driver = "x" }\n'
     files = {"classes/gpu.toml": gpu, "classes/card.toml": card}
     found = configure({**files, "resources.d/a.toml": HEAD + JOIN + "wait.gpu.gpu.healthy = false\n"})
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     (join,) = found.resources[0].joins
     assert [hinge.partner_joins for hinge in join.pool.cared.hinges] == [("card",)]
     assert [one.name for one in join.cared()] == ["gpu", "card"]
@@ -460,7 +460,7 @@ def test_what_a_class_waits_for_of_its_own_partner(configure):
 )
 def test_what_is_given_by_the_health_of_a_partner(configure, lines):
     found = joining(configure, lines)
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     (spec,) = found.resources
     assert spec.leans == ("gpu",)
     assert spec.joins[0].pool.cared is not None

@@ -13,9 +13,9 @@ from agent.config.describe.descriptions import as_json as reading_as_json
 from agent.config.describe.descriptions import readings
 from agent.config.describe.text_layout import render as read
 from agent.config.language.key_table import OPERATORS, PLACES
-from agent.config.language.section_shapes import form_of
-from agent.config.load import SHIPPED, Configuration, study
-from agent.config.toml.finding import as_json, render
+from agent.config.language.section_shapes import get_form
+from agent.config.load import SHIPPED, Configuration, load_with_entries
+from agent.config.toml.finding import build_json, render
 
 DATA = Path(__file__).parent / "language"
 SAMPLES = [
@@ -31,17 +31,17 @@ def loaded(files: dict[str, bytes]) -> Configuration:
             path = Path(directory, name)
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
-        studied = study(directory)
+        studied = load_with_entries(directory)
         found = studied.configuration
         for reading in readings(studied):
             for width in (None, 80):
                 assert read(reading, width)[0].startswith(reading.kind)
             assert reading_as_json(reading)
-        for name in studied.own:
+        for name in studied.local_class_names:
             assert lines_of(manual(studied, name), 80)
     for finding in found.findings:
         assert render(finding)
-        assert as_json(finding)["line"]
+        assert build_json(finding)["line"]
         assert finding.line >= 1
         assert finding.end_column >= finding.column >= 1
     bad = {finding.file for finding in found.findings if finding.severity == "error"}
@@ -113,7 +113,7 @@ def named(place: str) -> st.SearchStrategy[object]:
 
 def form(place: str, key: str) -> st.SearchStrategy[object]:
     """What a section may look like, holding anything."""
-    inner = form_of(place, key).place
+    inner = get_form(place, key).place
     if not inner:
         return VALUES
     return named(inner) | st.fixed_dictionaries({}, optional=dict.fromkeys(PLACES[inner][1], VALUES)) | VALUES

@@ -27,7 +27,7 @@ def test_a_join_is_where_to_look_for_whom_and_by_what(configure):
         + '[resource.give.env]\nINSTANCE = { value = "{mgmt.instance}", join = "," }\n'
     )
     found = load(configure, text)
-    assert found.valid
+    assert found.is_valid
     (spec,) = found.resources
     (join,) = spec.joins
     assert (join.name, join.ours, join.optional, str(join.pool.source)) == ("mgmt", ("slot",), True, "pci")
@@ -56,7 +56,7 @@ def test_a_join_may_be_of_any_source_and_need_a_let_and_another_join(configure):
         "usb_board = { exists = true }\n"
     )
     found = load(configure, text)
-    assert found.valid
+    assert found.is_valid
     (spec,) = found.resources
     kfd, board = spec.joins
     assert kfd.pool.source.kind == "dir"
@@ -80,7 +80,7 @@ def test_a_class_brings_its_source_its_words_and_its_joins(configure):
         "[resource.match]\ncard.board_slot = 'x'\ncard.options.depth = 3\ncard.color = 'red'\n"
     )
     found = load(configure, entry, classes__c=text)
-    assert found.valid
+    assert found.is_valid
     (join,) = found.resources[0].joins
     assert [nested.name for nested in join.pool.joins] == ["board"]
     assert {"serial", "board_slot", "color", "board.slot", "options.depth"} <= set(join.pool.own)
@@ -93,7 +93,7 @@ def test_a_join_of_an_entry_has_its_overrides(configure):
     )
     later = HEAD + 'let.color = "./paint"\n'
     found = configure({"resources.d/a.toml": entry, "resources.d/b.toml": later})
-    assert found.valid
+    assert found.is_valid
     assert set(found.resources[0].joins[0].pool.own) == {"color"}
 
 
@@ -104,7 +104,7 @@ def test_below_proc_a_join_may_be_the_pci_function(configure):
         'on = { address = "slot" }\n'
     )
     found = load(configure, text)
-    assert found.valid
+    assert found.is_valid
     assert found.resources[0].own["pci.address"].word == "address"
     taken = load(configure, HEAD + '[resource.join.pci]\nsource = "pci"\n')
     assert [finding.code for finding in taken.findings] == ["taken"]
@@ -117,7 +117,7 @@ def test_a_join_may_look_below_the_device_or_what_belongs_to_it(configure):
         '[resource.join.deeper]\ndir = "region/deep*"\n'
     )
     found = load(configure, text)
-    assert found.valid, found.findings
+    assert found.is_valid, found.findings
     (spec,) = found.resources
     region, meter, deeper = spec.joins
     assert str(region.pool.source) == "dir pf/fpga_region/region{region:int}"
@@ -201,7 +201,7 @@ def test_a_class_that_joins_itself_is_a_cycle(configure):
 def test_two_entries_that_look_for_one_partner_in_one_way_share_its_index(configure):
     second = FPGA.replace("example.com/x", "example.com/y").replace("mgmt]", "control]")
     found = load(configure, FPGA + second)
-    assert found.valid
+    assert found.is_valid
     one, two = (spec.joins[0] for spec in found.resources)
     assert one.pool == two.pool
     assert hash(one.pool) == hash(two.pool)

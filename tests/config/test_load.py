@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.load import SHIPPED, load, study
+from agent.config.load import SHIPPED, load, load_with_entries
 from agent.config.settings import Settings
 from agent.config.toml.finding import Severity
 
@@ -25,7 +25,7 @@ def test_two_lines_serve_a_device(configure):
         ("{node}", "{node}", "rw")
     ]
     assert found.files == ("resources.d/40-lab.toml", "classes/tun.toml", "classes/node.toml")
-    assert found.valid
+    assert found.is_valid
 
 
 def test_no_directory_is_the_defaults_and_a_warning(tmp_path):
@@ -58,7 +58,7 @@ def test_files_come_in_name_order_and_entries_in_file_order(configure):
 def test_a_file_with_a_mistake_gives_nothing_and_the_others_all(configure):
     found = configure({"resources.d/a.toml": TUN + "replica = 2\n", "resources.d/b.toml": TUN.replace("tun", "fuse")})
     assert [resource.name for resource in found.resources] == ["lab.example/fuse"]
-    assert not found.valid
+    assert not found.is_valid
 
 
 def test_a_warning_costs_nothing(configure):
@@ -164,9 +164,9 @@ def test_what_a_shipped_class_finds_below_proc_it_looks_for_by_itself():
 
 def test_the_whole_language_loads():
     """Nothing in the samples is taken for a mistake, each class is known, and each entry is served."""
-    studied = study(str(LANGUAGE))
+    studied = load_with_entries(str(LANGUAGE))
     assert [each for each in studied.configuration.findings if each.severity is Severity.ERROR] == []
-    assert {path.stem for path in (LANGUAGE / "classes").glob("*.toml")} == set(studied.own)
+    assert {path.stem for path in (LANGUAGE / "classes").glob("*.toml")} == set(studied.local_class_names)
     served = {spec.origin for spec in studied.configuration.resources}
     assert {entry.spot.origin for entry in studied.entries} == served
     assert len(served) == 34
@@ -175,9 +175,9 @@ def test_the_whole_language_loads():
 def test_the_entries_of_the_language_are_served_by_the_classes_that_are_shipped(tmp_path):
     """They say to the shipped classes what they say to the samples: every address that they change is there."""
     (tmp_path / "resources.d").symlink_to(LANGUAGE / "resources.d")
-    studied = study(str(tmp_path))
+    studied = load_with_entries(str(tmp_path))
     assert [each for each in studied.configuration.findings if each.severity is Severity.ERROR] == []
-    assert not studied.own
+    assert not studied.local_class_names
     assert len(studied.configuration.resources) == 34
 
 

@@ -57,7 +57,7 @@ def test_class_then_uses_then_the_entry_and_every_line_knows_its_place(configure
         c='source = "pci"\nmatch = { driver = "class", vendor = "8086", pf = { exists = true } }',
         p='match.device = "0442"',
     )
-    lines = {line.address: (line.written, str(line.origin), line.origin.column) for line in resource.match.lines}
+    lines = {line.address: (line.source_text, str(line.origin), line.origin.column) for line in resource.match.lines}
     assert lines == {
         "match.driver": ('"entry"', f"{ENTRY}:5", 7),
         "match.vendor": ('"8086"', "classes/c.toml:3", 29),
@@ -93,7 +93,7 @@ def test_lists_tests_and_sources_are_replaced_whole(configure):
     )
     assert resource.source == Source("node", ("/dev/b",))
     assert [text.source for text in resource.id] == ["{name}"]
-    assert [line.written for line in resource.match.lines] == ['{ like = "b*" }']
+    assert [line.source_text for line in resource.match.lines] == ['{ like = "b*" }']
 
 
 def test_about_is_never_inherited_and_does_not_conflict(configure):
@@ -171,7 +171,7 @@ def test_false_takes_out_and_what_was_taken_out_can_be_said_anew(configure):
     assert one(configure, 'class = "c"\nexclude = false', **classes).exclude == ()
     classes["d"] = 'uses = ["c"]\nexclude.a = false'
     again = one(configure, 'class = "d"\nexclude.a.driver = "z"', **classes)
-    assert {(clause.name, clause.lines[0].written) for clause in again.exclude} == {
+    assert {(clause.name, clause.lines[0].source_text) for clause in again.exclude} == {
         ("exclude.b", '"b"'),
         ("exclude.a", '"z"'),
     }

@@ -52,7 +52,7 @@ def test_an_entry_adds_to_one_before_it(configure):
     first = f'name = "example.com/x"\n{PCI}registration = "watcher"\nlimit.distinct = true\nexpect = 3'
     adding = f'adds_to = "example.com/x"\n{PCI}topology = "none"'
     configuration = loaded(configure, first, adding)
-    assert configuration.valid
+    assert configuration.is_valid
     owner, more = configuration.resources
     assert (owner.adds, more.adds, more.name) == (False, True, "example.com/x")
     assert (more.registration, more.limit, more.topology) == ("watcher", Limit(distinct=True), ())
@@ -84,7 +84,7 @@ def test_what_a_class_says_of_the_whole_resource_is_not_taken_over_by_what_adds(
     of_class = 'about = "x"\nsource = "pci"\nlimit.distinct = true\nregistration = "watcher"\nname = "example.com/z"'
     entries = f'[[resource]]\nname = "example.com/x"\n{PCI}[[resource]]\nadds_to = "example.com/x"\nclass = "c"'
     configuration = configure({"classes/c.toml": of_class, "resources.d/a.toml": entries})
-    assert configuration.valid
+    assert configuration.is_valid
     more = configuration.resources[1]
     assert (more.name, more.limit, more.registration) == ("example.com/x", Limit(), "socket")
 

@@ -35,7 +35,7 @@ class Known:
     def __call__(self, word: str) -> Value | Absent:
         return self._facts[word]
 
-    def each(self, word: str):
+    def follow_relation(self, word: str):
         raise AssertionError(word)
 
 
@@ -50,11 +50,11 @@ def served(configure, entry, **classes):
 
     def is_served(device) -> bool:
         facts = Known(device)
-        kept_out = any(clause.verdict(facts, PLAIN) for clause in (*spec.exclude, *spec.wait))
+        kept_out = any(clause.evaluate(facts, PLAIN) for clause in (*spec.exclude, *spec.wait))
         return (
-            spec.match.verdict(facts, PLAIN) is True
+            spec.match.evaluate(facts, PLAIN) is True
             and not kept_out
-            and all(gate.verdict(facts, PLAIN) for gate in spec.gate)
+            and all(gate.evaluate(facts, PLAIN) for gate in spec.gate)
         )
 
     return {number for number, device in enumerate(DEVICES) if is_served(device)}
@@ -199,4 +199,4 @@ def test_two_addresses_of_a_class_that_says_either(configure):
     cards = {"driver": "amdgpu", "device_name": "0000:0c:00.0"}, {"driver": "i915", "device_name": "0000:0c:00.0"}
     for card, address in product(cards, ("0000:0c:00.0", "0000:2c:00.0")):
         holds = card["driver"] == "amdgpu" and address == "0000:0c:00.0"
-        assert match.verdict(Known({**card, "pci.address": address}), PLAIN) is holds
+        assert match.evaluate(Known({**card, "pci.address": address}), PLAIN) is holds

@@ -32,7 +32,7 @@ def test_every_key_has_a_meaning_and_nothing_else_has():
         place: meanings.keys() for place, meanings in MEANINGS.items()
     }
     assert all(
-        meaning.said and not meaning.said.endswith(".") for keys in MEANINGS.values() for meaning in keys.values()
+        meaning.text and not meaning.text.endswith(".") for keys in MEANINGS.values() for meaning in keys.values()
     )
 
 
@@ -62,7 +62,7 @@ SAMPLES += [
 def test_a_value_is_judged_as_the_loader_judges_it(kind):
     validator = Draft7Validator(schema.KINDS[kind])
     for value in SAMPLES:
-        fits = value_checks.fault(kind, "key", value, "written") is None
+        fits = value_checks.find_value_fault(kind, "key", value, "written") is None
         assert validator.is_valid(value) == fits, (kind, value)
 
 
@@ -103,7 +103,7 @@ def test_mistakes_are_found(text, tmp_path):
     assert faults(text) != []
     (tmp_path / "resources.d").mkdir()
     (tmp_path / "resources.d/a.toml").write_text(text)
-    assert not load(str(tmp_path)).valid  # and the loader finds them too
+    assert not load(str(tmp_path)).is_valid  # and the loader finds them too
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from msgspec import to_builtins
 
 from agent.config.language import durations
-from agent.config.settings import Settings, read
+from agent.config.settings import Settings, read_settings
 from agent.config.toml.document import parse
 from agent.kubelet.socket_file import PATH_LIMIT, longest_path
 from tests.config.marks import marked_by
@@ -18,7 +18,7 @@ DEFAULT = Path(__file__).parents[2] / "config" / "agent.toml"
 
 
 def said(text: str):
-    return read(parse("agent.toml", text))
+    return read_settings(parse("agent.toml", text))
 
 
 def test_the_file_we_ship_says_every_key_and_its_default():
@@ -125,9 +125,9 @@ def test_all_mistakes_at_once_and_the_rest_is_taken():
     [("50ms", 0.05), ("1.5s", 1.5), ("30s", 30.0), ("10m", 600.0), ("2h", 7200.0), ("1d", 86400.0)],
 )
 def test_a_duration(text, seconds):
-    assert durations.seconds(text) == pytest.approx(seconds)
+    assert durations.parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-1s", "1 s", "1w", "1.s", "1e3s", "٣s", "1s\n"])
 def test_no_duration(text):
-    assert durations.seconds(text) is None
+    assert durations.parse_duration(text) is None

@@ -18,7 +18,7 @@ def given(configure, text, head=HEAD):
 
 
 def whens(node):
-    return [(line.word, line.written) for line in node.when.every_line()] if node.when else []
+    return [(line.word, line.source_text) for line in node.when.walk_lines()] if node.when else []
 
 
 def nodes(spec):
@@ -85,7 +85,7 @@ def test_the_check_that_comes_along(configure):
         LookCount(1),
         LookCount(1),
     )
-    assert [line.word for line in check.holds.every_line()] == ["iommu.viable"]
+    assert [line.word for line in check.holds.walk_lines()] == ["iommu.viable"]
     text = "health.vfio = { trip = '2s', recover = 'never' }\nhealth.b.holds.numa = 0\ngive.vfio = 'legacy'"
     first, second = given(configure, text).checks
     assert (first.name, first.trip, first.recover, first.again) == ("vfio", LookDuration(2.0), None, True)
@@ -105,7 +105,7 @@ def test_the_check_that_comes_along(configure):
 def test_the_check_is_asked_where_something_is_given(configure, text, words):
     spec = given(configure, text)
     (check,) = spec.checks
-    assert [line.word for line in check.when.every_line()] == words
+    assert [line.word for line in check.when.walk_lines()] == words
     assert len(spec.vfio) == 1 + ("vfio = true" in text)
 
 

@@ -140,7 +140,7 @@ class Known:
     def __repr__(self):
         return repr(self.facts)
 
-    def each(self, word):
+    def follow_relation(self, word):
         return self(f"things {word}")
 
     def filled_from(self, other):

@@ -7,7 +7,7 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
-from agent.core.language.operators import AllOf, AnyOf, Equals, Exists, Not, Quantifier, Things
+from agent.core.language.operators import AllTests, AnyTest, Equals, Exists, Not, Quantifier, RelationItems
 from agent.core.language.value import Absent
 from tests.core.building import PCI, Facts, clause, judge, line, spec
 
@@ -18,9 +18,9 @@ TESTS = st.one_of(
     EQUAL,
     EQUAL.map(Not),
     st.booleans().map(Exists),
-    st.lists(EQUAL, max_size=2).map(lambda tests: AnyOf(tuple(tests))),
-    st.lists(EQUAL, max_size=2).map(lambda tests: AllOf(tuple(tests))),
-    st.sampled_from(Quantifier).map(lambda of: Not(Things(of, "things", clause(line("a", "x"))))),
+    st.lists(EQUAL, max_size=2).map(lambda tests: AnyTest(tuple(tests))),
+    st.lists(EQUAL, max_size=2).map(lambda tests: AllTests(tuple(tests))),
+    st.sampled_from(Quantifier).map(lambda of: Not(RelationItems(of, "things", clause(line("a", "x"))))),
 )
 LINES = st.builds(lambda word, test: line(word, None, test=test), st.sampled_from(WORDS), TESTS)
 CLAUSES = st.lists(LINES, max_size=3).map(lambda lines: clause(*lines))

@@ -9,8 +9,8 @@ from agent.core.language.glob import parse
 from agent.core.language.implies import clause_implies, implies
 from agent.core.language.logic import PLAIN
 from agent.core.language.operators import (
-    AllOf,
-    AnyOf,
+    AllTests,
+    AnyTest,
     Contains,
     Count,
     Equals,
@@ -40,15 +40,15 @@ LOW = Within(((0, 9),))
     [
         (ValueType.TEXT, Equals("a"), Equals("a"), True),
         (ValueType.TEXT, Equals("a"), Equals("b"), False),
-        (ValueType.TEXT, Equals("a"), AnyOf((Equals("b"), Equals("a"))), True),
-        (ValueType.TEXT, AnyOf((Equals("b"), Equals("a"))), Equals("a"), False),
-        (ValueType.TEXT, AnyOf((Equals("tty0"), Equals("tty1"))), TTY, True),
-        (ValueType.TEXT, AnyOf((Equals("tty0"), Equals("hvc0"))), TTY, False),
+        (ValueType.TEXT, Equals("a"), AnyTest((Equals("b"), Equals("a"))), True),
+        (ValueType.TEXT, AnyTest((Equals("b"), Equals("a"))), Equals("a"), False),
+        (ValueType.TEXT, AnyTest((Equals("tty0"), Equals("tty1"))), TTY, True),
+        (ValueType.TEXT, AnyTest((Equals("tty0"), Equals("hvc0"))), TTY, False),
         (ValueType.TEXT, Equals("a"), Not(Equals("b")), True),
         (ValueType.TEXT, Not(TTY), Not(Equals("tty0")), True),
         (ValueType.TEXT, Not(Equals("tty0")), Not(TTY), False),
-        (ValueType.TEXT, AllOf((TTY, Not(Equals("tty0")))), TTY, True),
-        (ValueType.TEXT, TTY, AllOf((TTY, Not(Equals("tty0")))), False),
+        (ValueType.TEXT, AllTests((TTY, Not(Equals("tty0")))), TTY, True),
+        (ValueType.TEXT, TTY, AllTests((TTY, Not(Equals("tty0")))), False),
         (ValueType.TEXT, TTY, Exists(True), True),
         (ValueType.TEXT, Not(Equals("a")), Exists(True), False),
         (ValueType.TEXT, Items(Quantifier.NONE, Equals("a")), Exists(True), False),
@@ -93,8 +93,8 @@ TESTS = st.recursive(
     PLAIN_TESTS,
     lambda inner: st.one_of(
         st.builds(Not, inner),
-        st.builds(AnyOf, st.lists(inner, min_size=1, max_size=2).map(tuple)),
-        st.builds(AllOf, st.lists(inner, min_size=1, max_size=2).map(tuple)),
+        st.builds(AnyTest, st.lists(inner, min_size=1, max_size=2).map(tuple)),
+        st.builds(AllTests, st.lists(inner, min_size=1, max_size=2).map(tuple)),
         st.builds(Items, st.sampled_from(Quantifier), inner),
         st.builds(Count, st.just(Equals(1))),
     ),
@@ -106,13 +106,13 @@ VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=2).map(tuple), st.just(Ab
 @given(TESTS, TESTS, VALUES)
 def test_what_is_told_is_so_of_every_value(narrow, wide, value):
     said = Known({"w": value})
-    if implies(ValueType.TEXT, narrow, wide) and narrow.verdict(ValueType.TEXT, value, said, PLAIN):
-        assert wide.verdict(ValueType.TEXT, value, said, PLAIN)
+    if implies(ValueType.TEXT, narrow, wide) and narrow.evaluate(ValueType.TEXT, value, said, PLAIN):
+        assert wide.evaluate(ValueType.TEXT, value, said, PLAIN)
 
 
 @given(st.lists(TESTS, max_size=2), st.lists(TESTS, max_size=2), VALUES, VALUES)
 def test_what_is_told_of_clauses_is_so_of_every_thing(narrow, wide, one, other):
     said = Known({"a": one, "b": other})
     first, second = (Clause("", tuple(map(line, "ab", tests)), HERE) for tests in (narrow, wide))
-    if clause_implies(first, second) and first.verdict(said, PLAIN):
-        assert second.verdict(said, PLAIN)
+    if clause_implies(first, second) and first.evaluate(said, PLAIN):
+        assert second.evaluate(said, PLAIN)

@@ -58,7 +58,7 @@ def graphs(draw):
             FirstOf(tuple(map(word, names))),
             OrElse(word(names[0]), "x"),
             MappedWord(word(names[0]), ValueType.TEXT, {"10de": "n"}, ((pattern("*"), "rest"),)),
-            ExtractedText(pattern("{x:text}*", taking=True), word(names[0])),
+            ExtractedText(pattern("{x:text}*", allow_captures=True), word(names[0])),
             Base64Url(tuple(map(word, names))),
         ]
         if plain:

@@ -194,7 +194,7 @@ class Known:
     def __call__(self, word):
         return self.said.get(word, Absent("no such file"))
 
-    def each(self, word):
+    def follow_relation(self, word):
         return self.said.get(word, Absent("no such file"))
 
 
@@ -229,13 +229,13 @@ def test_words_of_members(word, says):
 
 def test_clauses_are_asked_of_members_and_of_what_they_lead_to():
     facts, hosts = members(a={"ports": ("p", "q")}, b={}, c={"ports": ("r",), "bad": Absent("EIO", unreadable=True)})
-    assert facts.each("members") == tuple(hosts.values())
-    assert facts.each("matched") == (hosts["a"],)
-    assert facts.each("members.ports") == ("p", "q", "r")
-    assert facts.each("dongle.ports") == facts.each("ports") == ("p", "q")
-    assert facts.each("gone.ports") == Absent("there is no gone")
-    assert facts.each("members.bad").unreadable
-    assert facts.of(None).each("ports") == facts.of(None)("serial") == Absent("it is gone")
+    assert facts.follow_relation("members") == tuple(hosts.values())
+    assert facts.follow_relation("matched") == (hosts["a"],)
+    assert facts.follow_relation("members.ports") == ("p", "q", "r")
+    assert facts.follow_relation("dongle.ports") == facts.follow_relation("ports") == ("p", "q")
+    assert facts.follow_relation("gone.ports") == Absent("there is no gone")
+    assert facts.follow_relation("members.bad").unreadable
+    assert facts.of(None).follow_relation("ports") == facts.of(None)("serial") == Absent("it is gone")
     assert facts.of(None)("dongle.serial") == "A"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.language.glob import PatternError
-from agent.core.language.log_pattern import LIMIT, Brace, LogPattern, keys_of, parse
+from agent.core.language.log_pattern import LIMIT, Brace, LogPattern, make_message_keys, parse
 from agent.core.language.value import ValueType
 
 XID = "NVRM: Xid (PCI:{address}): {code:int},"
@@ -52,13 +52,13 @@ def message(text):
     ],
 )
 def test_read(pattern, line, read):
-    assert message(pattern).read(line) == read
+    assert message(pattern).match(line) == read
 
 
 def test_who_is_spoken_of():
-    assert keys_of((), ()) == {()}
-    assert keys_of((ValueType.PCI,), ("0000:3b:00.1",)) == {("0000:3b:00.1",), ("0000:3b:00",)}
-    assert keys_of((ValueType.HEX, ValueType.TEXT), ("00ab", "x")) == {(0xAB, "x")}
+    assert make_message_keys((), ()) == {()}
+    assert make_message_keys((ValueType.PCI,), ("0000:3b:00.1",)) == {("0000:3b:00.1",), ("0000:3b:00",)}
+    assert make_message_keys((ValueType.HEX, ValueType.TEXT), ("00ab", "x")) == {(0xAB, "x")}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_it_is_what_an_expression_says(pieces, line):
     if pieces[-1] == "{x:text}":
         expression = expression.removesuffix("(.+?)") + "(.+)"
     found = re.match(expression, line)
-    read = message("".join(pieces)).read(line)
+    read = message("".join(pieces)).match(line)
     assert (read is None) == (found is None)
     if read is not None:
         assert [str(value) for _, value in read[1]] == [
@@ -109,5 +109,5 @@ def test_hostile_lines_take_no_time():
         def __getitem__(self, index):
             return Counting(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
-    assert hostile.read(Counting("a1" * 500_000)) is None
+    assert hostile.match(Counting("a1" * 500_000)) is None
     assert steps < 20 * LIMIT

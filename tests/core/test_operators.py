@@ -10,8 +10,8 @@ from agent.core.language.clause import Clause, ClauseLine, EitherLine
 from agent.core.language.glob import parse
 from agent.core.language.logic import CAREFUL, PLAIN, THREE_VALUED
 from agent.core.language.operators import (
-    AllOf,
-    AnyOf,
+    AllTests,
+    AnyTest,
     Contains,
     Count,
     Equals,
@@ -22,7 +22,7 @@ from agent.core.language.operators import (
     Matching,
     Not,
     Quantifier,
-    Things,
+    RelationItems,
     Within,
 )
 from agent.core.language.value import Absent, ValueType
@@ -37,7 +37,7 @@ SMALL = Within(((0, 3), (5, 5), (16, None)))
 
 
 def ask(test, value, kind=ValueType.TEXT, logic=PLAIN):
-    return test.verdict(kind, value, Known({}), logic)
+    return test.evaluate(kind, value, Known({}), logic)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def ask(test, value, kind=ValueType.TEXT, logic=PLAIN):
         (Has("a"), ValueType.TEXT, "a", False),
         (Not(Equals("a")), ValueType.TEXT, "b", True),
         (Not(Equals("a")), ValueType.TEXT, "a", False),
-        (AnyOf((Equals("a"), TTY)), ValueType.TEXT, "tty0", True),
-        (AnyOf((Equals("a"), TTY)), ValueType.TEXT, "b", False),
-        (AllOf((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty1", True),
-        (AllOf((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty0", False),
+        (AnyTest((Equals("a"), TTY)), ValueType.TEXT, "tty0", True),
+        (AnyTest((Equals("a"), TTY)), ValueType.TEXT, "b", False),
+        (AllTests((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty1", True),
+        (AllTests((TTY, Not(Equals("tty0")))), ValueType.TEXT, "tty0", False),
         (Items(Quantifier.ANY, TTY), ValueType.TEXT, ("a", "tty0"), True),
         (Items(Quantifier.ANY, TTY), ValueType.TEXT, ("a", "b"), False),
         (Items(Quantifier.ANY, TTY), ValueType.TEXT, (), False),
@@ -104,10 +104,10 @@ def test_what_holds_of_what_is_there(test, kind, value, expected):
     [
         *((test, False, None, None) for test in (Equals("a"), TTY, DIGITS, Contains("a"), SMALL, Has("a"))),
         *((Not(test), True, None, None) for test in (Equals("a"), TTY, DIGITS, Contains("a"), SMALL, Has("a"))),
-        (AnyOf((Equals("a"), TTY)), False, None, None),
-        (AnyOf((Equals("a"), Not(TTY))), True, None, None),
-        (AnyOf((Equals("a"), Exists(False))), True, None, True),
-        (AllOf((Not(TTY), Exists(True))), False, None, False),
+        (AnyTest((Equals("a"), TTY)), False, None, None),
+        (AnyTest((Equals("a"), Not(TTY))), True, None, None),
+        (AnyTest((Equals("a"), Exists(False))), True, None, True),
+        (AllTests((Not(TTY), Exists(True))), False, None, False),
         (Items(Quantifier.ANY, TTY), False, None, None),
         (Items(Quantifier.EVERY, TTY), False, None, None),
         (Items(Quantifier.NONE, TTY), True, None, True),
@@ -116,16 +116,16 @@ def test_what_holds_of_what_is_there(test, kind, value, expected):
         (Count(Within(((1, None),))), False, None, False),
         (Exists(True), False, None, False),
         (Exists(False), True, None, True),
-        (Things(Quantifier.ANY, "ports", clause()), False, None, None),
-        (Things(Quantifier.NONE, "ports", clause()), True, None, True),
+        (RelationItems(Quantifier.ANY, "ports", clause()), False, None, None),
+        (RelationItems(Quantifier.NONE, "ports", clause()), True, None, True),
     ],
 )
 def test_what_holds_of_what_is_absent(test, plain, careful, health):
     known = Known({"things ports": UNREAD})
-    assert test.verdict(ValueType.TEXT, GONE, Known({}), PLAIN) is plain
-    assert test.verdict(ValueType.TEXT, UNREAD, known, CAREFUL) is careful
-    assert test.verdict(ValueType.TEXT, GONE, Known({}), THREE_VALUED) is health
-    if not isinstance(test, Things):
+    assert test.evaluate(ValueType.TEXT, GONE, Known({}), PLAIN) is plain
+    assert test.evaluate(ValueType.TEXT, UNREAD, known, CAREFUL) is careful
+    assert test.evaluate(ValueType.TEXT, GONE, Known({}), THREE_VALUED) is health
+    if not isinstance(test, RelationItems):
         assert ask(test, GONE, logic=CAREFUL) is plain
         assert ask(test, UNREAD, logic=PLAIN) is plain
         assert [ask(test, PENDING, logic=logic) for logic in (PLAIN, CAREFUL, THREE_VALUED)] == [None] * 3
@@ -155,9 +155,9 @@ BLIND = Known({"ports": ("1", "2"), "things ports": (Known({"state": "active"}),
     ],
 )
 def test_a_clause_on_several_things(of, state, known, plain, health):
-    test = Things(of, "ports", clause(line("state", state)))
-    assert test.verdict(ValueType.TEXT, (), known, PLAIN) is plain
-    assert test.verdict(ValueType.TEXT, (), known, THREE_VALUED) is health
+    test = RelationItems(of, "ports", clause(line("state", state)))
+    assert test.evaluate(ValueType.TEXT, (), known, PLAIN) is plain
+    assert test.evaluate(ValueType.TEXT, (), known, THREE_VALUED) is health
 
 
 # Clauses over a text, a number, a list and a many of things that have the first two.
@@ -171,8 +171,8 @@ def asking(operands, *others, presence):
         leaves,
         lambda inner: st.one_of(
             inner.map(Not),
-            st.lists(inner, min_size=1, max_size=2).map(lambda found: AnyOf(tuple(found))),
-            st.lists(inner, min_size=1, max_size=2).map(lambda found: AllOf(tuple(found))),
+            st.lists(inner, min_size=1, max_size=2).map(lambda found: AnyTest(tuple(found))),
+            st.lists(inner, min_size=1, max_size=2).map(lambda found: AllTests(tuple(found))),
         ),
         max_leaves=3,
     )
@@ -192,7 +192,9 @@ def lines(presence, *, things=True):
     ]
     if things:
         inner = st.lists(lines(presence, things=False), min_size=1, max_size=2).map(lambda found: clause(*found))
-        found.append(st.builds(Things, ofs, st.just("many"), inner).map(lambda test: line("many", None, test=test)))
+        found.append(
+            st.builds(RelationItems, ofs, st.just("many"), inner).map(lambda test: line("many", None, test=test))
+        )
         found.append(st.lists(inner, min_size=1, max_size=2).map(lambda found: EitherLine("e", tuple(found), "", HERE)))
     return st.one_of(found)
 
@@ -212,30 +214,30 @@ def known(*, whole):
 
 @given(clauses(presence=True), known(whole=True))
 def test_where_nothing_is_absent_all_logics_say_the_same_and_are_decided(asked, facts):
-    verdict = asked.verdict(facts, PLAIN)
+    verdict = asked.evaluate(facts, PLAIN)
     assert isinstance(verdict, bool)
-    assert [asked.verdict(facts, logic) for logic in (CAREFUL, THREE_VALUED)] == [verdict] * 2
+    assert [asked.evaluate(facts, logic) for logic in (CAREFUL, THREE_VALUED)] == [verdict] * 2
 
 
 @given(clauses(presence=False), known(whole=False), st.data())
 def test_what_is_decided_in_health_stays_so_whatever_absent_words_would_say(asked, facts, data):
-    verdict = asked.verdict(facts, THREE_VALUED)
+    verdict = asked.evaluate(facts, THREE_VALUED)
     if verdict is not None:
         filled = data.draw(known(whole=True))
-        assert asked.verdict(facts.filled_from(filled), PLAIN) is verdict
+        assert asked.evaluate(facts.filled_from(filled), PLAIN) is verdict
 
 
 @given(clauses(presence=True), known(whole=False))
 def test_match_always_decides_if_nothing_is_still_to_come(asked, facts):
-    assert isinstance(asked.verdict(facts, PLAIN), bool)
+    assert isinstance(asked.evaluate(facts, PLAIN), bool)
 
 
 @given(clauses(presence=True), known(whole=False), st.sampled_from([PLAIN, CAREFUL, THREE_VALUED]))
 def test_the_failing_line_is_none_where_the_clause_holds_and_has_a_doubt_where_it_is_undecided(asked, facts, logic):
-    verdict = asked.verdict(facts, logic)
-    failed = asked.failing(facts, logic)
+    verdict = asked.evaluate(facts, logic)
+    failed = asked.find_failed_line(facts, logic)
     assert (failed is None) == (verdict is True)
-    assert failed is None or (failed.doubt is None) == (verdict is False)
+    assert failed is None or (failed.undecided_fact is None) == (verdict is False)
 
 
 def test_equal_clauses_say_the_same_wherever_they_stand():
@@ -243,5 +245,5 @@ def test_equal_clauses_say_the_same_wherever_they_stand():
     two = Clause("match", (line("a", "x"), ClauseLine("exclude.b", "b", ValueType.TEXT, TTY, "{ … }", HERE)), HERE)
     assert one == two
     assert one != Clause("match", two.lines[:1], HERE)
-    assert Things(Quantifier.ANY, "p", one) == Things(Quantifier.ANY, "p", two)
+    assert RelationItems(Quantifier.ANY, "p", one) == RelationItems(Quantifier.ANY, "p", two)
     assert Matching("[0-9]+", str.isdigit) == DIGITS

@@ -12,7 +12,7 @@ from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.inventory.partner_index import KnownPartners
 from agent.core.inventory.partner_words import PartnerWord
-from agent.core.language.operators import Equals, Quantifier, Things
+from agent.core.language.operators import Equals, Quantifier, RelationItems
 from agent.core.language.template import parse
 from agent.core.language.value import Absent, ValueType
 from tests.core.building import PCI, clause, env, line, spec
@@ -177,7 +177,7 @@ def test_a_join_may_need_another_and_a_partner_have_partners():
 
 
 def test_a_clause_on_the_things_of_a_partner():
-    ports = line("card.ports", None, test=Things(Quantifier.ANY, "card.ports", clause(line("state", "active"))))
+    ports = line("card.ports", None, test=RelationItems(Quantifier.ANY, "card.ports", clause(line("state", "active"))))
     facts = machine()
     facts.facts["one"]["things ports"] = (host("p1", "port"), host("p2", "port"))
     facts.facts["p1"], facts.facts["p2"] = {"state": "down"}, {"state": "active"}

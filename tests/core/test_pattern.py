@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.glob import PatternError, literal, parse
+from agent.core.language.glob import PatternError, escape_glob, parse
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_forms_that_are_not_there_are_refused_with_what_to_write(pattern, at, le
 
 
 def test_literal_patterns_know_that_they_are():
-    assert [text for text in ("abc", "[a]", "/dev/kvm") if not parse(text).literal] == []
-    assert [text for text in ("a*", "?", "[ab]", "[!a]", "[a-b]") if parse(text).literal] == []
+    assert [text for text in ("abc", "[a]", "/dev/kvm") if not parse(text).is_literal] == []
+    assert [text for text in ("a*", "?", "[ab]", "[!a]", "[a-b]") if parse(text).is_literal] == []
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="/"), max_size=12), st.text(max_size=12))
 def test_what_a_device_says_of_itself_widens_no_pattern(text, other):
-    parsed = parse(literal(text))
+    parsed = parse(escape_glob(text))
     assert parsed.matches(text)
     assert parsed.matches(other) == (other == text)
 
@@ -124,8 +124,8 @@ def test_many_stars_end():
     ],
 )
 def test_captures_take_as_little_as_fits_from_left_to_right(pattern, text, taken):
-    parsed = parse(pattern, taking=True)
-    found = parsed.take(text)
+    parsed = parse(pattern, allow_captures=True)
+    found = parsed.extract_words(text)
     assert (found if found is None else dict(found)) == taken
     assert parsed.matches(text) == (taken is not None)
 
@@ -145,7 +145,7 @@ def test_captures_take_as_little_as_fits_from_left_to_right(pattern, text, taken
 )
 def test_captures_that_are_none_are_refused_with_what_to_write(pattern, at, length, write):
     with pytest.raises(PatternError) as raised:
-        parse(pattern, taking=True)
+        parse(pattern, allow_captures=True)
     assert (raised.value.at, raised.value.length) == (at, length)
     assert write in raised.value.write
 
@@ -163,9 +163,9 @@ def test_what_was_taken_makes_the_same_name_again(parts, data):
     pattern, text = "", ""
     for index, (between, kind) in enumerate(parts):
         value = data.draw(st.integers(0, 10**6).map(str) if kind == "int" else NAME)
-        pattern += f"{literal(between)}{{w{index}:{kind}}}"
+        pattern += f"{escape_glob(between)}{{w{index}:{kind}}}"
         text += between + value
-    taken = parse(pattern, taking=True).take(text)
+    taken = parse(pattern, allow_captures=True).extract_words(text)
     assert taken is not None  # what it was made from fits
     again = "".join(f"{between}{value}" for (between, _), (_, value) in zip(parts, taken, strict=True))
     assert again == text or (any(kind == "int" for _, kind in parts) and len(again) < len(text))
@@ -180,7 +180,7 @@ def test_what_was_taken_makes_the_same_name_again(parts, data):
 def test_taking_is_what_the_same_lazy_regular_expression_does(pieces, text):
     one = {"?": "[^/]", "*": "[^/]*?", "{t:text}": "(?P<t>[^/]+?)", "{n:int}": "(?P<n>[0-9]+?)"}
     same = re.fullmatch("".join(one.get(piece, piece) for piece in pieces), text)
-    taken = parse("".join(pieces), taking=True).take(text)
+    taken = parse("".join(pieces), allow_captures=True).extract_words(text)
     assert (taken is None) == (same is None)
     if same is not None:
         assert dict(taken) == {word: int(value) if word == "n" else value for word, value in same.groupdict().items()}
@@ -190,5 +190,5 @@ def test_taking_is_what_the_same_lazy_regular_expression_does(pieces, text):
     "pattern", ["*a*a*a*a*{x:text}b", "{a:text}{b:text}{c:text}{d:text}!", "{a:int}{b:int}{c:int}!"]
 )
 def test_many_captures_end(pattern):
-    assert parse(pattern, taking=True).take("1a" * 2000) is None
-    assert parse(pattern, taking=True).take("1" * 4000) is None
+    assert parse(pattern, allow_captures=True).extract_words("1a" * 2000) is None
+    assert parse(pattern, allow_captures=True).extract_words("1" * 4000) is None

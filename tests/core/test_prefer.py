@@ -16,7 +16,7 @@ from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.grants.preference_costs import PreferenceCosts, apart
 from agent.core.inventory.affinity import LinkDistances, PciePath, ancestry
 from agent.core.inventory.device import Device, DeviceList, Health
-from agent.core.language.value import ValueType, natural
+from agent.core.language.value import ValueType, make_sort_key
 from tests.core.building import candidate, host, listed, snapshot, spec
 
 LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(otherwise=1))
@@ -31,7 +31,7 @@ def stock(rules, devices, shares=None, sick=()):
     """A stock of devices by id, each with its traits; one rule may have its trait bare."""
     made = [
         Device(one, one, one, Health.UNHEALTHY if one in sick else Health.HEALTHY, shares=shares)
-        for one in sorted(devices, key=natural)
+        for one in sorted(devices, key=make_sort_key)
     ]
     traits = {one: traits if isinstance(traits, tuple) else (traits,) for one, traits in devices.items()}
     return ChoicePool(DeviceList("example.com/a", tuple(made)), rules, traits)

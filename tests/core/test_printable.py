@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.safe_text import columns, counted, escape, printable
+from agent.core.language.safe_text import count_columns, escape, format_count, make_printable
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from agent.core.language.safe_text import columns, counted, escape, printable
     ],
 )
 def test_what_is_shown(text, shown):
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -44,26 +44,26 @@ def test_what_is_shown(text, shown):
     ],
 )
 def test_the_limit_cuts_between_characters_and_counts_the_rest(text, shown):
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_the_limit_is_the_callers():
-    assert printable("abcdef", limit=4) == "abcd…(+2)"
-    assert printable("x" * 500, limit=None) == "x" * 500
-    assert printable("\U000e0041" * 50, limit=None) == '"' + r"\U000e0041" * 50 + '"'
+    assert make_printable("abcdef", limit=4) == "abcd…(+2)"
+    assert make_printable("x" * 500, limit=None) == "x" * 500
+    assert make_printable("\U000e0041" * 50, limit=None) == '"' + r"\U000e0041" * 50 + '"'
 
 
 @given(st.text(st.characters() | st.characters(categories=["Cs", "Cc", "Cf", "Mn"])))
 def test_nothing_that_moves_hides_or_turns_text_is_left(text):
-    for shown in (printable(text), escape(text)):
+    for shown in (make_printable(text), escape(text)):
         assert shown.isprintable()
         shown.encode()
-    assert columns(printable(text).partition("…(+")[0]) <= 64 or "…" in text
+    assert count_columns(make_printable(text).partition("…(+")[0]) <= 64 or "…" in text
 
 
 @given(st.lists(st.text(st.sampled_from('a"\\x1b\x1b\u202e'), max_size=6), min_size=2, max_size=2, unique=True))
 def test_different_texts_are_shown_differently(texts):
-    assert printable(texts[0]) != printable(texts[1])
+    assert make_printable(texts[0]) != make_printable(texts[1])
 
 
 @given(st.text(), st.text())
@@ -72,9 +72,9 @@ def test_escape_goes_character_by_character(one, two):
 
 
 def test_columns():
-    assert columns("abc") == 3
-    assert columns("漢字") == 4
-    assert columns("e\u0301") == 1
+    assert count_columns("abc") == 3
+    assert count_columns("漢字") == 4
+    assert count_columns("e\u0301") == 1
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_columns():
     ],
 )
 def test_what_is_counted(number, words, said):
-    assert counted(number, *words) == said
+    assert format_count(number, *words) == said

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.core.grants.build_grant import build_grant
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
-from agent.core.language.json_template import Array, JsonTable, Literal
+from agent.core.language.json_template import JsonArray, JsonLiteral, JsonTable
 from agent.core.language.template import parse
 from agent.core.language.value import Absent
 from tests.core.building import env, listed, spec
@@ -21,8 +21,8 @@ def made(value):
     if isinstance(value, dict):
         return JsonTable(tuple((name, made(inner)) for name, inner in value.items()))
     if isinstance(value, list):
-        return Array(tuple(map(made, value)))
-    return parse(value) if isinstance(value, str) else Literal(json.dumps(value))
+        return JsonArray(tuple(map(made, value)))
+    return parse(value) if isinstance(value, str) else JsonLiteral(json.dumps(value))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.template import ID_LIMIT, Slot, TextError, clean_id, digest, env_name, has_control, parse
+from agent.core.language.template import (
+    ID_LIMIT,
+    Slot,
+    TemplateError,
+    clean_id,
+    compute_digest,
+    has_control,
+    make_env_name,
+    parse,
+)
 from agent.core.language.value import Absent
 
 WORDS = {
@@ -42,7 +51,7 @@ def fact(word):
         ("{serial|lower}", "a1"),
         ("{serial|first:1}", "A"),
         ("{serial|last:1}", "1"),
-        ("{serial|digest:8}", digest("A1", 8)),
+        ("{serial|digest:8}", compute_digest("A1", 8)),
         ("{node|env}", "_DEV_BUS_USB_001_002"),
         ("{serial|lower|upper}", "A1"),
     ],
@@ -89,7 +98,7 @@ def test_slots_know_where_they_stand():
     ],
 )
 def test_what_cannot_be_parsed_is_marked(source, at, length):
-    with pytest.raises(TextError) as refused:
+    with pytest.raises(TemplateError) as refused:
         parse(source)
     assert (refused.value.at, refused.value.length) == (at, length)
 
@@ -161,7 +170,7 @@ def test_no_text_of_a_device_leads_a_path_away(said, source):
         (":::", ":_:"),
         ("::::", ":_:_"),
         ("x" * 63, "x" * 63),
-        ("x" * 64, "x" * 54 + "-" + digest("x" * 64, 8)),
+        ("x" * 64, "x" * 54 + "-" + compute_digest("x" * 64, 8)),
     ],
 )
 def test_ids_are_cleaned(text, cleaned):
@@ -178,9 +187,9 @@ def test_an_id_is_never_too_long_and_never_looks_like_a_share(text, room):
 
 
 def test_names_of_variables():
-    assert env_name("nvidia.com/gpu-a") == "NVIDIA_COM_GPU_A"
-    assert env_name("a-b.c", keep="-") == "A-B_C"
-    assert env_name("é١") == "__"
+    assert make_env_name("nvidia.com/gpu-a") == "NVIDIA_COM_GPU_A"
+    assert make_env_name("a-b.c", keep="-") == "A-B_C"
+    assert make_env_name("é١") == "__"
 
 
 def test_control_characters():

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.language.value import Absent, OperandError, ValueType, equal, from_kernel, from_person, natural, text_of
+from agent.core.language.value import (
+    Absent,
+    OperandError,
+    ValueType,
+    format_scalar,
+    is_equal,
+    make_sort_key,
+    parse_kernel_text,
+    parse_operand,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +38,7 @@ from agent.core.language.value import Absent, OperandError, ValueType, equal, fr
     ],
 )
 def test_what_the_kernel_says(kind, text, value):
-    read = from_kernel(kind, text)
+    read = parse_kernel_text(kind, text)
     assert read == value
     assert type(read) is type(value)
 
@@ -55,7 +64,7 @@ def test_what_the_kernel_says(kind, text, value):
     ],
 )
 def test_what_is_no_value_of_its_kind_is_absent_and_says_what_it_was(kind, text):
-    read = from_kernel(kind, text)
+    read = parse_kernel_text(kind, text)
     assert isinstance(read, Absent)
     assert not read.unreadable
     assert kind.value in read.reason
@@ -77,7 +86,7 @@ def test_what_is_no_value_of_its_kind_is_absent_and_says_what_it_was(kind, text)
     ],
 )
 def test_what_a_person_says(kind, written, value):
-    said = from_person(kind, written)
+    said = parse_operand(kind, written)
     assert said == value
     assert type(said) is type(value)
 
@@ -100,7 +109,7 @@ def test_what_a_person_says(kind, written, value):
 )
 def test_what_a_person_cannot_say_is_refused_with_what_to_write(kind, written, hint):
     with pytest.raises(OperandError) as refused:
-        from_person(kind, written)
+        parse_operand(kind, written)
     assert hint in refused.value.write
 
 
@@ -121,26 +130,26 @@ def test_what_a_person_cannot_say_is_refused_with_what_to_write(kind, written, h
     ],
 )
 def test_equality_is_by_kind(kind, value, operand, same):
-    assert equal(kind, value, operand) is same
+    assert is_equal(kind, value, operand) is same
 
 
 def test_how_values_are_written():
-    assert [text_of(value) for value in ("x", 7, True, False)] == ["x", "7", "true", "false"]
+    assert [format_scalar(value) for value in ("x", 7, True, False)] == ["x", "7", "true", "false"]
 
 
 def test_natural_order():
     names = ["a", "tty", "tty0", "tty01", "tty1", "tty9", "tty10", "tty10a", "tty10b2", "tty10b11", "ttyS1"]
     mixed = names[5:] + names[4::-1]
-    assert sorted(mixed, key=natural) == names
-    assert min(["1", "a", "-"], key=natural) == "1"
+    assert sorted(mixed, key=make_sort_key) == names
+    assert min(["1", "a", "-"], key=make_sort_key) == "1"
 
 
 @given(st.lists(st.text("ab019-", max_size=8), unique=True), st.randoms(use_true_random=False))
 def test_natural_order_never_depends_on_the_order_of_the_input(texts, chance: random.Random):
     other = chance.sample(texts, len(texts))
-    assert sorted(texts, key=natural) == sorted(other, key=natural)
+    assert sorted(texts, key=make_sort_key) == sorted(other, key=make_sort_key)
 
 
 @given(st.integers(0, 10**30), st.integers(0, 10**30))
 def test_numbers_in_natural_order_are_in_numeric_order(one, other):
-    assert (natural(f"x{one}") < natural(f"x{other}")) == (one < other)
+    assert (make_sort_key(f"x{one}") < make_sort_key(f"x{other}")) == (one < other)

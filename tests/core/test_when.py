@@ -8,7 +8,7 @@ from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevic
 from agent.core.inventory.candidate import candidate
 from agent.core.inventory.device import MatchedPath
 from agent.core.language.clause import Clause
-from agent.core.language.operators import Exists, Quantifier, Things
+from agent.core.language.operators import Exists, Quantifier, RelationItems
 from agent.core.language.value import Absent, ValueType
 from tests.core.building import HERE, cdi, clause, env, give, host, line, listed, mount, node, spec
 
@@ -25,7 +25,7 @@ class Facts:
     def __call__(self, word):
         return self._facts.get(word, Absent("no such file"))
 
-    def each(self, word):
+    def follow_relation(self, word):
         return self._each.get(word, Absent("no such file"))
 
 
@@ -175,10 +175,10 @@ def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
 
 def test_a_clause_on_things_is_asked_of_what_was_read():
     inner = Clause("", (line("name", "x"), line("state", "up")), HERE)
-    nested = Clause("", (line("sub", None, test=Things(Quantifier.ANY, "sub", inner)),), HERE)
+    nested = Clause("", (line("sub", None, test=RelationItems(Quantifier.ANY, "sub", inner)),), HERE)
     whens = [
-        clause(line("port", None, test=Things(Quantifier.ANY, "port", inner))),
-        clause(line("port", None, test=Things(Quantifier.EVERY, "port", nested))),
+        clause(line("port", None, test=RelationItems(Quantifier.ANY, "port", inner))),
+        clause(line("port", None, test=RelationItems(Quantifier.EVERY, "port", nested))),
     ]
     ports = [{"name": "x", "state": "down"}, {"name": "x", "state": "up"}]
     facts = Facts({}, {"port": tuple(Facts(port, {"sub": (Facts(port),)}) for port in ports)})

@@ -30,7 +30,7 @@ def told(tmp_path, tree):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f'[[resource]]\nname = "example.com/a"\n{text}\n{GIVE}')
         configuration = load(str(tmp_path / "config"))
-        assert configuration.valid, configuration.findings
+        assert configuration.is_valid, configuration.findings
         now, _ = run_look(tree.root, configuration.resources, Inventory(), ALL_DIRTY)
         (snapshot,) = build_lists(now, configuration.resources, frozenset(), {}, 0.0).snapshots.values()
         return {device.id: device.numa for device in snapshot.devices}, silence(snapshot, now)

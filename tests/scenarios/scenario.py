@@ -39,7 +39,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.grant_preview.dry_run import take_dry_run
-from agent.config.language.durations import seconds
+from agent.config.language.durations import parse_duration
 from agent.core.grants.grant import Grant, GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
@@ -156,7 +156,7 @@ def unpack(recording: Path, rig: Rig) -> None:
 
 async def happen(rig: Rig, agent, clock: Clock, pods: Pods, step: dict) -> None:
     """What a step says happens."""
-    clock.now += seconds(step["later"]) if "later" in step else 0.0
+    clock.now += parse_duration(step["later"]) if "later" in step else 0.0
     moved: list[tuple[str, str]] = []
     for path in step.get("unplug", ()):
         moved += dump.unplug(rig.tree, path)

@@ -12,7 +12,7 @@ from agent.core.entry.cdi import is_name
 from agent.core.entry.generated_cdi import kind, versioned
 from agent.core.grants.container_edits import edits
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
-from agent.core.language.safe_text import printable
+from agent.core.language.safe_text import make_printable
 
 CDI_NAME = "grant"  # of the one device in the spec
 
@@ -73,7 +73,7 @@ ARGUMENT_BUILDERS: Mapping[str, ArgumentBuilder] = MappingProxyType(
 def list_notes(grant: Grant, form: str) -> Iterator[str]:
     """What a person should know of a form."""
     if form == "cdi" and grant.cdi:
-        names = ", ".join(printable(name, None) for name in grant.cdi)
+        names = ", ".join(make_printable(name, None) for name in grant.cdi)
         yield f"a CDI spec cannot name other CDI devices; give the container these as well: {names}"
     if form == "ctr":
         if any(node.permissions != "rwm" for node in grant.nodes):

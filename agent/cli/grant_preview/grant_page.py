@@ -9,7 +9,7 @@ from agent.cli.grant_preview.dry_run import GeneratedSpec
 from agent.cli.host_report.device_summary import format_node_number
 from agent.cli.terminal import pad
 from agent.core.grants.grant import Grant
-from agent.core.language.safe_text import columns, printable
+from agent.core.language.safe_text import count_columns, make_printable
 
 
 class GrantContext(NamedTuple):
@@ -35,20 +35,19 @@ class _Line(NamedTuple):
 def format_grant(grant: Grant, besides: GrantContext) -> list[str]:
     """A line for each thing that the container gets."""
     text = [f"  {line}" for line in _lines(grant, besides)]
-    text += [f"  cdi    {printable(name, None)}" for name in grant.cdi]
-    text += [f"  env    {name}={printable(value, None)}" for name, value in grant.env.items()]
-    text += [f"  note   {name}={printable(value, None)}" for name, value in grant.annotations.items()]
+    text += [f"  cdi    {make_printable(name, None)}" for name in grant.cdi]
+    text += [f"  env    {name}={make_printable(value, None)}" for name, value in grant.env.items()]
+    text += [f"  note   {name}={make_printable(value, None)}" for name, value in grant.annotations.items()]
     if grant.devinfo:
         more = f"and {len(grant.devinfo) - 1} more; " if len(grant.devinfo) > 1 else ""
-        file = printable(f"{besides.devinfo_directory}/{grant.devinfo[0].name}", None)
+        file = make_printable(f"{besides.devinfo_directory}/{grant.devinfo[0].name}", None)
         text.append(f"  file   {file}   ({more}not written now)")
     if besides.generated_spec:
-        text.append(
-            f"  file   {printable(besides.generated_spec.file, None)}   (the CDI spec; not written now), which says"
-        )
+        file = make_printable(besides.generated_spec.file, None)
+        text.append(f"  file   {file}   (the CDI spec; not written now), which says")
         text += [f"    {line}" for line in _lines(_rest(besides.full_grant, grant), besides)]
         told = (name for name in besides.full_grant.env if name not in grant.env)
-        text += [f"    env    {name}={printable(besides.full_grant.env[name], None)}" for name in told]
+        text += [f"    env    {name}={make_printable(besides.full_grant.env[name], None)}" for name in told]
     return text or ["  nothing at all: the entry says nothing under give"]
 
 
@@ -84,7 +83,7 @@ def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
     lines = [
         *(
             _Line(
-                f"node   {printable(node.host, None)}",
+                f"node   {make_printable(node.host, None)}",
                 format_node_number(node.node),
                 f"{node.permissions}{_inside(node.host, node.container)}",
                 _whose(node.host, grant, besides),
@@ -93,7 +92,7 @@ def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
         ),
         *(
             _Line(
-                f"mount  {printable(mount.host, None)}",
+                f"mount  {make_printable(mount.host, None)}",
                 "",
                 f"{'ro' if mount.read_only else 'rw'}{_inside(mount.host, mount.container)}",
                 _whose(mount.host, grant, besides),
@@ -101,14 +100,14 @@ def _lines(grant: Grant, besides: GrantContext) -> Iterable[str]:
             for mount in grant.mounts
         ),
     ]
-    widths = [max((columns(line[index]) for line in lines), default=0) for index in range(3)]
+    widths = [max((count_columns(line[index]) for line in lines), default=0) for index in range(3)]
     for line in lines:
         cells = [pad(cell, width) for cell, width in zip(line, widths, strict=False)]
         yield "   ".join([*cells, line.whose]).rstrip()
 
 
 def _inside(host: str, container: str) -> str:
-    return "" if container == host else f"   in the container {printable(container, None)}"
+    return "" if container == host else f"   in the container {make_printable(container, None)}"
 
 
 def _whose(path: str, grant: Grant, besides: GrantContext) -> str:
@@ -116,7 +115,7 @@ def _whose(path: str, grant: Grant, besides: GrantContext) -> str:
     ids = besides.ids_by_path.get(path, ())
     if len(grant.ids) < 2 or not ids:
         return ""
-    return "once" if len(ids) == len(grant.ids) else " ".join(printable(id, None) for id in ids)  # noqa: A001
+    return "once" if len(ids) == len(grant.ids) else " ".join(make_printable(id, None) for id in ids)  # noqa: A001
 
 
 def _rest(whole: Grant, told: Grant) -> Grant:

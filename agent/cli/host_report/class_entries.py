@@ -22,7 +22,7 @@ def compile_shipped_classes() -> tuple[ResourceSpec, ...]:
     shelf = ClassLibrary([Folder(SHIPPED, "classes")], ConfigFiles(SHIPPED), [])
     found = [
         spec
-        for spec in compile_classes(shelf, shelf.names())
+        for spec in compile_classes(shelf, shelf.list_names())
         if spec.match.lines or spec.exclude or spec.source.kind not in {"pci", "usb"}
     ]
     return tuple(sorted(found, key=lambda spec: (-len(spec.match.lines), -len(spec.exclude))))
@@ -35,7 +35,7 @@ def compile_classes(shelf: ClassLibrary, names: Iterable[str]) -> tuple[Resource
         document = parse("classes", f'[[resource]]\nname = "class.example/{name}"\nclass = "{name}"\n')
         spot = FilePosition(document, ("resource", 0))
         findings: list[Finding] = []
-        spec = compile_entry(shelf.say(spot, document.data["resource"][0], "entry"), spot, "socket", findings)
+        spec = compile_entry(shelf.merge_entry(spot, document.data["resource"][0], "entry"), spot, "socket", findings)
         if spec is not None and not any(finding.severity is Severity.ERROR for finding in findings):
             found.append(spec)
     return tuple(found)

@@ -11,8 +11,8 @@ from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.config.load import Configuration
-from agent.config.toml.finding import nearest
-from agent.core.language.safe_text import escape, printable
+from agent.config.toml.finding import find_nearest
+from agent.core.language.safe_text import escape, make_printable
 
 NO_SUCH_DEVICE = 4
 
@@ -48,10 +48,10 @@ def resolve_device(
             print(f"{escape(name)}: no device: {there.text}")
             print(f"  next         {there.next_step}\n" if there.next_step else "", end="")
         return 0
-    near = nearest(name, resources or ())
+    near = find_nearest(name, resources or ())
     suggestions = (near,) if near else found.suggestions
     nor = "" if resources is None else ", and no such resource"
-    shown = [printable(suggestion, None) for suggestion in suggestions]
+    shown = [make_printable(suggestion, None) for suggestion in suggestions]
     several = len(shown) > 1 and not is_json(arguments)
     hint = f"; nearest: {', '.join(shown)}" if shown and not several else ""
     fail(arguments, f"{name}: {found.reason}{nor}{hint}", NO_SUCH_DEVICE)

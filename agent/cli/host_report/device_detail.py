@@ -16,8 +16,8 @@ from agent.cli.table import Column, Row, grid, render
 from agent.cli.terminal import Terminal, cut
 from agent.core.entry.check import CheckVerdict
 from agent.core.entry.check_results import DeviceCheckResult
-from agent.core.language.glob import literal
-from agent.core.language.safe_text import LIMIT, escape, printable
+from agent.core.language.glob import escape_glob
+from agent.core.language.safe_text import LIMIT, escape, make_printable
 from agent.core.language.value import Absent, Value
 from agent.scanners.common_words import EVERY
 
@@ -61,7 +61,7 @@ def format_detail(inventory: HostReport, item: HostReportItem, terminal: Termina
 def format_title(inventory: HostReport, item: HostReportItem, terminal: Terminal) -> str:
     """Its name, and what it is."""
     said = summarize_device(inventory, item, PciNames(inventory.root)).text
-    name = terminal.style(f"{item.label} {printable(item.host.name, None)}", "bold")
+    name = terminal.style(f"{item.label} {make_printable(item.host.name, None)}", "bold")
     return f"{name}   {said}" if said else name
 
 
@@ -96,7 +96,7 @@ def format_nearby_devices(inventory: HostReport, item: HostReportItem) -> Iterat
     }
     for where, others in said.items():
         for index, other in enumerate(others):
-            name = printable(other.host.node or other.host.name, None)
+            name = make_printable(other.host.node or other.host.name, None)
             known = f" as {other.device.id}" if other.device else ""
             yield f"  {'' if index else where:11}  {name} is taken by {other.resource}{known}"
 
@@ -105,7 +105,7 @@ def build_clause(inventory: HostReport, item: HostReportItem) -> tuple[str, str]
     """A `source` line and a `match` line of TOML that this device meets; the second is empty where none is needed."""
     kind, label = item.host.source, item.label
     if kind in {"node", "dir"}:
-        path = "/".join(literal(part) for part in item.host.name.split("/"))
+        path = "/".join(escape_glob(part) for part in item.host.name.split("/"))
         return f"source = {{ {kind} = {quote_toml(path)} }}", ""
     if kind == "fixed":
         return f"source = {{ fixed = {quote_toml(item.host.name)} }}", ""
@@ -164,7 +164,7 @@ def _nodes(inventory: HostReport, item: HostReportItem) -> Iterator[str]:
     for index, path in enumerate(paths if isinstance(paths, tuple) else (paths,)):
         node = inventory.root.find_node(str(path))
         said = node.reason if isinstance(node, Absent) else format_node_number(node)
-        yield f"  {'nodes' if index == 0 else '':11}  {printable(str(path), None)}   {said}"
+        yield f"  {'nodes' if index == 0 else '':11}  {make_printable(str(path), None)}   {said}"
 
 
 def _beside(inventory: HostReport, item: HostReportItem) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _alike(inventory: HostReport, item: HostReportItem) -> Iterator[str]:
     """For a node that is one of several: the source that shows them all, whatever their numbers."""
     subsystem, name = inventory.read_fact(item, "subsystem"), item.host.directory.rpartition("/")[2]
     if item.host.source == "node" and name[-1:].isdigit() and _writable(subsystem):
-        like = quote_toml(f"{literal(name.rstrip(digits))}[0-9]*")
+        like = quote_toml(f"{escape_glob(name.rstrip(digits))}[0-9]*")
         yield "  or all alike"
         yield f"{INDENT}source = {{ subsystem = {quote_toml(str(subsystem))} }}"
         yield f"{INDENT}match = {{ name = {{ like = {like} }} }}"
@@ -201,7 +201,7 @@ def _taker(item: HostReportItem) -> Iterator[str]:
     if item.other_members:
         along = any(turned.mismatch.resource == spec.name for turned in item.mismatches)
         said = "comes along  with" if along else "together     with"
-        yield f"  {said} {', '.join(printable(name, None) for name in item.other_members)}"
+        yield f"  {said} {', '.join(make_printable(name, None) for name in item.other_members)}"
 
 
 def _health(item: HostReportItem) -> Iterator[str]:
@@ -229,7 +229,7 @@ def _refusals(turned_down: tuple[EntryMismatch, ...], terminal: Terminal) -> lis
             (
                 turned.mismatch.resource,
                 f"{turned.mismatch.address} = {cut(escape(turned.mismatch.written), LIMIT)}",
-                f"here {printable(turned.mismatch.here)}",
+                f"here {make_printable(turned.mismatch.here)}",
                 str(turned.mismatch.origin),
                 "all else in the clause holds" if turned.is_only_mismatch else "",
             )

@@ -9,8 +9,8 @@ from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.pci_names import PciNames
 from agent.cli.table import Column, Row, left_out, render
 from agent.cli.terminal import Terminal
-from agent.core.language.safe_text import counted, printable
-from agent.core.language.value import Absent, text_of
+from agent.core.language.safe_text import format_count, make_printable
+from agent.core.language.value import Absent, format_scalar
 from agent.core.struct import MutableStruct, field
 
 COLUMNS = (
@@ -91,10 +91,10 @@ def _more(inventory: HostReport, item: HostReportItem, *, whole: bool) -> tuple[
         on = usb or pci
     found = inventory.read_fact(item, "nodes")
     nodes = found if isinstance(found, tuple) else () if isinstance(found, Absent) else (found,)
-    names = [printable(text_of(node), None) for node in nodes if node != item.host.name]
+    names = [make_printable(format_scalar(node), None) for node in nodes if node != item.host.name]
     if not whole and len(names) > 1:
         names = [f"{names[0]} +{len(names) - 1}"]
-    id_ = printable(item.device.id, None) if item.device else ""
+    id_ = make_printable(item.device.id, None) if item.device else ""
     return on, said("pci.iommu.group"), ", ".join(names), said("usb.serial"), id_
 
 
@@ -108,7 +108,7 @@ def format_summary(inventory: HostReport, milliseconds: float, *, everything: bo
     nouns = {"pci": "PCI", "usb": "USB", "net": "net", "dev": "device nodes"}
     counts = {label: inventory.count_items(label) for label in dict.fromkeys(item.label for item in inventory.items)}
     read = [f"{counts.pop(label)} {noun}" for label, noun in nouns.items() if label in counts]
-    read += [counted(sum(counts.values()), "other")] if counts else []
+    read += [format_count(sum(counts.values()), "other")] if counts else []
     more = "" if everything else " Everything: scan --all."
     return f"{', '.join(read) or 'Nothing'} read in {milliseconds:.0f} ms.{more} One: scan DEVICE."
 
@@ -141,7 +141,7 @@ def _lines(inventory: HostReport, items: Iterable[HostReportItem]) -> list[_Line
         unhealthy = item.device is not None and bool(item.device.reason)
         lines.append(
             _Line(
-                name=f"{item.label} {printable(item.host.name, None)}",
+                name=f"{item.label} {make_printable(item.host.name, None)}",
                 one=said.text,
                 alike=said.group_text,
                 driver=format_value(inventory.read_fact(item, "driver")),

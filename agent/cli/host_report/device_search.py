@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.path_hint import PathHint, find_path_hint
-from agent.config.toml.finding import nearest
+from agent.config.toml.finding import find_nearest
 from agent.core.entry.resource_spec import Source
 from agent.core.inventory.device import split_share
-from agent.core.language.value import Absent, OperandError, ValueType, equal, from_person
+from agent.core.language.value import Absent, OperandError, ValueType, is_equal, parse_operand
 from agent.core.struct import Struct
 from agent.host.root import Root
 
@@ -38,7 +38,7 @@ def find_device(inventory: HostReport, name: str) -> HostReportItem | SearchFail
     if begun:
         more = f" and {len(begun) - _SHOWN} more" if len(begun) > _SHOWN else ""
         return SearchFailure(f"{len(begun)} devices begin so{more}", tuple(item.host.name for item in begun[:_SHOWN]))
-    near = nearest(name, (known for item in inventory.items for known in _names(item)))
+    near = find_nearest(name, (known for item in inventory.items for known in _names(item)))
     return SearchFailure("no such device", (near,) if near else ())
 
 
@@ -71,10 +71,12 @@ def _by_path(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
 def _by_address(inventory: HostReport, name: str) -> Sequence[HostReportItem]:
     """By a PCI address in any form; one without a function means the only one of its slot."""
     try:
-        wanted = from_person(ValueType.PCI, name)
+        wanted = parse_operand(ValueType.PCI, name)
     except OperandError:
         return ()
-    found = [item for item in inventory.items if item.label == "pci" and equal(ValueType.PCI, item.host.name, wanted)]
+    found = [
+        item for item in inventory.items if item.label == "pci" and is_equal(ValueType.PCI, item.host.name, wanted)
+    ]
     return found if len(found) == 1 else ()
 
 
@@ -118,5 +120,5 @@ def _no_device(inventory: HostReport, path: str) -> SearchFailure:
         return SearchFailure(there.text, path_hint=there)
     real = inventory.root.find_node(path) if path.startswith("/dev/") else inventory.root.resolve(path)
     reason = real.reason if isinstance(real, Absent) else "is no device"
-    near = nearest(path, (item.host.name for item in inventory.items))
+    near = find_nearest(path, (item.host.name for item in inventory.items))
     return SearchFailure(reason, (near,) if near else ())

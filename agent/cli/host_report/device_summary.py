@@ -5,8 +5,8 @@ from __future__ import annotations
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.cli.host_report.pci_names import PciNames
 from agent.core.inventory.device import DeviceNode
-from agent.core.language.safe_text import printable
-from agent.core.language.value import Absent, Value, text_of
+from agent.core.language.safe_text import make_printable
+from agent.core.language.value import Absent, Value, format_scalar
 from agent.core.struct import Struct
 
 
@@ -50,8 +50,8 @@ def format_value(value: Value | Absent) -> str:
     if isinstance(value, Absent):
         return ""
     if isinstance(value, tuple):
-        return ", ".join(printable(text_of(each)) for each in value)
-    return printable(text_of(value))
+        return ", ".join(make_printable(format_scalar(each)) for each in value)
+    return make_printable(format_scalar(value))
 
 
 def format_node_type(node: DeviceNode) -> str:

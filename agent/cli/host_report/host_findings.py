@@ -13,7 +13,7 @@ from agent.config.toml.finding import Finding
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.entry.shadowing import shadows
 from agent.core.inventory.matching import match_entry
-from agent.core.language.safe_text import counted, printable
+from agent.core.language.safe_text import format_count, make_printable
 from agent.core.struct import replace
 from agent.host.numa import list_numa_nodes
 
@@ -27,7 +27,7 @@ def find_host_findings(entries: Sequence[ConfigEntry], inventory: HostReport, wh
         spec = judged_by.get(entry.spec.origin) if entry.spec else None
         if spec is None:
             continue
-        accepts = entry.sentence.tree.branch("accept")
+        accepts = entry.merged_entry.tree.get_branch("accept")
         accepted = accepts.members if accepts else {}
         taken = [item for item in inventory.items if item.entry is spec]
         lost = [item for item in inventory.items if _wants(spec, item, inventory, order)]
@@ -69,8 +69,8 @@ def _own_nodes(inventory: HostReport, item: HostReportItem) -> list[str]:
 def _given_twice(entry: ConfigEntry, nodes: Sequence[str], other: ResourceSpec, where: str) -> Finding:
     """A node given with two host devices: two pods can get it."""
     more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
-    message = f"{printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
-    return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")
+    message = f"{make_printable(nodes[0], None)}{more} of {where} is given by {other.name} too ({other.origin})"
+    return _spot(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 
 def _of_one_thing(
@@ -91,19 +91,21 @@ def _of_one_thing(
 
 def _one_thing(entry: ConfigEntry, item: HostReportItem, other: HostReportItem, where: str) -> Finding:
     """Two pods can get it, each by another of its faces."""
-    named = " and ".join(f"{one.label} {printable(one.host.name, None)}" for one in (item, other))
+    named = " and ".join(f"{one.label} {make_printable(one.host.name, None)}" for one in (item, other))
     has = other.entry
     message = (
         f"{named} of {where} are one thing, and {has.name if has else ''} has the latter ({has.origin if has else ''})"
     )
-    return _spot(entry, "source").warning("overlap", message, "exclude it in one of them", mark="key")
+    return _spot(entry, "source").make_warning("overlap", message, "exclude it in one of them", mark="key")
 
 
 def _overlap(entry: ConfigEntry, lost: Sequence[HostReportItem], where: str) -> Finding:
     first = lost[0].entry
-    count = f"{counted(len(lost), 'device')} of {where} match{'es' * (len(lost) == 1)}"
+    count = f"{format_count(len(lost), 'device')} of {where} match{'es' * (len(lost) == 1)}"
     message = f"{count} {first.name if first else ''} too ({first.origin if first else ''}), which has them"
-    return _spot(entry, "match").warning("overlap", message, "exclude them here, or put this entry first", mark="key")
+    return _spot(entry, "match").make_warning(
+        "overlap", message, "exclude them here, or put this entry first", mark="key"
+    )
 
 
 def _never_matches(entry: ConfigEntry, fall: Sequence[MatchStep], where: str) -> Finding:
@@ -119,21 +121,20 @@ def _never_matches(entry: ConfigEntry, fall: Sequence[MatchStep], where: str) ->
                 else f"the one of these on {where} is taken by an earlier entry: 0 devices"
             )
         write = f"device-agent explain {entry.spec.name if entry.spec else ''} says what to do"
-        return _spot(entry, "source").warning("never-matches", message, write, mark="key")
+        return _spot(entry, "source").make_warning("never-matches", message, write, mark="key")
     item, turned = last
     section, _, address = turned.mismatch.address.partition(".")
-    message = (
-        f"the last to fall on {where} is {printable(item.host.name, None)}, here {printable(turned.mismatch.here)}"
-    )
+    name, facts = make_printable(item.host.name, None), make_printable(turned.mismatch.here)
+    message = f"the last to fall on {where} is {name}, here {facts}"
     write = f"device-agent explain {entry.spec.name if entry.spec else ''} shows how"
-    return _spot(entry, section, address).warning("never-matches", f"{message}: 0 devices", write)
+    return _spot(entry, section, address).make_warning("never-matches", f"{message}: 0 devices", write)
 
 
 def _silent(entry: ConfigEntry, spec: ResourceSpec, inventory: HostReport, where: str) -> Iterator[Finding]:
     for name in inventory.find_resource_names(spec):
         if not spec.adds and (silent := inventory.withheld_topology.get(name)) is not None:
-            message = f"on {where} {printable(silent.said, None)}"
-            yield _spot(entry, "topology").warning("no-topology", message, TOPOLOGY_HINT, mark="key")
+            message = f"on {where} {make_printable(silent.said, None)}"
+            yield _spot(entry, "topology").make_warning("no-topology", message, TOPOLOGY_HINT, mark="key")
 
 
 def _named(entry: ConfigEntry, finding: Finding) -> Finding:
@@ -145,7 +146,7 @@ def _named(entry: ConfigEntry, finding: Finding) -> Finding:
 
 def _spot(entry: ConfigEntry, section: str, address: str = "") -> FilePosition:
     """Where a clause, a section or, failing that, the entry was written."""
-    tree = entry.sentence.tree
+    tree = entry.merged_entry.tree
     node = tree.members.get(section)
     if section == "exclude" and isinstance(node, Branch):
         name, _, address = address.partition(".")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from agent.cli.host_report.host_report import HostReport, HostReportItem
 from agent.core.inventory.matching import Mismatch
 from agent.core.language.clause import ClauseLine
-from agent.core.language.safe_text import printable
+from agent.core.language.safe_text import make_printable
 from agent.core.language.value import Absent
 from agent.host import udev
 
@@ -22,7 +22,8 @@ def find_match_hints(inventory: HostReport, item: HostReportItem, refusal: Misma
     if missing is not None:
         yield from _for_missing(inventory, item, refusal, *missing)
     else:
-        yield f"let {refusal.address} at {refusal.origin} allow {printable(refusal.here)}, then device-agent reload"
+        facts = make_printable(refusal.here)
+        yield f"let {refusal.address} at {refusal.origin} allow {facts}, then device-agent reload"
     if refusal.address == "match.driver" and item.label == "pci" and _TEXT.fullmatch(refusal.written):
         driver = refusal.written.strip('"')
         yield f"driverctl set-override {item.host.name} {driver}   (seen at once)"
@@ -44,14 +45,15 @@ def _for_missing(
 ) -> Iterator[str]:
     """Where nothing can be allowed, for nothing is said: have it said, or ask for something else."""
     if why.pending:
-        yield f"wait until {printable(word)} is there ({printable(why.reason)})"
+        yield f"wait until {make_printable(word)} is there ({make_printable(why.reason)})"
         return
     if why.unreadable:
-        yield f"mend what keeps {printable(word)} from being read ({printable(why.reason)}; seen by the next sweep)"
+        reason = make_printable(why.reason)
+        yield f"mend what keeps {make_printable(word)} from being read ({reason}; seen by the next sweep)"
     elif found := _UDEV.fullmatch(word):
         if udev.has_database(inventory.root):
-            yield f"a udev rule that sets {printable(found[1])}, then udevadm trigger   (seen at once)"
+            yield f"a udev rule that sets {make_printable(found[1])}, then udevadm trigger   (seen at once)"
         else:
             yield f"have udevd run, and {udev.DATABASE} seen here: a container needs it mounted"
-    scan = f"device-agent scan {printable(item.host.name, None)}"
+    scan = f"device-agent scan {make_printable(item.host.name, None)}"
     yield f"ask for what it does say ({scan}) at {refusal.origin}, then device-agent reload"

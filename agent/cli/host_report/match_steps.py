@@ -11,7 +11,7 @@ from agent.cli.terminal import Terminal
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import Device
 from agent.core.language.clause import Origin
-from agent.core.language.safe_text import counted, escape, printable
+from agent.core.language.safe_text import escape, format_count, make_printable
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.scanners.glob_files import is_glob
@@ -45,7 +45,7 @@ def build_match_steps(inventory: HostReport, spec: ResourceSpec) -> list[MatchSt
         for line in clause.lines:
             fell = tuple(down.pop(line.address, ()))
             left -= len(fell)
-            made.append(MatchStep(f"{line.address} = {escape(line.written)}", line.origin, left, fell))
+            made.append(MatchStep(f"{line.address} = {escape(line.source_text)}", line.origin, left, fell))
     for address, others in down.items():
         left -= len(others)
         made.append(MatchStep(address, others[0][1].mismatch.origin, left, tuple(others)))
@@ -74,7 +74,7 @@ def format_match_steps(inventory: HostReport, spec: ResourceSpec, terminal: Term
     lines += [f"    {device.id}  Unhealthy: {escape(str(device.reason))}" for device in unhealthy]
     for left in inventory.unlisted:
         if left.resource == spec.name:
-            lines.append(f"    {printable(left.place, None)}  not listed: {escape(left.reason)}")
+            lines.append(f"    {make_printable(left.place, None)}  not listed: {escape(left.reason)}")
     if not count:
         lines += [f"  next         {line}" for line in suggest_next_steps(inventory, spec, fall)]
     return [terminal.text(line) for line in lines]
@@ -100,19 +100,19 @@ def suggest_next_steps(inventory: HostReport, spec: ResourceSpec, fall: Sequence
         said = set(filter(is_glob, spec.source.arguments[:1]))  # that nothing fits this one is said by the line above
         others = [each for each in inventory.skipped_paths.get(spec.source, ()) if each.path not in said]
         for oddity in others[:_SHOWN]:
-            yield f"{printable(oddity.path, None)}: {escape(oddity.reason)}"
+            yield f"{make_printable(oddity.path, None)}: {escape(oddity.reason)}"
         return
     near = [(item, turned) for step in fall for item, turned in step.mismatches if turned.is_only_mismatch]
     for item, turned in near[:_SHOWN]:
         refusal = turned.mismatch
         yield (
-            f"{item.label} {printable(item.host.name, None)} is one clause short: {refusal.address} = "
-            f"{escape(refusal.written)}, here {printable(refusal.here)} ({refusal.origin})"
+            f"{item.label} {make_printable(item.host.name, None)} is one clause short: {refusal.address} = "
+            f"{escape(refusal.written)}, here {make_printable(refusal.here)} ({refusal.origin})"
         )
     if not near:
         last = find_last_mismatch(fall)
         if last is not None:
-            name = printable(last[0].host.name, None)
+            name = make_printable(last[0].host.name, None)
             yield f"the last to fall: device-agent scan {name} shows what is there to match"
 
 
@@ -121,9 +121,9 @@ def _fell(step: MatchStep) -> str:
     if not step.mismatches:
         return ""
     heres = dict.fromkeys(turned.mismatch.here for _, turned in step.mismatches)
-    names = ", ".join(printable(item.host.name, None) for item, _ in step.mismatches[:_SHOWN])
+    names = ", ".join(make_printable(item.host.name, None) for item, _ in step.mismatches[:_SHOWN])
     more = "" if len(step.mismatches) <= _SHOWN else ", …"
-    here = f": here {printable(next(iter(heres)))}" if len(heres) == 1 else ""
+    here = f": here {make_printable(next(iter(heres)))}" if len(heres) == 1 else ""
     return f"{len(step.mismatches)}  {names}{more}{here}"
 
 
@@ -147,7 +147,7 @@ def _nothing_there(inventory: HostReport, spec: ResourceSpec) -> str:
             directory = directory.rpartition("/")[0] or "/"
         names = root.list_names(directory)
         count = 0 if isinstance(names, Absent) else len(names)
-        names_there = counted(count, "name") if count else "no names"
+        names_there = format_count(count, "name") if count else "no names"
         missing = "/".join(parts[: directory.rstrip("/").count("/") + 2])
         return f"{directory} has {names_there}, and none fits {missing}; a device that comes is served at once"
     return f"the kernel shows no device of source {spec.source} on this host"

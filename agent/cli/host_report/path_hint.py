@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.cli.host_report.host_report import HostReport
-from agent.core.language.safe_text import counted, printable
+from agent.core.language.safe_text import format_count, make_printable
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.host.root import Root
@@ -52,11 +52,11 @@ def _below_dev(inventory: HostReport, path: str, root: Root) -> PathHint:
     inside = [item.host.name for item in inventory.items if item.host.name.startswith(f"{path}/")]
     if not inside:
         return PathHint("is a directory without a device node in it")
-    return PathHint(f"is a directory with {counted(len(inside), 'device node')} in it", _first(inside))
+    return PathHint(f"is a directory with {format_count(len(inside), 'device node')} in it", _first(inside))
 
 
 def _first(names: Sequence[str]) -> str:
-    shown = ", ".join(printable(name, None) for name in names[:_SHOWN])
+    shown = ", ".join(make_printable(name, None) for name in names[:_SHOWN])
     return f"device-agent scan takes each by its name: {shown}{', …' if len(names) > _SHOWN else ''}"
 
 
@@ -68,5 +68,5 @@ def _owner(inventory: HostReport, real: str) -> tuple[str, str] | None:
         directory, _, step = directory.rpartition("/")
         rest = f"{step}/{rest}" if rest else step
         if (item := by_directory.get(directory)) is not None:
-            return printable(item.host.name, None), rest
+            return make_printable(item.host.name, None), rest
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.core.language.safe_text import printable
+from agent.core.language.safe_text import make_printable
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -28,7 +28,7 @@ class PciNames:
         if self._names is None:
             self._names = self._read()
         name = self._names.get((vendor, device))
-        return printable(name) if name else _KINDS.get(class_[:2], "PCI function")
+        return make_printable(name) if name else _KINDS.get(class_[:2], "PCI function")
 
     def _read(self) -> dict[tuple[str, str], str]:
         for path in PCI_IDS_PATHS:

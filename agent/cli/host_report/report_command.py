@@ -11,7 +11,7 @@ from agent.cli.host_report.watch_mode import run_watch_mode
 from agent.cli.terminal import Terminal
 from agent.config.load import Configuration, load
 from agent.config.toml.finding import Severity
-from agent.core.language.safe_text import counted
+from agent.core.language.safe_text import format_count
 from agent.host.root import Root
 
 ReportPrinter: TypeAlias = Callable[[argparse.Namespace, Root, Configuration, Terminal], int]
@@ -39,7 +39,7 @@ def warn_of_config_errors(configuration: Configuration, directory: str) -> None:
     if errors:
         files = len({finding.file for finding in errors})
         print(
-            f"{counted(len(errors), 'error')} in {counted(files, 'file')}, left out here: "
+            f"{format_count(len(errors), 'error')} in {format_count(files, 'file')}, left out here: "
             f"device-agent check --config {directory}",
             file=sys.stderr,
         )

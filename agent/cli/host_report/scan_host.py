@@ -17,9 +17,9 @@ from agent.core.inventory.inventory import update_inventory
 from agent.core.inventory.listing import Listing
 from agent.core.inventory.matching import Mismatch, match_entry
 from agent.core.inventory.partner_health import resolve_one_look
-from agent.core.language.glob import literal
+from agent.core.language.glob import escape_glob
 from agent.core.language.logic import PLAIN
-from agent.core.language.value import Absent, natural
+from agent.core.language.value import Absent, make_sort_key
 from agent.core.lists.build_lists import build_lists
 from agent.core.lists.expected_count import find_missing_devices
 from agent.core.lists.numa_topology import silence
@@ -135,7 +135,7 @@ def list_dev_directories(root: Root, directory: str = "/dev", depth: int = 1) ->
 
 def _every_node(root: Root) -> Iterator[Source]:
     """All nodes below /dev. Many sources of some: a source is a key, which costs as much as it names."""
-    paths = sorted(_nodes(root, "/dev", 1), key=natural)
+    paths = sorted(_nodes(root, "/dev", 1), key=make_sort_key)
     for first in range(0, len(paths), _SOME):
         yield Source("node", tuple(paths[first : first + _SOME]))
 
@@ -152,7 +152,7 @@ def _nodes(root: Root, directory: str, depth: int) -> Iterator[str]:
             continue
         entry = root.find_entry(path, within=True)
         if not isinstance(entry, Absent) and entry.node.path == path:
-            yield literal(path)
+            yield escape_glob(path)
 
 
 _Found = Mapping[Source, Mapping[str, HostDevice]]
@@ -172,6 +172,6 @@ def _nearly(
     """Whether one clause alone stands between an entry and a device, and at least one other speaks for it."""
     spec = _by(named[refusal.resource], refusal, found, key, of)
     facts = of(spec, found[spec.source][key])
-    failing = sum(not line.verdict(facts, PLAIN) for line in spec.match.lines)
-    excluding = sum(clause.failing(facts) is None for clause in spec.exclude)
+    failing = sum(not line.evaluate(facts, PLAIN) for line in spec.match.lines)
+    excluding = sum(clause.find_failed_line(facts) is None for clause in spec.exclude)
     return failing + excluding == 1 and len(spec.match.lines) > failing

@@ -12,8 +12,8 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import ALL_DIRTY
 from agent.core.language.glob import parse
 from agent.core.language.glob_parts import Capture
-from agent.core.language.safe_text import LIMIT, counted, escape
-from agent.core.language.value import Absent, natural
+from agent.core.language.safe_text import LIMIT, escape, format_count
+from agent.core.language.value import Absent, make_sort_key
 from agent.core.struct import Struct
 from agent.host.root import Root
 from agent.scanners import source_kinds
@@ -61,7 +61,7 @@ def parse_source(root: Root, name: str) -> Source | None:
         PatternError: a pattern that is none.
     """
     if name.startswith(("/dev/", "/sys/", "/proc/")):
-        parse(name, taking=True)
+        parse(name, allow_captures=True)
         return Source("node" if name.startswith("/dev/") else "dir", (name,))
     if name in source_kinds.KINDS and name not in SOURCE_HINTS:
         return Source(name)
@@ -88,7 +88,7 @@ def build_word_list(root: Root, source: Source) -> WordList:
         for word in {**EVERY.words, **table.words}.values()
     ]
     if source.kind in {"node", "dir"}:
-        entries += [_captured(piece, devices) for piece in parse(source.arguments[0], taking=True).captures]
+        entries += [_captured(piece, devices) for piece in parse(source.arguments[0], allow_captures=True).captures]
     entries += [
         ListedWord(relation.name, "several" if relation.is_list else "→", relation.kernel, here(relation.name))
         for relation in {**EVERY.relations, **table.relations}.values()
@@ -112,7 +112,7 @@ def format_word_list(known: WordList, terminal: Terminal) -> list[str]:
         for entry in known.entries
     ]
     count = len(known.devices)
-    first = f"source {known.source}: {counted(count, 'device')} here"
+    first = f"source {known.source}: {format_count(count, 'device')} here"
     lines = [terminal.style(first, "bold"), *render(_COLUMNS, rows, terminal)]
     lines.append(
         "A relation (→, several) goes on with a dot: pf.driver. Beside these: udev.PROPERTY, host.WORD, and paths."
@@ -143,7 +143,7 @@ def _values(here: Sequence[str]) -> str:
 def _files(root: Root, devices: Sequence[HostDevice], read: set[str]) -> tuple[str, ...]:
     """What else is in their directories, as paths."""
     found = (path for device in devices for path in list_paths(root, device.directory, read))
-    return tuple(sorted(dict.fromkeys(found), key=natural))
+    return tuple(sorted(dict.fromkeys(found), key=make_sort_key))
 
 
 def list_paths(root: Root, directory: str, read: set[str]) -> tuple[str, ...]:

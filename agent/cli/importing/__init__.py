@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from agent.cli.importing.foreign_file import ForeignFileError
 from agent.cli.importing.toml_entry import ImportedEntry
 from agent.cli.output import fail, report_file_error
-from agent.core.language.safe_text import columns, escape
+from agent.core.language.safe_text import count_columns, escape
 
 PROGRAMS = ("squat", "smarter", "sriov", "kubevirt")
 INCOMPLETE = 1
@@ -60,13 +60,13 @@ def _read(file: str) -> str:
 def _summary(entries: Sequence[ImportedEntry]) -> list[str]:
     """A line for each of their resources, and what to do next."""
     labels = [escape(entry.label) for entry in entries]
-    width = max(map(columns, labels), default=0)
+    width = max(map(count_columns, labels), default=0)
     lines: list[str] = []
     for label, entry in zip(labels, entries, strict=True):
         said = list(dict.fromkeys((*entry.changes, *(f"CHECK: {check}" for check in entry.checks))))
         if not entry.tables:
             said.append("not taken over")
-        head = f"{label}{' ' * (width - columns(label))}  line {entry.line:<4} "
+        head = f"{label}{' ' * (width - count_columns(label))}  line {entry.line:<4} "
         lines.append(f"{head}{escape('; '.join(said) or 'as it was')}")
     taken = sum(bool(entry.tables) for entry in entries)
     checks = sum(bool(entry.checks) for entry in entries)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from agent.core.inventory.device import DeviceNode
-from agent.core.language.glob import literal
+from agent.core.language.glob import escape_glob
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 from agent.host.root import Root
@@ -48,7 +48,7 @@ def entries(root: Root) -> Iterator[LabEntry]:
 
 def pty_entry(path: str) -> LabEntry:
     """The lab's own terminal."""
-    pattern = "/".join(literal(part) for part in path.split("/"))
+    pattern = "/".join(escape_glob(part) for part in path.split("/"))
     return _entry(
         "pty",
         f'source   = {{ node = "{pattern}" }}',

@@ -14,7 +14,7 @@ from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.terminal import Terminal, pad
 from agent.config.toml.finding import render
 from agent.core.inventory.device import DeviceNode, Health
-from agent.core.language.safe_text import counted, printable
+from agent.core.language.safe_text import format_count, make_printable
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
 WIDTH = 80
@@ -71,7 +71,7 @@ class Demo:
         else:
             return True
         self._say(self._terminal.style(f"    ✖ expected  {wrong.expected}", "red"))
-        self._say(f"      seen      {printable(wrong.seen, None)}")
+        self._say(f"      seen      {make_printable(wrong.seen, None)}")
         return False
 
     async def _here(self) -> AsyncIterator[str]:
@@ -162,7 +162,7 @@ class Demo:
             raise Unexpected("a new list of each resource", f"none of {', '.join(old)}")
         count = len(lab.names)
         yield f"{count} of {count} listed again {lab.listed_after():.0f} ms after kubelet.sock was back,"
-        yield f"with the same {counted(sum(map(len, before.values())), 'id')}: nothing lost"
+        yield f"with the same {format_count(sum(map(len, before.values())), 'id')}: nothing lost"
 
     def _asked(self) -> str:
         """The resource whose grant says most: the first that gives a node."""
@@ -193,11 +193,11 @@ def _kinds(inventory: HostReport) -> Iterator[str]:
     names = [item.host.name for item in inventory.items if item.label == "dev"]
     for kind, said in (("loop", "loop device"), ("tty", "tty"), ("video", "video node"), ("hidraw", "HID device")):
         if count := sum(_is(name, kind) for name in names):
-            yield counted(count, said)
+            yield format_count(count, said)
     for label, said in (("pci", "PCI function"), ("usb", "USB device"), ("net", "network interface")):
         if inventory.count_items(label):
-            yield counted(inventory.count_items(label), said)
-    yield f"{counted(len(names), 'device node')} in all"
+            yield format_count(inventory.count_items(label), said)
+    yield f"{format_count(len(names), 'device node')} in all"
 
 
 def _is(name: str, kind: str) -> bool:

@@ -9,10 +9,10 @@ from agent.cli.lab.grant import grant_lines
 from agent.cli.lab.lab import DEADLINE, Lab
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.config.toml.finding import Severity, nearest
+from agent.config.toml.finding import Severity, find_nearest
 from agent.config.toml.finding import render as render_finding
 from agent.core.inventory.device import Device, Health
-from agent.core.language.safe_text import counted, escape, printable
+from agent.core.language.safe_text import escape, format_count, make_printable
 from agent.core.struct import Struct
 from agent.kubelet.simulated.errors import KubeletCrashed, KubeletStopped, PodRefused
 
@@ -63,8 +63,8 @@ class LabCommands:
         name, *rest = line.split()
         word = self.all.get(name)
         if word is None:
-            near = nearest(name, self.all)
-            raise Wrong(f"{printable(name)}: no such word" + (f"; nearest: {near}" if near else "; try: help"))
+            near = find_nearest(name, self.all)
+            raise Wrong(f"{make_printable(name)}: no such word" + (f"; nearest: {near}" if near else "; try: help"))
         if not word.least <= len(rest) <= word.most:
             raise Wrong(f"say: {name} {word.after}".rstrip())
         try:
@@ -102,8 +102,8 @@ class LabCommands:
             return [f"{pod.name}: {' '.join(pod.ids)} of {pod.resource}", *grant_lines(pod.options, lab.root.find_node)]
         if name in lab.names:
             return self._devices(name)
-        near = nearest(name, (*lab.names, *lab.pods))
-        raise Wrong(f"{printable(name)}: no resource and no pod" + (f"; nearest: {near}" if near else ""))
+        near = find_nearest(name, (*lab.names, *lab.pods))
+        raise Wrong(f"{make_printable(name)}: no resource and no pod" + (f"; nearest: {near}" if near else ""))
 
     def _resources(self) -> list[str]:
         lab = self._lab
@@ -127,25 +127,27 @@ class LabCommands:
             shares = f" ×{device.shares}" if device.shares is not None else ""
             health = f"{device.health.value}{f': {escape(str(device.reason))}' if device.reason else ''}"
             style = "red" if device.reason else ""
-            return Row((f"{device.id}{shares}", printable(device.place, None), health, " ".join(holders) or "–"), style)
+            return Row(
+                (f"{device.id}{shares}", make_printable(device.place, None), health, " ".join(holders) or "–"), style
+            )
 
         titles = (Column("DEVICE"), Column("WHERE"), Column("HEALTH"), Column("HELD BY"))
         return render(titles, [row(device) for device in self._lab.snapshot(resource).devices], self._terminal)
 
     async def _allocate(self, resource: str, count: str = "1") -> list[str]:
         if not count.isascii() or not count.isdecimal() or not 0 < int(count[:7]) <= 1_000_000:
-            raise Wrong(f"{printable(count)}: a number of devices is wanted")
+            raise Wrong(f"{make_printable(count)}: a number of devices is wanted")
         pod = await self._lab.allocate(resource, int(count))
         if pod.options.without:
-            near = nearest(resource, self._lab.names)
+            near = find_nearest(resource, self._lab.names)
             hint = f"; nearest: {near}" if near else ""
-            raise Wrong(f"the kubelet has never heard of {printable(resource)}: the pod would start without{hint}")
+            raise Wrong(f"the kubelet has never heard of {make_printable(resource)}: the pod would start without{hint}")
         return [f"{pod.name}: {' '.join(pod.ids)}", *grant_lines(pod.options, self._lab.root.find_node)]
 
     async def _release(self, name: str) -> list[str]:
         pod = self._lab.pods.get(name)
         if pod is None:
-            raise Wrong(f"{printable(name)}: no such pod; there are: {', '.join(self._lab.pods) or 'none'}")
+            raise Wrong(f"{make_printable(name)}: no such pod; there are: {', '.join(self._lab.pods) or 'none'}")
         self._lab.release(name)
         return [f"{pod.name} ended; {' '.join(pod.ids)} can be had again"]
 
@@ -188,7 +190,7 @@ class LabCommands:
         errors = [each for each in configuration.findings if each.severity is Severity.ERROR]
         if errors:
             shown = "\n".join(map(render_finding, errors))
-            raise Wrong(f"{shown}\nrefused: {counted(len(errors), 'error')}; everything stays as it is")
+            raise Wrong(f"{shown}\nrefused: {format_count(len(errors), 'error')}; everything stays as it is")
         change = await lab.agent.reload(configuration)
         lab.configuration = configuration
         return [str(change)]

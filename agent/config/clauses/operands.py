@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from agent.config.scope import Scope
-from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.language import glob
 
 _T = TypeVar("_T")
@@ -15,32 +15,32 @@ _T = TypeVar("_T")
 _WORD_IN_OPERAND = re.compile(r"(?<!\\[pPx])\{[A-Za-z_][A-Za-z0-9_.]*(?:\|[^{}]*)?\}")  # \p{Greek} is an expression's
 
 
-def pattern_of(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
+def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob | None:
     """The glob that a value is; none, with a finding, if it is none."""
     if not isinstance(value, str):
-        scope.error(spot.error("type", "a pattern is text", f'write "{spot.written}"'))
+        scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
         return None
-    if refused_word(spot, value, scope):
+    if refuse_word(spot, value, scope):
         return None
     try:
         return glob.parse(value)
     except glob.PatternError as error:
-        scope.error(spot.error("glob", error.message, error.write, mark=Piece(error.at, error.length)))
+        scope.report(spot.make_error("glob", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
 
 
-def refused_word(spot: FilePosition, value: str, scope: Scope) -> bool:
+def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
     """Whether an operand has a `{word}` in it, which is reported: two words cannot be compared here."""
     found = _WORD_IN_OPERAND.search(value)
     if found is None:
         return False
     message = f"a test compares with what is written, and {found[0]} is a word"
-    mark = Piece(found.start(), len(found[0]))
-    scope.error(spot.error("text", message, "compare two words by a join's on", mark=mark))
+    mark = TextPiece(found.start(), len(found[0]))
+    scope.report(spot.make_error("text", message, "compare two words by a join's on", mark=mark))
     return True
 
 
-def all_of(items: Sequence[_T | None]) -> list[_T]:
+def require_all(items: Sequence[_T | None]) -> list[_T]:
     """The items if none is missing; else nothing."""
     made = [item for item in items if item is not None]
     return made if len(made) == len(items) else []

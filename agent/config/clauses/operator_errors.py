@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.config.scope import ANYTHING, WordSignature
-from agent.core.language.value import OperandError, ValueType, from_person
+from agent.core.language.value import OperandError, ValueType, parse_operand
 
 # What an operator of one value is for.
 _FOR = {
@@ -27,7 +27,7 @@ FOR_LISTS = {
 }
 
 
-def misfit(
+def find_misfit(
     name: str, known: WordSignature, value: object, written: str, some_word: Callable[[], str]
 ) -> tuple[str, str] | None:
     """Why an operator is not for a word, and what to write instead; none if it is.
@@ -37,7 +37,7 @@ def misfit(
     if known is ANYTHING:
         return None
     if name in FOR_LISTS:
-        if not known.many:
+        if not known.is_list:
             return f"{name} is for lists, and this is one value", f"write {FOR_LISTS[name].format(written)}"
         if known.table and name.startswith("has"):
             message = f"{name} is for a list of values, and these are things with words of their own"
@@ -47,7 +47,7 @@ def misfit(
         if known.table:
             message = f"{name} is for {said}, and these are several things"
             return message, f"write {{ any = {{ {some_word()} = {{ {name} = {written} }} }} }}"
-        if known.many:
+        if known.is_list:
             return f"{name} is for {said}, and this is a list", f"write {{ any = {{ {name} = {written} }} }}"
         if known.kind not in kinds:
             return f"{name} is for {said}, and this is {known.kind.value}", _instead(name, known.kind, value)
@@ -71,7 +71,7 @@ def _instead(name: str, kind: ValueType, value: object) -> str:
             return 'write for example { like = "a*" }'
     text = value.strip("*") if isinstance(value, str) else ""
     try:
-        from_person(kind, text)
+        parse_operand(kind, text)
     except OperandError as error:
         return error.write
     return f'write = "{text}"'

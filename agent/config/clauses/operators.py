@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
-from agent.config.clauses.operands import all_of, pattern_of, refused_word
-from agent.config.clauses.operator_errors import FOR_LISTS, misfit
+from agent.config.clauses.operands import compile_glob, refuse_word, require_all
+from agent.config.clauses.operator_errors import FOR_LISTS, find_misfit
 from agent.config.clauses.ranges import RangeError, parse_ranges
-from agent.config.language.key_table import OPERATORS, hint
+from agent.config.language.key_table import OPERATORS, make_hint
 from agent.config.scope import ANYTHING, Scope, WordSignature
-from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.language import operators
 from agent.core.language.clause import Clause
-from agent.core.language.operators import AllOf, AnyOf, Equals, Has, Quantifier, Test
-from agent.core.language.value import OperandError, Scalar, ValueType, from_person
+from agent.core.language.operators import AllTests, AnyTest, Equals, Has, Quantifier, Test
+from agent.core.language.value import OperandError, Scalar, ValueType, parse_operand
 from agent.core.struct import Struct, replace
 
 _TEXT_KINDS = frozenset({ValueType.TEXT, ValueType.PATH})
@@ -29,33 +29,37 @@ _ENDS: Mapping[str, Callable[[int], tuple[int | None, int | None]]] = {
 }
 
 
-class Tests(Struct):
+class TestCompiler(Struct):
     """The tests of one word. `clause` compiles what is asked of each thing that a many leads to."""
 
     word: str
-    known: WordSignature
+    signature: WordSignature
     scope: Scope
-    clause: Callable[[FilePosition, Mapping[str, object], Scope], Clause]
+    compile_inner: Callable[[FilePosition, Mapping[str, object], Scope], Clause]
 
-    def test(self, spot: FilePosition, value: object) -> Test | None:
+    def compile_test(self, spot: FilePosition, value: object) -> Test | None:
         """The test that a value is; none, with findings, if it is none."""
         if isinstance(value, dict):
             return self._operators(spot, value)
-        if self.known.many and not (isinstance(value, list) and value and all(isinstance(it, dict) for it in value)):
+        if self.signature.is_list and not (
+            isinstance(value, list) and value and all(isinstance(it, dict) for it in value)
+        ):
             self._no_plain_test(spot, value)
             return None
         if isinstance(value, list):
             if not value:
-                self.scope.error(spot.error("type", "an empty list holds of nothing", "write one value at least"))
+                self.scope.report(spot.make_error("type", "an empty list holds of nothing", "write one value at least"))
                 return None
-            alternatives = all_of([self.test(spot.below(index), item) for index, item in enumerate(value)])
-            return AnyOf(tuple(alternatives)) if alternatives else None
+            alternatives = require_all(
+                [self.compile_test(spot.get_child(index), item) for index, item in enumerate(value)]
+            )
+            return AnyTest(tuple(alternatives)) if alternatives else None
         operand = self._operand(spot, value)
         return None if operand is None else Equals(operand)
 
     def _no_plain_test(self, spot: FilePosition, value: object) -> None:
-        written = spot.written
-        if self.known.table:
+        written = spot.source_text
+        if self.signature.table:
             message = "several things: say of how many: { any = { … } }, every, none, count"
             write = f"write {{ any = {{ {self._some_word()} = {written} }} }}"
         else:
@@ -63,43 +67,43 @@ class Tests(Struct):
             others = ", ".join(name for name in FOR_LISTS if name not in {operator, "any"})
             message = f"a list: say {{ {operator} = {written} }}, or {others}"
             write = f"write {{ {operator} = {written} }}"
-        self.scope.error(spot.error("type", message, write))
+        self.scope.report(spot.make_error("type", message, write))
 
     def _some_word(self) -> str:
         """A word that the things of a many have; `WORD` if they have no name."""
-        return "name" if self.scope.within(self.known.table).has("name") else "WORD"
+        return "name" if self.scope.enter_table(self.signature.table).has_word("name") else "WORD"
 
     def _operators(self, spot: FilePosition, table: Mapping[str, object]) -> Test | None:
         """Several operators in one table: all must hold."""
-        made = all_of([self._operator(spot.below(name), name, value) for name, value in table.items()])
+        made = require_all([self._operator(spot.get_child(name), name, value) for name, value in table.items()])
         if not made:
             if not table:
-                self.scope.error(spot.error("type", "a test is missing here", 'write for example = "x"'))
+                self.scope.report(spot.make_error("type", "a test is missing here", 'write for example = "x"'))
             return None
-        return made[0] if len(made) == 1 else AllOf(tuple(made))
+        return made[0] if len(made) == 1 else AllTests(tuple(made))
 
     def _operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name not in OPERATORS:
             message = f"no operator has the name {name}"
-            self.scope.error(spot.error("unknown-key", message, hint(name, OPERATORS), mark="key"))
+            self.scope.report(spot.make_error("unknown-key", message, make_hint(name, OPERATORS), mark="key"))
             return None
         if not self._fits(spot, name, value):
             return None
         match name:
             case "not":
-                inner = self.test(spot, value)
+                inner = self.compile_test(spot, value)
                 return None if inner is None else operators.Not(inner)
             case "exists":
                 if isinstance(value, bool):
                     return operators.Exists(value)
-                self.scope.error(spot.error("type", "exists is true or false, without quotes", "write true"))
+                self.scope.report(spot.make_error("type", "exists is true or false, without quotes", "write true"))
                 return None
             case "has" | "has_all" | "has_any":
                 return self._has(spot, name, value)
             case "any" | "every" | "none":
                 return self._of(spot, Quantifier(name), value)
             case "count":
-                number = replace(self, known=WordSignature(ValueType.INT)).test(spot, value)
+                number = replace(self, signature=WordSignature(ValueType.INT)).compile_test(spot, value)
                 return None if number is None else operators.Count(number)
             case "like":
                 return self._like(spot, value)
@@ -110,96 +114,96 @@ class Tests(Struct):
         if isinstance(value, int) and not isinstance(value, bool):
             return operators.Within((_ENDS[name](value),))
         write = f"write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
-        self.scope.error(spot.error("type", f"{name} is followed by a number", write))
+        self.scope.report(spot.make_error("type", f"{name} is followed by a number", write))
         return None
 
     def _fits(self, spot: FilePosition, name: str, value: object) -> bool:
         """Whether an operator is for what the word is; if not, what to write instead is reported."""
-        found = misfit(name, self.known, value, spot.written, self._some_word)
+        found = find_misfit(name, self.signature, value, spot.source_text, self._some_word)
         if found is not None:
-            self.scope.error(spot.error("type", *found, mark="key"))
+            self.scope.report(spot.make_error("type", *found, mark="key"))
         return found is None
 
     def _has(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name == "has":
             if isinstance(value, (list, dict)):
-                write = f"write {{ has_any = {spot.written} }}, or has_all" if isinstance(value, list) else ""
-                self.scope.error(spot.error("type", "has is for one value", write or "write { any = … }"))
+                write = f"write {{ has_any = {spot.source_text} }}, or has_all" if isinstance(value, list) else ""
+                self.scope.report(spot.make_error("type", "has is for one value", write or "write { any = … }"))
                 return None
             operand = self._operand(spot, value)
             return None if operand is None else Has(operand)
         if not isinstance(value, list) or not value:
-            write = f"write [{spot.written}]" if not isinstance(value, (list, dict)) else "write one value at least"
-            self.scope.error(spot.error("type", f"{name} is followed by a list of values", write))
+            write = f"write [{spot.source_text}]" if not isinstance(value, (list, dict)) else "write one value at least"
+            self.scope.report(spot.make_error("type", f"{name} is followed by a list of values", write))
             return None
-        operands: list[Scalar | None] = [self._operand(spot.below(index), item) for index, item in enumerate(value)]
-        made: list[Scalar] = all_of(operands)
+        operands: list[Scalar | None] = [self._operand(spot.get_child(index), item) for index, item in enumerate(value)]
+        made: list[Scalar] = require_all(operands)
         tests = tuple(map(Has, made))
-        return (AllOf(tests) if name == "has_all" else AnyOf(tests)) if tests else None
+        return (AllTests(tests) if name == "has_all" else AnyTest(tests)) if tests else None
 
     def _of(self, spot: FilePosition, of: Quantifier, value: object) -> Test | None:
-        if not self.known.table:
-            test = replace(self, known=replace(self.known, many=False)).test(spot, value)
+        if not self.signature.table:
+            test = replace(self, signature=replace(self.signature, is_list=False)).compile_test(spot, value)
             return None if test is None else operators.Items(of, test)
-        inside = self.scope.within(self.known.table)
+        inside = self.scope.enter_table(self.signature.table)
         if isinstance(value, dict) and value:
-            clause = self.clause(spot, value, inside)
-            return operators.Things(of, self.word, clause) if clause.lines else None
-        write = f"write {{ {of.value} = {{ {self._some_word()} = {spot.written} }} }}"
-        self.scope.error(spot.error("type", f"{of.value} is followed by a clause on the words of each", write))
+            clause = self.compile_inner(spot, value, inside)
+            return operators.RelationItems(of, self.word, clause) if clause.lines else None
+        write = f"write {{ {of.value} = {{ {self._some_word()} = {spot.source_text} }} }}"
+        self.scope.report(spot.make_error("type", f"{of.value} is followed by a clause on the words of each", write))
         return None
 
     def _like(self, spot: FilePosition, value: object) -> Test | None:
-        elements = spot.elements(value)
+        elements = spot.list_elements(value)
         if not elements:
-            self.scope.error(spot.error("type", "an empty list holds of nothing", "write one pattern at least"))
-        made = all_of([pattern_of(here, item, self.scope) for here, item in elements])
+            self.scope.report(spot.make_error("type", "an empty list holds of nothing", "write one pattern at least"))
+        made = require_all([compile_glob(here, item, self.scope) for here, item in elements])
         return operators.Like(tuple(made)) if made else None
 
     def _within_text(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if not isinstance(value, str):
-            self.scope.error(spot.error("type", f"{name} is followed by text", f'write "{spot.written}"'))
+            self.scope.report(spot.make_error("type", f"{name} is followed by text", f'write "{spot.source_text}"'))
             return None
-        if refused_word(spot, value, self.scope):
+        if refuse_word(spot, value, self.scope):
             return None
         if name == "contains":
             if value:
                 return operators.Contains(value)
-            self.scope.error(spot.error("type", "every text contains nothing", "write { exists = true }"))
+            self.scope.report(spot.make_error("type", "every text contains nothing", "write { exists = true }"))
             return None
         try:
             return compile_expression(value)
         except ExpressionError as error:
             at = value.find(error.piece) if error.piece else -1
-            mark: Mark = Piece(at, len(error.piece)) if at >= 0 else "text"
-            self.scope.error(spot.error("matching", error.message, error.write, mark=mark))
+            mark: FindingMark = TextPiece(at, len(error.piece)) if at >= 0 else "text"
+            self.scope.report(spot.make_error("matching", error.message, error.write, mark=mark))
             return None
 
     def _in(self, spot: FilePosition, value: object) -> Test | None:
         if not isinstance(value, str):
             write = f'write "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
-            self.scope.error(spot.error("type", "ranges are text", write or 'write for example "0-3,5"'))
+            self.scope.report(spot.make_error("type", "ranges are text", write or 'write for example "0-3,5"'))
             return None
-        if refused_word(spot, value, self.scope):
+        if refuse_word(spot, value, self.scope):
             return None
         try:
-            return operators.Within(parse_ranges(value, hexadecimal=self.known.kind is ValueType.HEX))
+            return operators.Within(parse_ranges(value, hexadecimal=self.signature.kind is ValueType.HEX))
         except RangeError as error:
-            mark: Mark = Piece(error.at, error.length) if error.length else "value"
-            self.scope.error(spot.error("type", error.message, error.write, mark=mark))
+            mark: FindingMark = TextPiece(error.at, error.length) if error.length else "value"
+            self.scope.report(spot.make_error("type", error.message, error.write, mark=mark))
             return None
 
     def _operand(self, spot: FilePosition, value: object) -> Scalar | None:
-        if isinstance(value, str) and refused_word(spot, value, self.scope):
+        if isinstance(value, str) and refuse_word(spot, value, self.scope):
             return None
-        if self.known is ANYTHING:
+        if self.signature is ANYTHING:
             return value if isinstance(value, (str, int, bool)) else None
-        kind = self.known.kind
+        kind = self.signature.kind
         try:
-            return from_person(kind, value)
+            return parse_operand(kind, value)
         except OperandError as error:
             write = error.write
             if not write and kind in _TEXT_KINDS and isinstance(value, (int, float)):
-                write = f'write "{spot.written}"'
-            self.scope.error(spot.error("hex-id" if kind in _ID_KINDS else "type", error.message, write))
+                write = f'write "{spot.source_text}"'
+            self.scope.report(spot.make_error("hex-id" if kind in _ID_KINDS else "type", error.message, write))
             return None

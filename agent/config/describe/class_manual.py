@@ -11,7 +11,7 @@ from agent.config.describe.id_stability import lasting
 from agent.config.describe.text_layout import fold
 from agent.config.load import LoadedConfig
 from agent.config.merge.config_tree import Branch
-from agent.core.language.safe_text import columns, escape
+from agent.core.language.safe_text import count_columns, escape
 from agent.core.struct import Struct
 
 _SUBJECTS = ("takes", "words", "name", "id", "shares", "waits", "health", "gives", "prefers", "options", "besides")
@@ -39,7 +39,7 @@ class Manual(Struct):
 
 def manual(study: LoadedConfig, name: str) -> Manual:
     """The documentation of a class."""
-    tree = study.shelf.sentence(name).tree
+    tree = study.library.get_class(name).tree
     found = [
         (subject, "  " * max(0, said.level - (subject == "words")) + said.text)
         for subject, clauses in sections(tree)
@@ -48,12 +48,12 @@ def manual(study: LoadedConfig, name: str) -> Manual:
     found += [("id", f"  {said}") for said in lasting(tree)]
     found += _silent(tree, {subject for subject, _ in found})
     says = [(subject, said) for wanted in _SUBJECTS for subject, said in found if subject == wanted]
-    about, uses = tree.leaf("about"), tree.leaf("uses")
+    about, uses = tree.get_leaf("about"), tree.get_leaf("uses")
     return Manual(
         name=name,
         about=value(about.value) if about else "",
-        file=study.shelf.path(name),
-        own=name in study.own,
+        file=study.library.get_path(name),
+        own=name in study.local_class_names,
         part="source" not in tree.members or tree.is_on("part"),
         takes="" if "source" not in tree.members else says[0][1].removeprefix("Every "),
         uses=tuple(map(value, uses.value)) if uses and isinstance(uses.value, list) else (),
@@ -92,14 +92,14 @@ def lines_of(one: Manual, width: int | None) -> list[str]:
 
 def _fold(text: str, indent: str, width: int | None) -> list[str]:
     shown = escape(text)
-    return [shown] if width is None or columns(shown) <= width else fold(shown, indent, width)
+    return [shown] if width is None or count_columns(shown) <= width else fold(shown, indent, width)
 
 
 def _asked(subject: str, said: str, tree: Branch) -> tuple[str, str]:
     """An option together with what it is about."""
     name = said.split()[1] if subject == "options" and len(said.split()) > 1 else ""
-    option = (tree.branch("options") or Branch({}, tree.spot)).branch(name.rstrip(","))
-    about = option.leaf("about") if option else None
+    option = (tree.get_branch("options") or Branch({}, tree.spot)).get_branch(name.rstrip(","))
+    about = option.get_leaf("about") if option else None
     return subject, f"{said.removeprefix('option ')}{f': {value(about.value)}' if about else ''}" if name else said
 
 
@@ -113,7 +113,7 @@ def _example(name: str, tree: Branch) -> str:
         lines.append(f'uses = ["{name}"]  # beside a class or a source of yours')
     else:
         lines.append(f'class = "{name}"')
-    for option_name, option in (tree.branch("options") or Branch({}, tree.spot)).branches():
+    for option_name, option in (tree.get_branch("options") or Branch({}, tree.spot)).list_branches():
         if option.members.keys().isdisjoint(("default", "value")):
             lines.append(f"options.{option_name} = {_answer(option)}")
     return "\n".join(lines)
@@ -122,6 +122,6 @@ def _example(name: str, tree: Branch) -> str:
 def _answer(option: Branch) -> str:
     """A value that an option may have."""
     for key, answer in (("one_of", '"{}"'), ("some_of", '["{}"]')):
-        if (choices := option.leaf(key)) is not None and isinstance(choices.value, list) and choices.value:
+        if (choices := option.get_leaf(key)) is not None and isinstance(choices.value, list) and choices.value:
             return answer.format(value(choices.value[0]))
     return "…"

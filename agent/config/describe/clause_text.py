@@ -21,11 +21,11 @@ def clause(branch: Branch | None) -> str:
 
 def line(address: str, branch: Branch) -> str:
     """One line of a clause; the alternatives of `either` are one as well."""
-    leaf = branch.leaf(address)
+    leaf = branch.get_leaf(address)
     if leaf is not None:
         return sentence(address, leaf.value)
-    either = branch.branch(address)
-    alternatives = [clause(member) for _, member in either.branches()] if either else []
+    either = branch.get_branch(address)
+    alternatives = [clause(member) for _, member in either.list_branches()] if either else []
     return f"either {', or '.join(alternatives) or 'nothing'}"
 
 
@@ -99,6 +99,6 @@ def split(branch: Branch) -> tuple[Branch, Branch]:
 
 def _files(node: Node) -> set[str]:
     if isinstance(node, Conflict):
-        return _files(node.first)
-    spots = (node.spot, *node.replaced) if isinstance(node, (Leaf, RemovedValue)) else (node.spot,)
+        return _files(node.first_node)
+    spots = (node.spot, *node.replaced_spots) if isinstance(node, (Leaf, RemovedValue)) else (node.spot,)
     return {spot.document.name for spot in spots}

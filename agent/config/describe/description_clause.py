@@ -48,7 +48,7 @@ def listed(of: object, between: str = ", ") -> str:
 
 def text_of(branch: Branch, key: str, otherwise: str = "") -> str:
     """The value under a key as it is said; what else is said if there is none."""
-    leaf = branch.leaf(key)
+    leaf = branch.get_leaf(key)
     return otherwise if leaf is None else listed(leaf.value)
 
 
@@ -56,9 +56,9 @@ def instead(*leaves: Leaf | None, say: Callable[[object], str] = value) -> str:
     """What these values replaced, in brackets: of each place one; nothing where it was the same."""
     olds: dict[tuple[str, int], str] = {}
     for leaf in leaves:
-        if leaf is None or not leaf.replaced:
+        if leaf is None or not leaf.replaced_spots:
             continue
-        spot = leaf.replaced[0]
+        spot = leaf.replaced_spots[0]
         old = spot.data
         if old != leaf.value:
             origin = spot.origin

@@ -10,7 +10,7 @@ from agent.config.load import ConfigEntry, LoadedConfig
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.name_template import name_leaf
-from agent.config.toml.finding import nearest
+from agent.config.toml.finding import find_nearest
 from agent.core.struct import Struct
 
 
@@ -54,10 +54,10 @@ def pick(study: LoadedConfig, names: Sequence[str]) -> list[Description]:
     entries = [of_entry(entry, study.entries[:index], study) for index, entry in enumerate(study.entries)]
     for name in names:
         named = [entry for entry in entries if name in {entry.resource, entry.name, entry.name.rpartition("/")[2]}]
-        if not named and name not in study.shelf.names():
-            known = {*study.shelf.names(), *(entry.resource for entry in entries)}
-            raise NoReadingError(name, nearest(name, known) or "")
-        found += named or [of_class(name, study.shelf.sentence(name))]
+        if not named and name not in study.library.list_names():
+            known = {*study.library.list_names(), *(entry.resource for entry in entries)}
+            raise NoReadingError(name, find_nearest(name, known) or "")
+        found += named or [of_class(name, study.library.get_class(name))]
     return found
 
 
@@ -88,17 +88,17 @@ def of_class(name: str, sentence: MergedEntry) -> Description:
 
 def readings(study: LoadedConfig) -> Iterator[Description]:
     """The configuration's own classes as their files are in order, then its entries in theirs."""
-    for name in sorted(study.own, key=lambda name: f"{name}.toml"):
-        yield of_class(name, study.shelf.sentence(name))
+    for name in sorted(study.local_class_names, key=lambda name: f"{name}.toml"):
+        yield of_class(name, study.library.get_class(name))
     for index, entry in enumerate(study.entries):
         yield of_entry(entry, study.entries[:index], study)
 
 
 def of_entry(entry: ConfigEntry, before: Sequence[ConfigEntry], study: LoadedConfig) -> Description:
     """An entry, read back; one that only names a class is one line."""
-    tree = entry.sentence.tree
+    tree = entry.merged_entry.tree
     origin = entry.spot.origin
-    name, device_class = name_leaf(tree), tree.leaf("class")
+    name, device_class = name_leaf(tree), tree.get_leaf("class")
     earlier = _earlier(tree, before)
     resource = value(name.value) if name else ""
     known = _known(device_class, study)
@@ -107,7 +107,7 @@ def of_entry(entry: ConfigEntry, before: Sequence[ConfigEntry], study: LoadedCon
         called = f", called {resource}" if "name" in own else ""
         left = f", of what {earlier} {_leaves(earlier)}" if earlier else ""
         return Description("entry", str(origin), resource, f"as class {known} says{called}{left}", ())
-    about = _about(entry.sentence) or (_about(study.shelf.sentence(known)) if known else "")
+    about = _about(entry.merged_entry) or (_about(study.library.get_class(known)) if known else "")
     taken = f"{earlier} {_takes(earlier)}" if earlier else ""
     return Description("entry", str(origin), resource, about, tuple(clauses_of(tree, taken)))
 
@@ -115,11 +115,11 @@ def of_entry(entry: ConfigEntry, before: Sequence[ConfigEntry], study: LoadedCon
 def _known(device_class: Leaf | None, study: LoadedConfig) -> str:
     """The name of the class that an entry names, if there is one."""
     named = value(device_class.value) if device_class else ""
-    return named if named in study.shelf.names() else ""
+    return named if named in study.library.list_names() else ""
 
 
 def _about(sentence: MergedEntry) -> str:
-    leaf = sentence.tree.leaf("about")
+    leaf = sentence.tree.get_leaf("about")
     return value(leaf.value) if leaf else ""
 
 
@@ -127,7 +127,7 @@ def _earlier(tree: Branch, before: Sequence[ConfigEntry]) -> str:
     """The entries before it that may take the same devices, as people know them. Slots take nothing."""
     said: list[str] = []
     for entry in before:
-        other = entry.sentence.tree
+        other = entry.merged_entry.tree
         name = name_leaf(other)
         if "slots" not in other.members and _meet(tree, other):
             said.append(f"{value(name.value) if name else 'an entry'} ({place(entry.spot)})")
@@ -144,12 +144,12 @@ def _takes(earlier: str) -> str:
 
 def _meet(one: Branch, other: Branch) -> bool:
     """Whether two entries may take one device, as far as their texts tell."""
-    mine, theirs = one.leaf("source"), other.leaf("source")
+    mine, theirs = one.get_leaf("source"), other.get_leaf("source")
     if mine is None or theirs is None or not _share(mine.value, theirs.value):
         return False
-    match = one.branch("match") or Branch({}, one.spot)
-    against = other.branch("match") or Branch({}, other.spot)
-    pairs = ((match.leaf(address), against.leaf(address)) for address in match.members)
+    match = one.get_branch("match") or Branch({}, one.spot)
+    against = other.get_branch("match") or Branch({}, other.spot)
+    pairs = ((match.get_leaf(address), against.get_leaf(address)) for address in match.members)
     return all(_agree(test.value, opposed.value) for test, opposed in pairs if test and opposed)
 
 

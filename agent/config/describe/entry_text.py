@@ -11,7 +11,7 @@ from agent.config.describe.give_text import given
 from agent.config.describe.word_text import devices, joins, links, own_words
 from agent.config.merge.config_tree import Branch, Leaf, RemovedValue
 from agent.config.resource.resource_settings import SLOT_ID
-from agent.config.sources import named_kind
+from agent.config.sources import get_source_kind
 from agent.scanners import source_kinds
 
 _PART = "Every device (a part: the class that uses it says which)"
@@ -19,25 +19,25 @@ _PART = "Every device (a part: the class that uses it says which)"
 
 def sections(tree: Branch, earlier: str = "") -> Iterator[tuple[str, Iterable[DescriptionClause]]]:
     """The parts of a sentence, each with what it is about; `earlier`: which entries before it take theirs first."""
-    source = tree.leaf("source")
+    source = tree.get_leaf("source")
     yield "takes", _source(source)
-    own = (*own_words(tree.branch("let"), source.value if source else None), *joins(tree.branch("join")))
+    own = (*own_words(tree.get_branch("let"), source.value if source else None), *joins(tree.get_branch("join")))
     yield "words", [said.below() for said in own]
     yield "takes", [DescriptionClause(f"of which {earlier} first")] if earlier else ()
-    yield "takes", _match(tree.branch("match"))
-    yield "takes", clauses(tree.branch("exclude"), "except")
-    yield "waits", clauses(tree.branch("wait"), "not yet while")
-    yield "takes", _group(tree.branch("group"))
+    yield "takes", _match(tree.get_branch("match"))
+    yield "takes", clauses(tree.get_branch("exclude"), "except")
+    yield "waits", clauses(tree.get_branch("wait"), "not yet while")
+    yield "takes", _group(tree.get_branch("group"))
     yield "name", _named(tree)
     yield "id", _known(tree, source)
     yield "shares", _shares(tree)
-    yield "waits", clauses(tree.branch("gate"), "once")
+    yield "waits", clauses(tree.get_branch("gate"), "once")
     yield "gives", _switch(tree, "moves_into_pod", "which may move into the pod", "which stay on the host")
-    yield "waits", programs(tree.branch("prepare"), "after running")
-    yield "health", checks(tree.branch("health"))
-    yield "gives", programs(tree.branch("prestart"), "before a container starts, run")
-    yield "gives", given(tree.branch("give"))
-    yield "options", _options(tree.branch("options"))
+    yield "waits", programs(tree.get_branch("prepare"), "after running")
+    yield "health", checks(tree.get_branch("health"))
+    yield "gives", programs(tree.get_branch("prestart"), "before a container starts, run")
+    yield "gives", given(tree.get_branch("give"))
+    yield "options", _options(tree.get_branch("options"))
     yield "prefers", _preferred(tree)
     yield "besides", _rest(tree)
     yield "besides", _without(tree)
@@ -70,28 +70,28 @@ def _match(match: Branch | None) -> Iterator[DescriptionClause]:
 def _group(group: Branch | None) -> Iterator[DescriptionClause]:
     if group is None:
         return
-    by = group.leaf("by")
+    by = group.get_leaf("by")
     text = f"together by {listed(by.value, ' or ')}" if by else "together"
     if text_of(group, "claims") == "all":
         text += ", and all others of the group come along"
-    yield DescriptionClause(text, group.spot, note=instead(by, group.leaf("claims")))
-    parts = group.branch("parts")
-    for name, part in parts.branches() if parts else ():
+    yield DescriptionClause(text, group.spot, note=instead(by, group.get_leaf("claims")))
+    parts = group.get_branch("parts")
+    for name, part in parts.list_branches() if parts else ():
         yield DescriptionClause(f"one {name} whose {clause(part)}", part.spot, level=1)
 
 
 def _named(tree: Branch) -> Iterator[DescriptionClause]:
     for key, words in (("name", "called"), ("adds_to", "added to")):
-        if (leaf := tree.leaf(key)) is not None:
+        if (leaf := tree.get_leaf(key)) is not None:
             yield DescriptionClause(f"{words} {value(leaf.value)}", leaf.spot, note=instead(leaf))
 
 
 def _known(tree: Branch, source: Leaf | None) -> Iterator[DescriptionClause]:
-    if (slots := tree.branch("slots")) is not None:
+    if (slots := tree.get_branch("slots")) is not None:
         known = text_of(slots, "id", f"{SLOT_ID} (default)")
         text = f"in {text_of(slots, 'count')} slots of the whole, known as {known}"
         yield DescriptionClause(text, slots.spot, note=instead(*leaves(slots)))
-    elif (ids := tree.leaf("id")) is not None:
+    elif (ids := tree.get_leaf("id")) is not None:
         yield DescriptionClause(
             f"known as {listed(ids.value, ', else ')}", ids.spot, note=instead(ids, say=_alternatives)
         )
@@ -104,34 +104,34 @@ def _alternatives(ids: object) -> str:
 
 
 def _default_id(source: object) -> str:
-    kind = named_kind(source)
+    kind = get_source_kind(source)
     if kind == "node":
         return "its path under /dev"
     return ", else ".join(source_kinds.get_default_ids(kind)) if kind in source_kinds.KINDS else ""
 
 
 def _shares(tree: Branch) -> Iterator[DescriptionClause]:
-    replicas, limit = tree.branch("replicas"), tree.branch("limit")
+    replicas, limit = tree.get_branch("replicas"), tree.get_branch("limit")
     if replicas is not None and replicas.members:
-        suffix = replicas.leaf("suffix")
+        suffix = replicas.get_leaf("suffix")
         text = f"in {_many(replicas)}{f', numbered behind {value(suffix.value)}' if suffix else ''}"
-        count = replicas.leaf("count")
+        count = replicas.get_leaf("count")
         if suffix or count is None or count.value != 1 or instead(*leaves(replicas)):
             yield DescriptionClause(text, replicas.spot, note=instead(*leaves(replicas)))
-    if limit is not None and (most := limit.leaf("per_container")):
+    if limit is not None and (most := limit.get_leaf("per_container")):
         yield DescriptionClause(f"at most {value(most.value)} in a container", most.spot, note=instead(most))
-    if limit is not None and (leaf := limit.leaf("distinct")) and leaf.value is True:
+    if limit is not None and (leaf := limit.get_leaf("distinct")) and leaf.value is True:
         yield DescriptionClause("never two shares of one device in a container", leaf.spot)
 
 
 def _many(replicas: Branch) -> str:
-    count = replicas.leaf("count")
+    count = replicas.get_leaf("count")
     if count is not None:
         return f"{_shared(count.value)} each"
-    rows = (replicas.branch("map") or Branch({}, replicas.spot)).members.items()
+    rows = (replicas.get_branch("map") or Branch({}, replicas.spot)).members.items()
     by = text_of(replicas, "by")
     said = [f"{_shared(leaf.value)} if {by} is {key}" for key, leaf in rows if isinstance(leaf, Leaf)]
-    other = replicas.leaf("else")
+    other = replicas.get_leaf("else")
     return ", ".join([*said, *([f"else {_shared(other.value)}"] if other else [])])
 
 
@@ -140,26 +140,26 @@ def _shared(count: object) -> str:
 
 
 def _switch(tree: Branch, key: str, on: str, off: str) -> Iterator[DescriptionClause]:
-    leaf = tree.leaf(key)
+    leaf = tree.get_leaf(key)
     if leaf is not None and (leaf.value is True or instead(leaf)):
         yield DescriptionClause(on if leaf.value is True else off, leaf.spot)
 
 
 def _options(options: Branch | None) -> Iterator[DescriptionClause]:
-    for name, option in options.branches() if options else ():
-        domain = next((leaf for key in ("one_of", "some_of", "type") if (leaf := option.leaf(key))), None)
-        said = option.leaf("value")
-        chosen = said or option.leaf("default")
+    for name, option in options.list_branches() if options else ():
+        domain = next((leaf for key in ("one_of", "some_of", "type") if (leaf := option.get_leaf(key))), None)
+        said = option.get_leaf("value")
+        chosen = said or option.get_leaf("default")
         allowed = f" ({listed(domain.value, ' | ')})" if domain else ""
         text = f"option {name} = {value(chosen.value)}" if chosen else f"option {name}, which the entry says"
         yield DescriptionClause(f"{text}{allowed}", said.spot if said else option.spot, note=instead(said))
 
 
 def _preferred(tree: Branch) -> Iterator[DescriptionClause]:
-    topology, prefer = tree.leaf("topology"), tree.leaf("prefer")
+    topology, prefer = tree.get_leaf("topology"), tree.get_leaf("prefer")
     if topology is not None:
         yield DescriptionClause(_near(topology.value), topology.spot, note=instead(topology))
-    yield from links(tree.branch("links"))
+    yield from links(tree.get_branch("links"))
     if prefer is not None and prefer.value != []:
         yield DescriptionClause(f"prefer {_rules(prefer.value)}", prefer.spot, note=instead(prefer, say=_rules))
 
@@ -177,18 +177,18 @@ def _rules(prefer: object) -> str:
 
 
 def _rest(tree: Branch) -> Iterator[DescriptionClause]:
-    if (expect := tree.leaf("expect")) is not None:
+    if (expect := tree.get_leaf("expect")) is not None:
         yield DescriptionClause(
             f"expecting {value(expect.value)} device{'s' * (expect.value != 1)}", expect.spot, note=instead(expect)
         )
-    if (registration := tree.leaf("registration")) is not None:
+    if (registration := tree.get_leaf("registration")) is not None:
         how = "by the plugin watcher" if registration.value == "watcher" else "by Register"
         yield DescriptionClause(f"registered {how}", registration.spot, note=instead(registration))
-    for name, probe in (tree.branch("probe") or Branch({}, tree.spot)).branches():
+    for name, probe in (tree.get_branch("probe") or Branch({}, tree.spot)).list_branches():
         yield DescriptionClause(
-            f"the probe {name} is {listed(run.value, ' ') if (run := probe.leaf('run')) else '?'}", probe.spot
+            f"the probe {name} is {listed(run.value, ' ') if (run := probe.get_leaf('run')) else '?'}", probe.spot
         )
-    for code, why in (tree.branch("accept") or Branch({}, tree.spot)).members.items():
+    for code, why in (tree.get_branch("accept") or Branch({}, tree.spot)).members.items():
         if isinstance(why, Leaf):
             yield DescriptionClause(f"accepting {code}: {value(why.value)}", why.spot)
 
@@ -198,7 +198,7 @@ def _without(branch: Branch, path: str = "") -> Iterator[DescriptionClause]:
     for key, node in branch.members.items():
         address = f"{path}.{key}" if path else key
         if isinstance(node, RemovedValue):
-            note = f"[which was at {place(node.replaced[0])}]" if node.replaced else ""
+            note = f"[which was at {place(node.replaced_spots[0])}]" if node.replaced_spots else ""
             yield DescriptionClause(f"without {address}", node.spot, note=note)
         elif isinstance(node, Branch):
             yield from _without(node, address)

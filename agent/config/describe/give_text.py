@@ -21,23 +21,23 @@ def given(give: Branch | None) -> Iterator[DescriptionClause]:
     if give is None:
         return
     yield from _things(give)
-    if (via := give.leaf("via")) is not None:
+    if (via := give.get_leaf("via")) is not None:
         yield DescriptionClause(
             _VIA.get(str(via.value), f"all of it by {value(via.value)}"), via.spot, note=instead(via)
         )
-    devinfo = give.branch("devinfo")
+    devinfo = give.get_branch("devinfo")
     if devinfo is not None:
         text = f"write the device-information file: {_members(devinfo)}"
         yield DescriptionClause(text, devinfo.spot, note=instead(*leaves(devinfo)))
     for _, also in _named(give, "also"):
-        when = clause(also.branch("when"))
+        when = clause(also.get_branch("when"))
         yield DescriptionClause(f"and, when {when}, also" if when else "and also", also.spot)
         for said in _things(also):
             yield said.below()
 
 
 def _things(give: Branch) -> Iterator[DescriptionClause]:
-    vfio, rdma = give.branch("vfio"), give.branch("rdma")
+    vfio, rdma = give.get_branch("vfio"), give.get_branch("rdma")
     if vfio is not None:
         yield DescriptionClause(_vfio(vfio), vfio.spot, note=instead(*leaves(vfio)))
     if rdma is not None:
@@ -78,14 +78,14 @@ def _cdi(_: str, device: Branch) -> str:
 
 def _vfio(vfio: Branch) -> str:
     besides = ", also without an IOMMU" if vfio.is_on("noiommu") else ""
-    to = vfio.leaf("to")
+    to = vfio.get_leaf("to")
     at = f" as {listed(to.value, ' and ')}" if to else ""
     nodes = f"give the VFIO nodes ({text_of(vfio, 'backend', 'auto')}{besides}){at}"
     return f"{nodes}{_permissions(vfio)}{_when(vfio)}; healthy while its IOMMU group is viable"
 
 
 def _rdma(rdma: Branch) -> str:
-    said = {key: leaf.value if (leaf := rdma.leaf(key)) else default for key, default in _RDMA.items()}
+    said = {key: leaf.value if (leaf := rdma.get_leaf(key)) else default for key, default in _RDMA.items()}
     required, optional = listed(said["required"], " "), listed(said["optional"], " ")
     both = ", and ".join(filter(None, (required, f"{optional} if there" if optional else "")))
     return f"give the RDMA nodes {both}{_permissions(rdma)}{_when(rdma)}"
@@ -93,17 +93,17 @@ def _rdma(rdma: Branch) -> str:
 
 def _assignment(key: str, variable: Branch) -> str:
     name = text_of(variable, "name", key)
-    json = variable.branch("json")
+    json = variable.get_branch("json")
     if json is not None:
-        each = variable.leaf("key")
+        each = variable.get_leaf("key")
         return f"{name} = JSON{f', for each {value(each.value)}' if each else ''}: {_members(json)}{_when(variable)}"
-    join = variable.leaf("join")
+    join = variable.get_leaf("join")
     joined = f' for each, joined by "{join.value}"' if join else ""
     return f"{name} = {text_of(variable, 'value')}{joined}{_when(variable)}"
 
 
 def _path(member: Branch) -> str:
-    to = member.leaf("to")
+    to = member.get_leaf("to")
     return text_of(member, "path") + (f" as {listed(to.value, ' and ')}" if to else "")
 
 
@@ -117,7 +117,7 @@ def _there(member: Branch) -> str:
 
 
 def _when(member: Branch) -> str:
-    when = clause(member.branch("when"))
+    when = clause(member.get_branch("when"))
     return f", when {when}" if when else ""
 
 
@@ -134,5 +134,5 @@ def _members(table: Branch, path: str = "") -> str:
 
 
 def _named(give: Branch, place: str) -> Iterator[tuple[str, Branch]]:
-    branch = give.branch(place)
-    yield from branch.branches() if branch else ()
+    branch = give.get_branch(place)
+    yield from branch.list_branches() if branch else ()

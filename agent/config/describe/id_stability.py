@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from agent.config.describe.description_clause import text_of, value
 from agent.config.merge.config_tree import Branch
-from agent.config.sources import named_kind
-from agent.core.language.template import Slot, TextError, parse
+from agent.config.sources import get_source_kind
+from agent.core.language.template import Slot, TemplateError, parse
 from agent.scanners import source_kinds
 
 # By the last part of a word, the most telling first: what an id that has it follows.
@@ -22,17 +22,17 @@ _FOLLOWS = (
 
 def lasting(tree: Branch) -> Iterator[str]:
     """A line for each alternative of the id that a class or an entry has; none where it has no id of its own."""
-    accepted = (tree.branch("accept") or Branch({}, tree.spot)).leaf("unstable-id")
+    accepted = (tree.get_branch("accept") or Branch({}, tree.spot)).get_leaf("unstable-id")
     if accepted is not None:
         yield f"may be dealt anew: {value(accepted.value)}"
     if "slots" in tree.members:
         yield "slots are counted: an id stays, whichever device is behind it"
         return
-    source, said = tree.leaf("source"), tree.leaf("id")
+    source, said = tree.get_leaf("source"), tree.get_leaf("id")
     if said is None and source is not None and _is_one_node(source.value):
         yield "follows its path, which stays the same"
         return
-    ids = said.value if said else _default(named_kind(source.value) if source else "")
+    ids = said.value if said else _default(get_source_kind(source.value) if source else "")
     alternatives = ids if isinstance(ids, list | tuple) else (ids,)
     for text in alternatives:
         follows = _follows(str(text), tree)
@@ -53,7 +53,7 @@ def _follows(text: str, tree: Branch) -> str:
     """What the most telling of its words follows; nothing of a text without one, or that is none."""
     try:
         words = [piece.word for piece in parse(text).pieces if isinstance(piece, Slot)]
-    except TextError:
+    except TemplateError:
         return ""
     last = {_meant(word, tree) for word in words}
     return next((follows for telling, follows in _FOLLOWS if telling & last), "")
@@ -61,8 +61,8 @@ def _follows(text: str, tree: Branch) -> str:
 
 def _meant(word: str, tree: Branch) -> str:
     """The last part of a word; of the class's own only what its type or its name says for certain."""
-    let = tree.branch("let")
-    own = let.branch(word) if let else None
+    let = tree.get_branch("let")
+    own = let.get_branch(word) if let else None
     if own is None:
         return word.rpartition(".")[2]
     return "address" if text_of(own, "type") == "pci" else word if word in _FOLLOWS[0][0] else ""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agent.config.give.give_sections import GiveSection, has_unread_key
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.config.values.templates import phrase
+from agent.config.values.templates import compile_template
 from agent.core.entry.cdi import is_name
 from agent.core.entry.resource_spec import CdiGive
 
@@ -20,20 +20,22 @@ def compile_cdi(parts: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive, ..
 
 def _device(key: str, member: Branch, part: GiveSection, scope: Scope) -> CdiGive | None:
     when = part.when(member)
-    leaf, via = member.leaf("name"), member.leaf("via")
+    leaf, via = member.get_leaf("name"), member.get_leaf("via")
     if leaf is None:
-        if scope.keys_known and not has_unread_key(member, "give.cdi"):
+        if scope.has_all_keys and not has_unread_key(member, "give.cdi"):
             message = f"{part.address}.cdi.{key} has no name"
-            scope.error(member.spot.error("missing", message, 'write name = "vendor/class=device"', mark="key"))
+            scope.report(member.spot.make_error("missing", message, 'write name = "vendor/class=device"', mark="key"))
         return None
-    name = phrase(leaf.spot, leaf.value, scope, "a CDI device's name")
+    name = compile_template(leaf.spot, leaf.value, scope, "a CDI device's name")
     if name is None:
         return None
-    if not is_name("".join(piece if isinstance(piece, str) else "x" for piece in name.text.pieces)):
+    if not is_name("".join(piece if isinstance(piece, str) else "x" for piece in name.template.pieces)):
         message = "a CDI device's full name is vendor/class=device"
-        scope.error(leaf.spot.error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text"))
+        scope.report(
+            leaf.spot.make_error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text")
+        )
         return None
     if when.never:
         return None
     unchecked = member.is_on("unchecked")
-    return CdiGive(key, name.text, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)
+    return CdiGive(key, name.template, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)

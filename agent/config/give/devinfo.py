@@ -11,12 +11,14 @@ from agent.core.language.json_template import JsonTable
 
 def compile_devinfo(give: Branch | None, scope: Scope, slots: Slots | None) -> JsonTable | None:
     """The file's object; none if there is none, or with findings."""
-    branch = give.branch("devinfo") if give is not None else None
+    branch = give.get_branch("devinfo") if give is not None else None
     if branch is None:
         return None
     if slots is not None:
         message = "a slot is of no device, so there is no file of it"
-        scope.error(branch.spot.error("type", message, "write devinfo = false, or replicas for slots", mark="key"))
+        scope.report(
+            branch.spot.make_error("type", message, "write devinfo = false, or replicas for slots", mark="key")
+        )
         return None
     table = compile_json(branch, scope, "give.devinfo").text
     return table if isinstance(table, JsonTable) else None

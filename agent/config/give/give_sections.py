@@ -40,18 +40,18 @@ class GiveSection(MutableStruct, eq=False, dict=True):
 
     def members(self, place: str) -> Iterator[tuple[str, Branch]]:
         """What people named in one of its sections."""
-        section = self.branch.branch(place)
-        yield from section.branches() if section else ()
+        section = self.branch.get_branch(place)
+        yield from section.list_branches() if section else ()
 
     def when(self, member: Branch) -> When:
         """By what one of its things is given: what is said of all, and of it."""
-        own = _clause(member.branch("when"), f"{member.spot.address_within}.when", self.scope)
+        own = _clause(member.get_branch("when"), f"{member.spot.local_address}.when", self.scope)
         clauses = [clause for clause in (self._of_all, own) if clause is not None]
         if not clauses:
             return When()
         lines = tuple(line for clause in clauses for line in clause.lines)
         whole = Clause(clauses[-1].name, lines, clauses[-1].origin)
-        verdict = whole.verdict(_Chosen(self.scope), PLAIN)
+        verdict = whole.evaluate(_Chosen(self.scope), PLAIN)
         if verdict is not None:
             return When(never=not verdict)
         return When(whole, each=_by_each(whole, self.scope, member.spot))
@@ -65,17 +65,17 @@ def parts_of(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
     """What is always given first."""
     if give is None:
         return ()
-    also = give.branch("also")
+    also = give.get_branch("also")
     found = [GiveSection(give, "give", scope)]
-    for name, branch in also.branches() if also else ():
+    for name, branch in also.list_branches() if also else ():
         address = f"give.also.{name}"
-        if branch.branch("when") is None and scope.keys_known:
+        if branch.get_branch("when") is None and scope.has_all_keys:
             write = "write when = { … }, or put what it gives below give itself"
-            scope.error(branch.spot.error("missing", f"{address} does not say when", write, mark="key"))
-        if branch.members.keys() <= {"when"} and scope.keys_known:
+            scope.report(branch.spot.make_error("missing", f"{address} does not say when", write, mark="key"))
+        if branch.members.keys() <= {"when"} and scope.has_all_keys:
             write = "write what it gives, for example nodes.NAME = …"
-            scope.error(branch.spot.error("missing", f"{address} gives nothing", write, mark="key"))
-        found.append(GiveSection(branch, address, scope, branch.branch("when")))
+            scope.report(branch.spot.make_error("missing", f"{address} gives nothing", write, mark="key"))
+        found.append(GiveSection(branch, address, scope, branch.get_branch("when")))
     return tuple(found)
 
 
@@ -92,9 +92,9 @@ class _Chosen:
         self._scope = scope
 
     def __call__(self, word: str) -> Value | Absent:
-        return self._scope.chosen.get(word, _OPEN)
+        return self._scope.option_values.get(word, _OPEN)
 
-    def each(self, word: str) -> Absent:
+    def follow_relation(self, word: str) -> Absent:
         del word
         return _OPEN
 
@@ -103,15 +103,15 @@ def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
-    scope.granting = scope.leaning = True
+    scope.is_reread_at_grant = scope.allows_partner_health = True
     clause = compile_clause(name, branch, scope)
-    scope.granting = scope.leaning = False
+    scope.is_reread_at_grant = scope.allows_partner_health = False
     return clause if clause.lines else None
 
 
 def _by_each(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
-    quiet = replace(scope, findings=[], granting=True)  # what is wrong with a word was said
-    scope.leaning = True
-    known = [quiet.word(spot, line.word, "key") for line in clause.every_line()] if scope.grouped else []
-    scope.leaning = False
-    return any(word is not None and word.each for word in known)
+    quiet = replace(scope, findings=[], is_reread_at_grant=True)  # what is wrong with a word was said
+    scope.allows_partner_health = True
+    known = [quiet.find_word(spot, line.word, "key") for line in clause.walk_lines()] if scope.is_grouped else []
+    scope.allows_partner_health = False
+    return any(word is not None and word.varies_by_member for word in known)

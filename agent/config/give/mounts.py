@@ -8,8 +8,8 @@ from agent.config.give.give_sections import GiveSection, has_unread_key
 from agent.config.give.nodes import collision, container_paths
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.config.toml.file_position import Piece
-from agent.config.values.templates import Phrase, path_phrase
+from agent.config.toml.file_position import TextPiece
+from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.resource_spec import MountGive
 from agent.core.language.glob import PatternError, parse
 
@@ -24,55 +24,55 @@ def compile_mounts(parts: Sequence[GiveSection], scope: Scope) -> tuple[MountGiv
 
 def _mount(name: str, member: Branch, part: GiveSection, scope: Scope) -> MountGive | None:
     when = part.when(member)
-    leaf = member.leaf("path")
+    leaf = member.get_leaf("path")
     if leaf is None:
-        if scope.keys_known and not has_unread_key(member, "give.mounts"):
+        if scope.has_all_keys and not has_unread_key(member, "give.mounts"):
             message = f"{part.address}.mounts.{name} has no path"
-            scope.error(member.spot.error("missing", message, 'write path = "/…"', mark="key"))
+            scope.report(member.spot.make_error("missing", message, 'write path = "/…"', mark="key"))
         return None
-    path = path_phrase(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
+    path = compile_path(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
     several = None if path is None else _is_several(path, scope)
     if path is None or several is None:
         return None
-    to_leaf = member.leaf("to")
+    to_leaf = member.get_leaf("to")
     to = container_paths(to_leaf, scope) if to_leaf else []
     if to is None:
         return None
     faults = [fault for target in to if (fault := _several_at(target, several) or collision(path, target, "mounts"))]
     for target, message, write in faults:
-        scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
+        scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
     if faults or when.never:
         return None
     return MountGive(
         name,
-        path.text,
-        tuple(target.text for target in to),
+        path.template,
+        tuple(target.template for target in to),
         member.is_on("read_only"),
         member.is_on("optional"),
         leaf.spot.origin,
-        path.each or when.each,
+        path.varies_by_member or when.each,
         when.clause,
     )
 
 
-def _several_at(to: Phrase, several: bool) -> tuple[Phrase, str, str] | None:  # noqa: FBT001  what is asked
+def _several_at(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  what is asked
     """Why all that fits a pattern would come out at one place."""
-    if not several or to.text.source.endswith("/"):
+    if not several or to.template.source.endswith("/"):
         return None
-    directory = f"{to.text.source.rpartition('/')[0]}/"
+    directory = f"{to.template.source.rpartition('/')[0]}/"
     return to, "several can fit path, and all would come out here", f'write "{directory}": they keep their names'
 
 
-def _is_several(path: Phrase, scope: Scope) -> bool | None:
+def _is_several(path: CompiledTemplate, scope: Scope) -> bool | None:
     """Whether more than one can fit a path; none, with a finding, if it is a pattern that cannot be."""
-    source = path.text.source
+    source = path.template.source
     plain = source.replace("{{", "xx").replace("}}", "xx")
-    for slot in path.text.slots:
+    for slot in path.template.slots:
         end = plain.index("}", slot.at) + 1
         plain = plain[: slot.at] + "".join(chr(_HIDDEN + at) for at in range(slot.at, end)) + plain[end:]
     try:
-        return not parse(plain).literal
+        return not parse(plain).is_literal
     except PatternError as error:
         write = "".join(source[ord(c) - _HIDDEN] if 0 <= ord(c) - _HIDDEN < len(source) else c for c in error.write)
-        scope.error(path.spot.error("glob", error.message, write, mark=Piece(error.at, error.length)))
+        scope.report(path.spot.make_error("glob", error.message, write, mark=TextPiece(error.at, error.length)))
         return None

@@ -13,7 +13,7 @@ from agent.config.give.give_sections import GiveSection, When
 from agent.config.give.nodes import collision, container_paths, permissions_of
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope, WordSignature
-from agent.config.values.templates import Phrase, path_phrase
+from agent.config.values.templates import CompiledTemplate, compile_path
 from agent.core.entry.check import Check
 from agent.core.entry.resource_spec import NodeGive, VfioGive
 from agent.core.language.clause import Clause, ClauseLine, EitherLine, Origin
@@ -56,14 +56,14 @@ def compile_vfio(parts: Sequence[GiveSection], scope: Scope, *, shared: bool) ->
     nodes: list[NodeGive] = []
     gives: list[VfioGive] = []
     for part in parts:
-        branch = part.branch.branch("vfio")
+        branch = part.branch.get_branch("vfio")
         if branch is None:
             continue
         when = part.when(branch)
         made = _part(branch, when, scope)
         if shared:
             message = "VFIO hands a function out to one user at a time, and here one device is given to several"
-            scope.error(branch.spot.error("type", message, "take replicas or slots out", mark="key"))
+            scope.report(branch.spot.make_error("type", message, "take replicas or slots out", mark="key"))
         if made and not when.never:
             nodes += made
             gives.append(VfioGive(branch.spot.origin, when.clause))
@@ -75,11 +75,11 @@ def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
     spot = branch.spot
     if scope.source is not None and scope.source.kind not in SOURCES:
         message = f"VFIO hands out PCI functions and mediated devices, and the source is {scope.source.kind}"
-        scope.error(spot.error("type", message, 'write source = "pci" or "mdev"', mark="key"))
+        scope.report(spot.make_error("type", message, 'write source = "pci" or "mdev"', mark="key"))
         return []
-    leaf = branch.leaf("backend")
+    leaf = branch.get_leaf("backend")
     backend = str(leaf.value) if leaf else "auto"
-    permissions = permissions_of(branch.leaf("permissions"), scope)
+    permissions = permissions_of(branch.get_leaf("permissions"), scope)
     to = _to(branch, scope)
     _declare(scope)
     idle = backend == "iommufd" and _without_group(branch, scope)
@@ -90,37 +90,37 @@ def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
 
 def _declare(scope: Scope) -> None:
     """Make the words known of where the nodes come out."""
-    varies = not (scope.single or scope.lone)
+    varies = not (scope.is_single or scope.has_one_per_container)
     for name, known in (
         ("control", WordSignature(ValueType.PATH, varies=False)),
         ("iommufd", WordSignature(ValueType.PATH, varies=False)),
-        ("group", WordSignature(ValueType.PATH, many=scope.grouped, varies=varies)),
-        ("cdev", WordSignature(ValueType.PATH, many=scope.grouped, varies=varies)),
+        ("group", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
+        ("cdev", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
     ):
-        scope.given[f"vfio.{name}"] = known
+        scope.node_words[f"vfio.{name}"] = known
 
 
 def _without_group(branch: Branch, scope: Scope) -> bool:
     """Whether something is said of a group's node, which iommufd does not give; that is reported."""
-    said = [leaf for leaf in (branch.leaf("to"), branch.leaf("noiommu")) if leaf is not None and leaf.value]
+    said = [leaf for leaf in (branch.get_leaf("to"), branch.get_leaf("noiommu")) if leaf is not None and leaf.value]
     for leaf in said:
         message = f"{leaf.spot.path[-1]} is about the group's node, and with iommufd that is not given"
-        scope.error(leaf.spot.error("type", message, 'leave it out, or write backend = "both"', mark="key"))
+        scope.report(leaf.spot.make_error("type", message, 'leave it out, or write backend = "both"', mark="key"))
     return bool(said)
 
 
-def _to(branch: Branch, scope: Scope) -> Phrase | None:
+def _to(branch: Branch, scope: Scope) -> CompiledTemplate | None:
     """Where the group's node comes out; none, with a finding, if that cannot be."""
-    path = path_phrase(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
-    leaf = branch.leaf("to")
+    path = compile_path(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
+    leaf = branch.get_leaf("to")
     if path is None or leaf is None:
-        return path_phrase(branch.spot, "/dev/vfio/{iommu.group}", scope, "to", container=True)
+        return compile_path(branch.spot, "/dev/vfio/{iommu.group}", scope, "to", container=True)
     found = container_paths(leaf, scope)
     if found is None:
         return None
     if (fault := collision(path, found[0])) is not None:
         target, message, write = fault
-        scope.error(target.spot.error("differs-between-devices", message, write, mark="text"))
+        scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
         return None
     return found[0]
 
@@ -130,7 +130,7 @@ class _Nodes(MutableStruct):
 
     origin: Origin
     permissions: str
-    to: Phrase
+    to: CompiledTemplate
     when: When
     scope: Scope
 
@@ -151,11 +151,11 @@ class _Nodes(MutableStruct):
         if backend != "legacy":
             own = [] if backend == "iommufd" else [there]
             yield self._node("vfio.iommufd", "/dev/iommu", own)
-            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), each=self.scope.grouped)
+            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), each=self.scope.is_grouped)
 
     def _group(self, path: str, lines: list[ClauseLine]) -> NodeGive:
         node = self._node("vfio.group", path, lines)
-        return replace(node, to=(self.to.text,), each=self.scope.grouped)
+        return replace(node, to=(self.to.template,), each=self.scope.is_grouped)
 
     def _node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
         """A node that is given where the entry says so, and these lines hold."""

@@ -26,13 +26,13 @@ class Gives(NamedTuple):
 
 def compile_via(give: Branch | None, gives: Gives, scope: Scope) -> tuple[str, Gives]:
     """How the runtime is told, and what is given, that in it which is in a spec marked."""
-    leaf = give.leaf("via") if give else None
+    leaf = give.get_leaf("via") if give else None
     if leaf is None or leaf.value == BY_KUBELET:
         return "", gives
     marked = _marked(gives, scope)
-    if scope.keys_known and not any(one.in_spec for part in marked for one in part):
+    if scope.has_all_keys and not any(one.in_spec for part in marked for one in part):
         message = "a CDI spec would say nothing: no node, mount or variable here is the same for every container"
-        scope.error(leaf.spot.error("nothing-in-spec", message, 'write "kubelet", the default', mark="text"))
+        scope.report(leaf.spot.make_error("nothing-in-spec", message, 'write "kubelet", the default', mark="text"))
     return str(leaf.value), marked
 
 
@@ -55,5 +55,7 @@ def _marked(gives: Gives, scope: Scope) -> Gives:
 def _of_device(texts: Sequence[Template], when: Clause | None, apart: Iterable[str], scope: Scope) -> bool:
     """Whether it is known before a container gets the device. The health of a partner is another by then."""
     words = {slot.word for text in texts for slot in text.slots}
-    words |= {line.word for line in when.every_line()} if when else set()
-    return words.isdisjoint(_OF_CONTAINER.union(apart)) and not (scope.own and scope.own.leans(words))
+    words |= {line.word for line in when.walk_lines()} if when else set()
+    return words.isdisjoint(_OF_CONTAINER.union(apart)) and not (
+        scope.entry_words and scope.entry_words.find_health_joins(words)
+    )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Meaning(NamedTuple):
     """What a key says; its default as it would be written, empty where it has none."""
 
-    said: str
+    text: str
     default: str = ""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from agent.config.toml.file_position import FilePosition
-from agent.config.toml.finding import Finding, nearest
+from agent.config.toml.finding import Finding, find_nearest
 
 
 def _keys(names: str) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def unknown_key(spot: FilePosition, place: str) -> Finding | None:
+def find_unknown_key(spot: FilePosition, place: str) -> Finding | None:
     """That the language has no such key where the last of a spot stands; none if it has."""
     key = str(spot.path[-1])
     said, keys = PLACES[place]
@@ -121,10 +121,10 @@ def unknown_key(spot: FilePosition, place: str) -> Finding | None:
         write = "a class takes others in by uses"
     else:
         write = _RENAMED.get(key) or _nearest_key(key, keys)
-    return spot.error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
+    return spot.make_error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
 
 
-def verbs_of(place: str, keys: Iterable[str]) -> tuple[str, ...]:
+def find_verbs(place: str, keys: Iterable[str]) -> tuple[str, ...]:
     """The verbs among the keys of a place, without those that stand beside another as what it needs."""
     there = set(keys)
     found = [verb for verb in VERBS.get(place, ()) if verb in there]
@@ -132,21 +132,21 @@ def verbs_of(place: str, keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(verb for verb in found if verb not in beside)
 
 
-def hint(word: str, choices: Iterable[str]) -> str:
+def make_hint(word: str, choices: Iterable[str]) -> str:
     """`nearest: …`, or nothing if none is near."""
-    near = nearest(word, choices)
+    near = find_nearest(word, choices)
     return f"nearest: {near}" if near else ""
 
 
 def _nearest_key(key: str, keys: Iterable[str]) -> str:
     """A near key of the same place, else a near one of another place with the place in front."""
-    if here := hint(key, keys):
+    if here := make_hint(key, keys):
         return here
     elsewhere: dict[str, str] = {}
     for place in sorted(PLACES.keys() - {"file", "entry", "class"}, key=lambda place: place not in _USUAL):
         for name in PLACES[place][1]:
             elsewhere.setdefault(name, place)
-    near = nearest(key, elsewhere)
+    near = find_nearest(key, elsewhere)
     if near is None:
         return ""
     place = elsewhere[near]

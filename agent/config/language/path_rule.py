@@ -16,7 +16,7 @@ class PathFault(Struct):
     write: str = ""
 
 
-def path_fault(
+def find_path_fault(
     path: str, *, directory_mark: bool = False, below: Sequence[str] = (), example: str = ""
 ) -> PathFault | None:
     """What is wrong with a path.
@@ -39,7 +39,7 @@ def path_fault(
     return None
 
 
-def without_climbing(path: str) -> str:
+def suggest_path(path: str) -> str:
     """What to write for a path that is to be read, without `..`."""
     return _proposed(posixpath.normpath(path), ("/sys/", "/proc/", "/dev/"), "/sys/class/…")
 

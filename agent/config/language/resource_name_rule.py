@@ -13,7 +13,7 @@ _VENDOR = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
-class BadName(Struct):
+class NameFault(Struct):
     """Why the kubelet refuses a name: the piece of it that is at fault, and what to write."""
 
     message: str
@@ -22,37 +22,37 @@ class BadName(Struct):
     write: str = ""
 
 
-def judge(name: str) -> BadName | None:
+def find_name_fault(name: str) -> NameFault | None:
     """What is wrong with a resource name, or none if the kubelet takes it."""
     vendor, slash, rest = name.partition("/")
     if not slash:
-        return BadName('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _with_vendor(name))
+        return NameFault('a resource name is VENDOR/NAME, and this has no "/"', 0, len(name), _with_vendor(name))
     if "/" in rest:
-        return BadName(
+        return NameFault(
             'a resource name has one "/"', len(vendor) + 1 + rest.index("/"), 1, "write one of - _ . instead"
         )
     if (at := name.find("kubernetes.io/")) >= 0:
-        return BadName("names with kubernetes.io/ are Kubernetes' own", at, len("kubernetes.io/"), _with_vendor(rest))
+        return NameFault("names with kubernetes.io/ are Kubernetes' own", at, len("kubernetes.io/"), _with_vendor(rest))
     if name.startswith("requests."):
-        return BadName(
+        return NameFault(
             'a name beginning with "requests." is a quota to the kubelet', 0, len("requests."), "leave it out"
         )
     return _judge_vendor(vendor) or _judge_rest(rest, len(vendor) + 1)
 
 
-def _judge_vendor(vendor: str) -> BadName | None:
+def _judge_vendor(vendor: str) -> NameFault | None:
     if len(vendor) > VENDOR_LIMIT:
-        return BadName(
+        return NameFault(
             f'before the "/" the kubelet takes {VENDOR_LIMIT} characters, these are {len(vendor)}', 0, len(vendor)
         )
     if _VENDOR.fullmatch(vendor):
         return None
     if _VENDOR.fullmatch(vendor.lower()):
-        return BadName('the kubelet refuses capitals before the "/"', 0, len(vendor), f'write "{vendor.lower()}"')
+        return NameFault('the kubelet refuses capitals before the "/"', 0, len(vendor), f'write "{vendor.lower()}"')
     repaired = ".".join(
         label for part in vendor.lower().split(".") if (label := re.sub(r"[^a-z0-9-]+", "-", part).strip("-"))
     )
-    return BadName(
+    return NameFault(
         'before the "/" stands a domain: a-z, 0-9, - and dots, each part beginning and ending with a letter or digit',
         0,
         len(vendor),
@@ -60,15 +60,15 @@ def _judge_vendor(vendor: str) -> BadName | None:
     )
 
 
-def _judge_rest(rest: str, at: int) -> BadName | None:
+def _judge_rest(rest: str, at: int) -> NameFault | None:
     if len(rest) > NAME_LIMIT:
-        return BadName(
+        return NameFault(
             f'behind the "/" the kubelet takes {NAME_LIMIT} characters, these are {len(rest)}', at, len(rest)
         )
     if _NAME.fullmatch(rest):
         return None
     repaired = re.sub(r"[^A-Za-z0-9._-]+", "-", rest).strip("-._")
-    return BadName(
+    return NameFault(
         'behind the "/" stand A-Z, a-z, 0-9, "-", "_" and ".", beginning and ending with a letter or digit',
         at if rest else 0,
         len(rest) or at,

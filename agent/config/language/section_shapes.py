@@ -35,15 +35,15 @@ class Form(Struct):
     short: str = ""
     short_list: str = ""
     type: str = ""
-    compiled: bool = False
-    out: bool = False
-    switch: bool = False
+    is_checked_later: bool = False
+    allows_false: bool = False
+    allows_true: bool = False
 
 
 ANY = Form()  # a value that is judged where it is compiled
 
 
-def form_of(place: str, key: str) -> Form:
+def get_form(place: str, key: str) -> Form:
     """The form of a key of a place."""
     return FORMS.get(place, {}).get(key, ANY)
 
@@ -53,7 +53,7 @@ def _values(type_: str, keys: str) -> dict[str, Form]:
 
 
 def _compiled(type_: str, keys: str) -> dict[str, Form]:
-    return dict.fromkeys(keys.split(), Form(type=type_, compiled=True))
+    return dict.fromkeys(keys.split(), Form(type=type_, is_checked_later=True))
 
 
 _CLAUSE = Form(Shape.CLAUSE)
@@ -63,8 +63,8 @@ _GIVEN: Mapping[str, Form] = {
     "env": Form(Shape.NAMED, "give.env", short="value"),
     "annotations": Form(Shape.NAMED, "give.annotations", short="value"),
     "cdi": Form(Shape.NAMED, "give.cdi", short="name"),
-    "vfio": Form(Shape.TABLE, "give.vfio", short="backend", out=True, switch=True),
-    "rdma": Form(Shape.TABLE, "give.rdma", out=True, switch=True),
+    "vfio": Form(Shape.TABLE, "give.vfio", short="backend", allows_false=True, allows_true=True),
+    "rdma": Form(Shape.TABLE, "give.rdma", allows_false=True, allows_true=True),
 }
 _LET = Form(Shape.NAMED, "let", short="read", short_list="first_of")
 _PROGRAM: Mapping[str, Form] = {
@@ -74,15 +74,15 @@ _PROGRAM: Mapping[str, Form] = {
     "when": _CLAUSE,
 }
 _SENTENCE: Mapping[str, Form] = {
-    "match": Form(Shape.CLAUSE, out=True),
-    "exclude": Form(Shape.CLAUSES, out=True),
-    "wait": Form(Shape.CLAUSES, out=True),
-    "gate": Form(Shape.CLAUSES, out=True),
+    "match": Form(Shape.CLAUSE, allows_false=True),
+    "exclude": Form(Shape.CLAUSES, allows_false=True),
+    "wait": Form(Shape.CLAUSES, allows_false=True),
+    "gate": Form(Shape.CLAUSES, allows_false=True),
     "let": _LET,
     "join": Form(Shape.NAMED, "join"),
-    "group": Form(Shape.TABLE, "group", short="by", out=True),
-    "replicas": Form(Shape.TABLE, "replicas", short="count", out=True),
-    "slots": Form(Shape.TABLE, "slots", short="count", out=True),
+    "group": Form(Shape.TABLE, "group", short="by", allows_false=True),
+    "replicas": Form(Shape.TABLE, "replicas", short="count", allows_false=True),
+    "slots": Form(Shape.TABLE, "slots", short="count", allows_false=True),
     "limit": Form(Shape.TABLE, "limit"),
     "options": Form(Shape.NAMED, "options", short="value"),
     "give": Form(Shape.TABLE, "give"),
@@ -91,7 +91,7 @@ _SENTENCE: Mapping[str, Form] = {
     "prepare": Form(Shape.NAMED, "prepare"),
     "prestart": Form(Shape.NAMED, "prestart"),
     "probe": Form(Shape.NAMED, "probe"),
-    "topology": Form(type="topology", out=True),
+    "topology": Form(type="topology", allows_false=True),
     "prefer": Form(type="prefer"),
     "accept": Form(Shape.OPEN),
     "source": Form(type="source"),
@@ -151,7 +151,7 @@ FORMS: Mapping[str, Mapping[str, Form]] = MappingProxyType(
         },
         "give": {
             **_GIVEN,
-            "devinfo": Form(Shape.OPEN, out=True),
+            "devinfo": Form(Shape.OPEN, allows_false=True),
             "also": Form(Shape.NAMED, "give.also"),
             **_values("way", "via"),
         },

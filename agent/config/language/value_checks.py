@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeGuard
 
-from agent.config.language.durations import DURATION, seconds
-from agent.config.toml.finding import nearest
+from agent.config.language.durations import DURATION, parse_duration
+from agent.config.toml.finding import find_nearest
 from agent.core.language.value import ValueType
 
 PREFER = ("same", "packed", "balanced", "order", "near")
@@ -30,7 +30,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] | None:
+def find_value_fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] | None:
     """What is wrong with a value under a key, and what to write; none if it is of that kind.
 
     Args:
@@ -43,7 +43,7 @@ def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] |
         choices = CHOICES[kind]
         if isinstance(value, str) and value in choices:
             return None
-        near = nearest(value, choices) if isinstance(value, str) else None
+        near = find_nearest(value, choices) if isinstance(value, str) else None
         return f"{key} is one of {', '.join(choices)}", f'write "{near or choices[0]}"'
     fits, message, write = _KINDS[kind]
     if fits(value):
@@ -55,7 +55,7 @@ def fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] |
     return f"{key} {message}", write
 
 
-def looks(value: object) -> int | None:
+def parse_looks(value: object) -> int | None:
     """The number of looks that a `trip` or `recover` means; none if it means something else."""
     found = re.fullmatch(LOOKS, value) if isinstance(value, str) else None
     if found:
@@ -72,7 +72,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_duration(value: object) -> bool:
-    return isinstance(value, str) and seconds(value) is not None
+    return isinstance(value, str) and parse_duration(value) is not None
 
 
 def _are(fits: Callable[[object], bool], value: object) -> bool:
@@ -85,11 +85,11 @@ def _is_scalar(value: object) -> bool:
 
 def _is_trip(value: object) -> bool:
     events = isinstance(value, str) and re.fullmatch(EVENTS, value) is not None
-    return looks(value) is not None or _is_duration(value) or events
+    return parse_looks(value) is not None or _is_duration(value) or events
 
 
 def _is_recover(value: object) -> bool:
-    return looks(value) is not None or _is_duration(value) or value == "never"
+    return parse_looks(value) is not None or _is_duration(value) or value == "never"
 
 
 def _is_rule(value: object) -> bool:

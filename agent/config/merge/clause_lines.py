@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from agent.config.language.key_table import EITHER, OPERATORS
-from agent.config.language.path_rule import without_climbing
+from agent.config.language.path_rule import suggest_path
 from agent.config.merge.config_tree import ALTERNATIVES, KEEPING_OUT, Branch, Leaf, Node, RemovedValue
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
@@ -15,7 +15,7 @@ from agent.core.struct import replace
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 
 
-def clause(
+def flatten_clause(
     spot: FilePosition, table: Mapping[str, object], findings: list[Finding], *, keeps_out: bool = False
 ) -> Branch:
     """Return the lines of a table as leaves by address: `pf = { driver = "ice" }` is `pf.driver`.
@@ -28,45 +28,49 @@ def clause(
     return Branch(members, spot, KEEPING_OUT if keeps_out else "")
 
 
-def clauses(
+def flatten_clauses(
     spot: FilePosition, value: object, write: str, findings: list[Finding], *, keeps_out: bool = False
 ) -> Branch | None:
     """Return the named clauses of a table; `write` is the hint for a value that is no clause."""
     if not isinstance(value, dict):
-        findings.append(no_table(spot, write))
+        findings.append(make_no_table_error(spot, write))
         return None
     members: dict[str, Node] = {}
-    for name, inner in named(spot, value, findings):
-        here = spot.below(name)
+    for name, inner in list_named_members(spot, value, findings):
+        here = spot.get_child(name)
         if inner is False:
             members[name] = RemovedValue(here)
         elif isinstance(inner, dict):
-            members[name] = clause(here, inner, findings, keeps_out=keeps_out)
+            members[name] = flatten_clause(here, inner, findings, keeps_out=keeps_out)
         else:
-            findings.append(no_table(here, write))
+            findings.append(make_no_table_error(here, write))
     return Branch(members, spot)
 
 
-def named(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> list[tuple[str, object]]:
+def list_named_members(
+    spot: FilePosition, table: Mapping[str, object], findings: list[Finding]
+) -> list[tuple[str, object]]:
     """The members of a table whose keys are names; a key that is none is a finding."""
     for name in table:
         if not _NAME.fullmatch(name):
             saying = "{" in name and spot.path[-1] in {"env", "annotations"}
             write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else "write for example my-part"
-            findings.append(spot.below(name).error("type", "a name is letters, digits, _ and -", write, mark="key"))
+            findings.append(
+                spot.get_child(name).make_error("type", "a name is letters, digits, _ and -", write, mark="key")
+            )
     return [(name, inner) for name, inner in table.items() if _NAME.fullmatch(name)]
 
 
-def pairs(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
+def flatten_pairs(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
     """Words with what is beside them: `{ pci.address = "x" }` is `pci.address`."""
     found: dict[str, object] = {}
     _pair(spot, table, "", found, findings)
     return found
 
 
-def no_table(spot: FilePosition, write: str = "") -> Finding:
+def make_no_table_error(spot: FilePosition, write: str = "") -> Finding:
     """That a table is wanted here."""
-    return spot.error("type", f"{spot.path[-1]} is a table", write or f"write {spot.path[-1]} = {{ … }}")
+    return spot.make_error("type", f"{spot.path[-1]} is a table", write or f"write {spot.path[-1]} = {{ … }}")
 
 
 def _flatten(
@@ -79,10 +83,10 @@ def _flatten(
     keeps_out: bool,
 ) -> None:
     for key, value in table.items():
-        here = spot.below(key)
+        here = spot.get_child(key)
         if key == EITHER and not prefix:
             write = "each alternative has a name: either.NAME = { … }"
-            either = clauses(here, value, write, findings, keeps_out=keeps_out)
+            either = flatten_clauses(here, value, write, findings, keeps_out=keeps_out)
             if either is not None:
                 members[EITHER] = either if keeps_out else replace(either, place=ALTERNATIVES)
             continue
@@ -97,9 +101,9 @@ def _flatten(
             if value and not _is_path(key):
                 _flatten(here, value, address, members, findings, keeps_out=keeps_out)
             else:
-                findings.append(here.error("type", "a test is missing here", 'write for example = "x"'))
+                findings.append(here.make_error("type", "a test is missing here", 'write for example = "x"'))
         elif address in members:
-            findings.append(here.error("type", f"{address} is tested twice here", "make one of both", mark="key"))
+            findings.append(here.make_error("type", f"{address} is tested twice here", "make one of both", mark="key"))
         else:
             members[address] = Leaf(test, here)
 
@@ -108,16 +112,18 @@ def _pair(
     spot: FilePosition, table: Mapping[str, object], prefix: str, found: dict[str, object], findings: list[Finding]
 ) -> None:
     for key, value in table.items():
-        here = spot.below(key)
+        here = spot.get_child(key)
         address = _address(here, key, prefix, findings)
         if address is None:
             continue
         if isinstance(value, dict):
             _pair(here, value, address, found, findings)
         elif not isinstance(value, str) or not value:
-            findings.append(here.error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
+            findings.append(here.make_error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
         elif address in found:
-            findings.append(here.error("type", f"{address} is said twice here", "leave one of them out", mark="key"))
+            findings.append(
+                here.make_error("type", f"{address} is said twice here", "leave one of them out", mark="key")
+            )
         else:
             found[address] = value
 
@@ -129,7 +135,7 @@ def _operators(spot: FilePosition, table: Mapping[str, object], findings: list[F
     if operators and words:
         message = f"a table holds operators ({next(iter(operators))}) or words ({words[0]}), never both"
         write = f"write {spot.path[-1]}.{words[0]} = … on a line of its own"
-        findings.append(spot.below(words[0]).error("type", message, write, mark="key"))
+        findings.append(spot.get_child(words[0]).make_error("type", message, write, mark="key"))
     return operators
 
 
@@ -140,7 +146,7 @@ def _address(spot: FilePosition, key: str, prefix: str, findings: list[Finding])
     if "." in key or not key:
         write = f"write {key}, without quotes" if key else ""
         message = "in quotes this is one name, and no word has a dot in its name"
-        findings.append(spot.error("type", message, write, mark="key"))
+        findings.append(spot.make_error("type", message, write, mark="key"))
         return None
     return f"{prefix}.{key}" if prefix else key
 
@@ -151,11 +157,11 @@ def _path(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) ->
     if key.startswith("/"):
         if prefix:
             message = f"this path begins at the root, so it is none of {prefix}"
-            findings.append(spot.error("path", message, "write it outside", mark="key"))
+            findings.append(spot.make_error("path", message, "write it outside", mark="key"))
             return None
         if ".." in steps:
             message = 'a path from the root has no ".." in it'
-            findings.append(spot.error("path", message, without_climbing(key), mark="key"))
+            findings.append(spot.make_error("path", message, suggest_path(key), mark="key"))
             return None
         return f"/{'/'.join(steps)}"
     if prefix:
@@ -170,6 +176,6 @@ def _is_path(key: str) -> bool:
 def _misplaced(spot: FilePosition, key: str) -> Finding:
     if key == EITHER:
         message = "either stands by itself, not in a relation"
-        return spot.error("type", message, "write the relation in each alternative", mark="key")
+        return spot.make_error("type", message, "write the relation in each alternative", mark="key")
     write = f"write WORD = {{ {key} = … }}"
-    return spot.error("type", f"{key} is an operator: it stands behind a word", write, mark="key")
+    return spot.make_error("type", f"{key} is an operator: it stands behind a word", write, mark="key")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from agent.config.language.key_table import EITHER, verbs_of
+from agent.config.language.key_table import EITHER, find_verbs
 from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Finding
 from agent.core.struct import Struct, replace
@@ -21,14 +21,14 @@ class Leaf(Struct):
 
     value: object
     spot: FilePosition
-    replaced: tuple[FilePosition, ...] = ()
+    replaced_spots: tuple[FilePosition, ...] = ()
 
 
 class RemovedValue(Struct):
     """What `false` took out, kept so that a part reached on another way does not bring it back."""
 
     spot: FilePosition
-    replaced: tuple[FilePosition, ...] = ()
+    replaced_spots: tuple[FilePosition, ...] = ()
 
 
 class Branch(Struct):
@@ -41,24 +41,24 @@ class Branch(Struct):
     @property
     def verbs(self) -> tuple[str, ...]:
         """Those of its keys that say what it does, and exclude each other."""
-        return verbs_of(self.place, self.members)
+        return find_verbs(self.place, self.members)
 
-    def leaf(self, name: str) -> Leaf | None:
+    def get_leaf(self, name: str) -> Leaf | None:
         """The value of that name, if there is one."""
         node = self.members.get(name)
         return node if isinstance(node, Leaf) else None
 
-    def branch(self, name: str) -> Branch | None:
+    def get_branch(self, name: str) -> Branch | None:
         """The table of that name, if there is one."""
         node = self.members.get(name)
         return node if isinstance(node, Branch) else None
 
     def is_on(self, name: str) -> bool:
         """Whether the value of that name is true."""
-        leaf = self.leaf(name)
+        leaf = self.get_leaf(name)
         return leaf is not None and leaf.value is True
 
-    def branches(self) -> Iterator[tuple[str, Branch]]:
+    def list_branches(self) -> Iterator[tuple[str, Branch]]:
         """Its named tables, in order."""
         for name, node in self.members.items():
             if isinstance(node, Branch):
@@ -68,14 +68,14 @@ class Branch(Struct):
 class Conflict(Struct):
     """Two used classes say different things here; the first of them, until somebody decides."""
 
-    first: Node
-    second: Node
+    first_node: Node
+    second_node: Node
 
 
 Node: TypeAlias = Leaf | RemovedValue | Branch | Conflict
 
 
-def over(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
+def override(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
     """A file's own keys over what it uses; `false` for what is not there is a finding."""
     members = dict(base.members)
     for name, node in own.members.items():
@@ -88,7 +88,7 @@ def over(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
     return Branch(members, own.spot, own.place or base.place)
 
 
-def beside(first: Branch, second: Branch) -> Branch:
+def combine(first: Branch, second: Branch) -> Branch:
     """Two used classes together; where they differ, and neither took the value from the other, a `Conflict`."""
     members = dict(first.members)
     for name, node in second.members.items():
@@ -100,7 +100,7 @@ def beside(first: Branch, second: Branch) -> Branch:
     return Branch(members, first.spot, first.place or second.place)
 
 
-def instead(base: Branch, gone: str, own: Branch, new: str) -> tuple[Branch, Branch]:
+def replace_key(base: Branch, gone: str, own: Branch, new: str) -> tuple[Branch, Branch]:
     """Both, where one key of one's own stands for another of what it goes over."""
     node, other = own.members.get(new), base.members.get(gone)
     if node is None or other is None:
@@ -109,7 +109,7 @@ def instead(base: Branch, gone: str, own: Branch, new: str) -> tuple[Branch, Bra
     return replace(base, members=left), replace(own, members={**own.members, new: _standing_for(node, _spots(other))})
 
 
-def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, FilePosition, FilePosition]]]:
+def resolve_conflicts(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, FilePosition, FilePosition]]]:
     """The tree without conflicts, the first of two kept; and those that were left, with address and both spots."""
     members: dict[str, Node] = {}
     left: list[tuple[str, FilePosition, FilePosition]] = []
@@ -117,10 +117,10 @@ def settled(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, Fil
         said = EITHER if isinstance(node, Branch) and node.place == ALTERNATIVES else name
         address = f"{path}.{said}" if path else said
         if isinstance(node, Conflict):
-            left.append((address, _first_spot(node.first), _first_spot(node.second)))
+            left.append((address, _first_spot(node.first_node), _first_spot(node.second_node)))
             members[name] = _undoubted(node)
         elif isinstance(node, Branch):
-            members[name], below = settled(node, address)
+            members[name], below = resolve_conflicts(node, address)
             left += below
         else:
             members[name] = node
@@ -136,9 +136,9 @@ def _alternatives_over(members: Mapping[str, Node], own: Branch, findings: list[
     new = dict(own.members)
     for key, line in _alternatives(members):
         known = {name: node for name, node in own.members.items() if name in line.members}
-        changed[key] = over(line, replace(line, members=known), findings)
+        changed[key] = override(line, replace(line, members=known), findings)
         new = {name: node for name, node in new.items() if name not in known}
-    added = over(replace(own, members={}), replace(own, members=new), findings)
+    added = override(replace(own, members={}), replace(own, members=new), findings)
     if added.members or not own.members:
         changed[_free_key(members)] = added
     return changed
@@ -148,7 +148,7 @@ def _alternatives_beside(members: Mapping[str, Node], second: Branch) -> dict[st
     """Return the `either` line of another used class: the one written at the same place, or a line more."""
     for key, line in _alternatives(members):
         if line.spot == second.spot:
-            return {key: beside(line, second)}
+            return {key: combine(line, second)}
     return {_free_key(members): second}
 
 
@@ -169,12 +169,12 @@ def _over(base: Node | None, own: Node, findings: list[Finding]) -> Node | None:
     match own, base:
         case RemovedValue(spot), None | RemovedValue():
             message = f"{spot.path[-1]} is not there, so false takes nothing out"
-            findings.append(spot.error("nothing-to-take-out", message, "leave it out", mark="key"))
+            findings.append(spot.make_error("nothing-to-take-out", message, "leave it out", mark="key"))
             return base
         case Branch(), Branch() if not _another_verb(base, own):
-            return over(base, own, findings)
+            return override(base, own, findings)
         case Branch(), _:
-            fresh = over(Branch({}, own.spot, own.place), own, findings)
+            fresh = override(Branch({}, own.spot, own.place), own, findings)
             return fresh if base is None else _standing_for(fresh, _spots(base))
         case _, None:
             return own
@@ -188,7 +188,7 @@ def _another_verb(base: Branch, own: Branch) -> bool:
 
 def _beside(first: Node, second: Node) -> Node:
     if isinstance(first, Branch) and isinstance(second, Branch) and not _differ(first, second):
-        return beside(first, second)
+        return combine(first, second)
     if isinstance(first, Conflict) or isinstance(second, Conflict):
         return first if isinstance(first, Conflict) else second
     if set(_written(second)) <= {*_replaced(first), *_written(first)}:
@@ -196,9 +196,9 @@ def _beside(first: Node, second: Node) -> Node:
     if set(_written(first)) <= {*_replaced(second), *_written(second)}:
         return second
     if isinstance(first, Leaf) and isinstance(second, Leaf) and _same(first.value, second.value):
-        return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
+        return replace(first, replaced_spots=_each_once(first.replaced_spots, (second.spot,), second.replaced_spots))
     if isinstance(first, RemovedValue) and isinstance(second, RemovedValue):
-        return replace(first, replaced=_each_once(first.replaced, (second.spot,), second.replaced))
+        return replace(first, replaced_spots=_each_once(first.replaced_spots, (second.spot,), second.replaced_spots))
     return Conflict(first, second)
 
 
@@ -211,14 +211,14 @@ def _differ(first: Branch, second: Branch) -> bool:
 
 
 def _undoubted(node: Node) -> Node:
-    return _undoubted(node.first) if isinstance(node, Conflict) else node
+    return _undoubted(node.first_node) if isinstance(node, Conflict) else node
 
 
 def _standing_for(node: Node, spots: tuple[FilePosition, ...]) -> Node:
     """The node, its leaves marked as replacing what stood at those spots."""
     match node:
         case Leaf() | RemovedValue():
-            return replace(node, replaced=_each_once(node.replaced, spots))
+            return replace(node, replaced_spots=_each_once(node.replaced_spots, spots))
         case Branch(members):
             return replace(node, members={name: _standing_for(member, spots) for name, member in members.items()})
     return node
@@ -254,7 +254,7 @@ def _each_once(*spots: tuple[FilePosition, ...]) -> tuple[FilePosition, ...]:
 
 
 def _first_spot(node: Node) -> FilePosition:
-    return _first_spot(node.first) if isinstance(node, Conflict) else node.spot
+    return _first_spot(node.first_node) if isinstance(node, Conflict) else node.spot
 
 
 def _agree(first: Node, second: Node) -> bool:

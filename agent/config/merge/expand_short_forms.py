@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agent.config.language import value_checks
-from agent.config.language.key_table import KEEPS_OUT, PLACES, VERBS, unknown_key, verbs_of
-from agent.config.language.section_shapes import Form, Shape, form_of
+from agent.config.language.key_table import KEEPS_OUT, PLACES, VERBS, find_unknown_key, find_verbs
+from agent.config.language.section_shapes import Form, Shape, get_form
 from agent.config.merge import clause_lines
 from agent.config.merge.config_tree import Branch, Leaf, Node, RemovedValue
 from agent.config.toml.file_position import FilePosition
@@ -28,37 +28,37 @@ class Expansion(MutableStruct):
     """
 
     findings: list[Finding] = field(default_factory=list)
-    keys_known: bool = True
-    words_known: bool = True
+    has_all_keys: bool = True
+    has_all_words: bool = True
 
-    def table(self, spot: FilePosition, table: Mapping[str, object], place: str) -> Branch:
+    def expand_table(self, spot: FilePosition, table: Mapping[str, object], place: str) -> Branch:
         """The tree of an entry, a class, or a table in one with a fixed set of keys."""
         members: dict[str, Node] = {}
         for key, value in table.items():
-            here = spot.below(key)
-            finding = unknown_key(here, place)
-            node = None if finding else self._member(here, key, value, form_of(place, key))
+            here = spot.get_child(key)
+            finding = find_unknown_key(here, place)
+            node = None if finding else self._member(here, key, value, get_form(place, key))
             if finding is not None:
                 self.findings.append(finding)
-                self.keys_known &= place not in {"entry", "class", "give"}
+                self.has_all_keys &= place not in {"entry", "class", "give"}
             elif node is None:
                 self._left_out(place, key)
             else:
                 members[key] = node
-        verbs = [key for key in members if key in verbs_of(place, members)]
+        verbs = [key for key in members if key in find_verbs(place, members)]
         if len(verbs) > 1:
             message = f"{PLACES[place][0]} has one of {', '.join(VERBS[place])}, and this has {' and '.join(verbs)}"
-            self.findings.append(spot.below(verbs[1]).error("type", message, "leave one out", mark="key"))
+            self.findings.append(spot.get_child(verbs[1]).make_error("type", message, "leave one out", mark="key"))
             members = {key: node for key, node in members.items() if key not in verbs[1:]}
         return Branch(members, spot, place)
 
     def _left_out(self, place: str, key: str) -> None:
         """That something of it could not be understood, and was reported."""
-        self.keys_known &= key == "accept"
-        self.words_known &= place not in {"entry", "class"} or key == "accept"
+        self.has_all_keys &= key == "accept"
+        self.has_all_words &= place not in {"entry", "class"} or key == "accept"
 
     def _member(self, spot: FilePosition, key: str, value: object, form: Form) -> Node | None:
-        if value is False and form.out:
+        if value is False and form.allows_false:
             return RemovedValue(spot)
         match form.shape:
             case Shape.VALUE:
@@ -67,68 +67,68 @@ class Expansion(MutableStruct):
                 return self._value(spot, key, value, form)
             case Shape.CLAUSES:
                 write = _WRITE.get(key, f"each has a name: {key}.NAME = {{ … }}")
-                return clause_lines.clauses(spot, value, write, self.findings, keeps_out=key in KEEPS_OUT)
-            case Shape.TABLE if not isinstance(value, dict) and (form.short or form.switch):
+                return clause_lines.flatten_clauses(spot, value, write, self.findings, keeps_out=key in KEEPS_OUT)
+            case Shape.TABLE if not isinstance(value, dict) and (form.short or form.allows_true):
                 return self._short(spot, value, form)
         if not isinstance(value, dict):
             write = _WRITE.get(key, "")
             if form.shape is Shape.NAMED:
                 write = f"each has a name: {form.place if form.place.startswith('give.') else key}.NAME = …"
-            self.findings.append(clause_lines.no_table(spot, write))
+            self.findings.append(clause_lines.make_no_table_error(spot, write))
             return None
         match form.shape:
             case Shape.CLAUSE:
-                return clause_lines.clause(spot, value, self.findings, keeps_out=key in KEEPS_OUT)
+                return clause_lines.flatten_clause(spot, value, self.findings, keeps_out=key in KEEPS_OUT)
             case Shape.NAMED:
                 return self._named(spot, value, form)
             case Shape.OPEN:
                 return _open(spot, value)
             case Shape.PAIRS:
-                return Leaf(clause_lines.pairs(spot, value, self.findings), spot)
-        return self.table(spot, value, form.place)
+                return Leaf(clause_lines.flatten_pairs(spot, value, self.findings), spot)
+        return self.expand_table(spot, value, form.place)
 
     def _value(self, spot: FilePosition, key: str, value: object, form: Form) -> Leaf | None:
         if form.type == "source":
             return Leaf({"kind": value} if isinstance(value, str) else value, spot)
-        judged = form.type and not form.compiled
-        wrong = value_checks.fault(form.type, key, value, spot.written) if judged else None
+        judged = form.type and not form.is_checked_later
+        wrong = value_checks.find_value_fault(form.type, key, value, spot.source_text) if judged else None
         if wrong is None:
             return Leaf(value, spot)
-        self.findings.append(spot.error("type", *wrong))
+        self.findings.append(spot.make_error("type", *wrong))
         return None
 
     def _short(self, spot: FilePosition, value: object, form: Form) -> Branch | None:
         """The table that a value stands for."""
-        if form.switch and value is True:
+        if form.allows_true and value is True:
             return Branch({}, spot, form.place)
         key = form.short_list if form.short_list and isinstance(value, list) else form.short
-        if not key or (form.switch and not isinstance(value, str)):
+        if not key or (form.allows_true and not isinstance(value, str)):
             name = spot.path[-1]
-            write = f"write {name} = true" if form.switch else ""
-            self.findings.append(spot.error("type", f"{name} is a table, or true", write))
+            write = f"write {name} = true" if form.allows_true else ""
+            self.findings.append(spot.make_error("type", f"{name} is a table, or true", write))
             return None
-        leaf = self._value(spot, key, value, form_of(form.place, key))
+        leaf = self._value(spot, key, value, get_form(form.place, key))
         return None if leaf is None else Branch({key: leaf}, spot, form.place)
 
     def _named(self, spot: FilePosition, table: Mapping[str, object], form: Form) -> Branch:
         """A table of things that people name; `false` takes one out, except where it is a value."""
         members: dict[str, Node] = {}
-        for name, inner in clause_lines.named(spot, table, self.findings):
-            here = spot.below(name)
+        for name, inner in clause_lines.list_named_members(spot, table, self.findings):
+            here = spot.get_child(name)
             node: Node | None
             if inner is False and form.place != "options":
                 node = RemovedValue(here)
             elif isinstance(inner, dict):
-                node = self.table(here, inner, form.place)
+                node = self.expand_table(here, inner, form.place)
             elif form.short:
                 node = self._short(here, inner, form)
             else:
-                self.findings.append(clause_lines.no_table(here))
+                self.findings.append(clause_lines.make_no_table_error(here))
                 node = None
             if node is not None:
                 members[name] = node
             elif form.place == "let":
-                self.words_known = False
+                self.has_all_words = False
         return Branch(members, spot)
 
 
@@ -136,6 +136,6 @@ def _open(spot: FilePosition, table: Mapping[str, object]) -> Branch:
     """A table whose keys people choose."""
     members: dict[str, Node] = {}
     for key, value in table.items():
-        here = spot.below(key)
+        here = spot.get_child(key)
         members[key] = _open(here, value) if isinstance(value, dict) else Leaf(value, here)
     return Branch(members, spot)

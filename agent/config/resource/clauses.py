@@ -19,9 +19,9 @@ def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
 
 def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[PartnerCondition, ...]]:
     """What a device waits for: what is known at a look, and what hangs on the health of partners."""
-    scope.leaning = True
+    scope.allows_partner_health = True
     clauses = _clauses("wait", tree, scope, "everything would wait for ever")
-    scope.leaning = False
+    scope.allows_partner_health = False
     hinges = tuple(PartnerCondition(clause, names) for clause in clauses if (names := leans_of((clause,), scope)))
     resting = [hinge.clause for hinge in hinges]
     return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
@@ -29,16 +29,20 @@ def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[
 
 def leans_of(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health clauses speak."""
-    return scope.own.leans(line.word for clause in clauses for line in clause.every_line()) if scope.own else ()
+    return (
+        scope.entry_words.find_health_joins(line.word for clause in clauses for line in clause.walk_lines())
+        if scope.entry_words
+        else ()
+    )
 
 
 def _clauses(
     section: str, tree: Branch, scope: Scope, so: str, write: str = "take it out, or say when it holds"
 ) -> tuple[Clause, ...]:
     """The named clauses of a section. One without lines would hold of everything, and is reported."""
-    branch = tree.branch(section)
+    branch = tree.get_branch(section)
     clauses: list[Clause] = []
-    for name, member in branch.branches() if branch else ():
+    for name, member in branch.list_branches() if branch else ():
         refuse_empty(member, scope, f"{section}.{name} says nothing, so {so}", write)
         clauses.append(compile_clause(f"{section}.{name}", member, scope))
     return tuple(clause for clause in clauses if clause.lines)
@@ -47,7 +51,7 @@ def _clauses(
 def compile_gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     """The gates: clauses about the machine, which say nothing of a device."""
     gates = _clauses("gate", tree, scope, "it would always be open")
-    branch = tree.branch("gate")
-    for name, member in branch.branches() if branch else ():
+    branch = tree.get_branch("gate")
+    for name, member in branch.list_branches() if branch else ():
         only_of_machine(f"gate.{name}", member, scope, f"for a device write wait.{name}")
     return gates

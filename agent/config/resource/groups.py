@@ -8,11 +8,11 @@ from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.language.key_table import OPERATORS
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope
-from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.group import Grouping, GroupWord
 from agent.core.inventory.member_facts import ALL_OF
 from agent.core.language.clause import Clause
-from agent.core.language.template import digest
+from agent.core.language.template import compute_digest
 from agent.scanners import source_kinds
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -21,47 +21,49 @@ _DIGITS = 16  # of the digest
 
 def declare_parts(tree: Branch, scope: Scope) -> None:
     """Make each part of the entry's group a word of the scope."""
-    group = tree.branch("group")
-    parts = group.branch("parts") if group else None
-    for name, part in parts.branches() if parts else ():
+    group = tree.get_branch("group")
+    parts = group.get_branch("parts") if group else None
+    for name, part in parts.list_branches() if parts else ():
         if not _WORD.fullmatch(name):
             message = f"{name} is no word, and the name of a part is one"
-            scope.error(part.spot.error("type", message, "write letters, digits and _", mark="key"))
+            scope.report(part.spot.make_error("type", message, "write letters, digits and _", mark="key"))
         elif name in _taken(scope):
             message = f"{name} is a word already"
-            scope.error(part.spot.error("type", message, "give the part another name", mark="key"))
-        scope.parts.add(name)
+            scope.report(part.spot.make_error("type", message, "give the part another name", mark="key"))
+        scope.member_names.add(name)
 
 
 def _taken(scope: Scope) -> frozenset[str]:
     """The words that there are."""
-    own = scope.own.names() if scope.own else ()
+    own = scope.entry_words.list_names() if scope.entry_words else ()
     return frozenset({*ALL_OF, *OPERATORS, *own, *(source_kinds.list_words(scope.source.kind) if scope.source else ())})
 
 
 def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     """How the entry puts host devices together; None if it does not, or says so in a way that is reported."""
-    group = tree.branch("group")
+    group = tree.get_branch("group")
     if group is None:
         return None
-    if tree.branch("slots") is not None:
+    if tree.get_branch("slots") is not None:
         message = "slots are shares of all that there is, so nothing is put together for them"
-        scope.error(group.spot.error("type", message, "leave out group, or slots", mark="key"))
-    by = _by(group.leaf("by"), scope)
-    parts = group.branch("parts")
+        scope.report(group.spot.make_error("type", message, "leave out group, or slots", mark="key"))
+    by = _by(group.get_leaf("by"), scope)
+    parts = group.get_branch("parts")
     clauses: dict[str, Clause] = {}
-    for name, part in parts.branches() if parts else ():
+    for name, part in parts.list_branches() if parts else ():
         clauses[name] = compile_clause(f"group.parts.{name}", part, scope)
         message = f"group.parts.{name} says nothing, so every device would be it"
         refuse_empty(part, scope, message, "say which devices are this part")
-    claims = group.leaf("claims")
-    if group.leaf("by") is None and scope.keys_known:
+    claims = group.get_leaf("claims")
+    if group.get_leaf("by") is None and scope.has_all_keys:
         if parts is None or not parts.spot.data:
             message = "group says by which word devices are together, or what parts they are"
-            scope.error(group.spot.error("missing", message, 'write for example group = "iommu.group"', mark="key"))
+            scope.report(
+                group.spot.make_error("missing", message, 'write for example group = "iommu.group"', mark="key")
+            )
         elif claims is not None and claims.value == "all":
             message = "all of a group come along, and no word says what a group is"
-            scope.error(claims.spot.error("missing", message, "add by", mark="text"))
+            scope.report(claims.spot.make_error("missing", message, "add by", mark="text"))
     if by is None:
         return None
     return Grouping(by, claims is not None and claims.value == "all", clauses, _digest(tree))
@@ -71,9 +73,11 @@ def _by(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
     """The words by which devices are together; none, with findings, if one cannot be that."""
     if leaf is None:
         return ()
-    elements = leaf.spot.elements(leaf.value)
+    elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.error(leaf.spot.error("type", "an empty list puts nothing together", 'write for example "iommu.group"'))
+        scope.report(
+            leaf.spot.make_error("type", "an empty list puts nothing together", 'write for example "iommu.group"')
+        )
     made = [_word(spot, item, scope) for spot, item in elements]
     found = tuple(by for by in made if by is not None)
     return found if found and len(found) == len(made) else None
@@ -81,18 +85,18 @@ def _by(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
 
 def _word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
     if not isinstance(value, str):
-        scope.error(spot.error("type", "by is a word of the device", 'write for example "iommu.group"'))
+        scope.report(spot.make_error("type", "by is a word of the device", 'write for example "iommu.group"'))
         return None
     if "{" in value:
         write = f'write "{value.strip("{}")}"'
-        scope.error(spot.error("text", "by is the name of a word, without braces", write, mark="text"))
+        scope.report(spot.make_error("text", "by is the name of a word, without braces", write, mark="text"))
         return None
-    known = scope.word(spot, value, Piece(0, len(value)))
+    known = scope.find_word(spot, value, TextPiece(0, len(value)))
     if known is None:
         return None
-    if known.many and known is not ANYTHING:
+    if known.is_list and known is not ANYTHING:
         message = f"{value} is a list, and two devices are together if one value is equal"
-        scope.error(spot.error("type", message, "make it a word of one value, by let", mark="text"))
+        scope.report(spot.make_error("type", message, "make it a word of one value, by let", mark="text"))
         return None
     return GroupWord(value, known.kind)
 
@@ -106,7 +110,7 @@ def _digest(tree: Branch) -> str:
             said.append(f"{key} = {node.value!r}")
         elif isinstance(node, Branch):
             said += _lines(node, key)
-    return digest("\n".join(said), _DIGITS)
+    return compute_digest("\n".join(said), _DIGITS)
 
 
 def _lines(branch: Branch, address: str) -> list[str]:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.give_sections import has_unread_key
 from agent.config.give.vfio import CHECK
-from agent.config.language.durations import seconds
-from agent.config.language.value_checks import looks
+from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.log_checks import compile_log, events
 from agent.config.resource.query_checks import ASKS, misplaced
 from agent.config.scope import ANYTHING, Scope
-from agent.config.sources import LEAST_EVERY
-from agent.config.values.templates import phrase
+from agent.config.sources import MIN_INTERVAL
+from agent.config.values.templates import compile_template
 from agent.core.entry.check import ONE, After, Check, LookCount, LookDuration, OnUnknown, Trip
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import Log
@@ -35,10 +35,12 @@ def compile_health(
     source_every: how often its source is looked at besides its events; None if that is not said.
     brought: the check that `give.vfio` brings, which says itself what it asks; the entry may say its course.
     """
-    branch = tree.branch("health")
-    scope.leaning = True
-    found = [_check(name, member, tree, scope, source_every) for name, member in branch.branches()] if branch else []
-    scope.leaning = False
+    branch = tree.get_branch("health")
+    scope.allows_partner_health = True
+    found = (
+        [_check(name, member, tree, scope, source_every) for name, member in branch.list_branches()] if branch else []
+    )
+    scope.allows_partner_health = False
     own = [check for check in found if check is not None]
     brought = None if brought is None else replace(brought, leans=_leans((brought.when,), None, scope))
     if brought is None:
@@ -62,14 +64,17 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     if verb not in {"", "holds", "log", "rises", *ASKS}:
         return None  # not there yet, which is said of all such keys at once, and they bring words
     misplaced(name, branch, scope)
-    when = branch.branch("when")
+    when = branch.get_branch("when")
     applies = compile_clause(f"health.{name}.when", when, scope) if when else None
-    every = _every(branch.leaf("every"), scope)
-    trip = _trip(branch.leaf("trip"), verb, scope)
+    every = _every(branch.get_leaf("every"), scope)
+    trip = _trip(branch.get_leaf("trip"), verb, scope)
     recover = _recover(branch, verb, scope)
     holds: Clause | QueryTemplate | CounterCheck | Log | None
     said_in = scope
-    scope.leaning = verb not in {"log", *ASKS}  # whom to ask what, and what to listen for, is said at a look
+    scope.allows_partner_health = verb not in {
+        "log",
+        *ASKS,
+    }  # whom to ask what, and what to listen for, is said at a look
     if name == CHECK and _is_given(tree):
         holds = _brought(name, branch, scope)
     elif verb in ASKS:
@@ -77,17 +82,19 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     elif verb == "log":
         holds, said_in = compile_log(name, branch, scope, recover)
     elif verb == "rises":
-        holds = _rises(branch.leaf("rises"), scope)
+        holds = _rises(branch.get_leaf("rises"), scope)
     else:
         holds = _holds(name, branch, scope)
-    scope.leaning = True
-    for leaf, after in ((branch.leaf("trip"), trip), (branch.leaf("recover"), recover)):
+    scope.allows_partner_health = True
+    for leaf, after in ((branch.get_leaf("trip"), trip), (branch.get_leaf("recover"), recover)):
         if leaf is not None and _is_chance(after) and verb not in {*ASKS, "log"} and every is source_every is None:
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
-            scope.warn(leaf.spot.warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"'))
-    unknown = branch.leaf("on_unknown")
-    reason = branch.leaf("reason")
-    said = phrase(reason.spot, reason.value, said_in, "reason", lists=True) if reason else None
+            scope.report_warning(
+                leaf.spot.make_warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"')
+            )
+    unknown = branch.get_leaf("on_unknown")
+    reason = branch.get_leaf("reason")
+    said = compile_template(reason.spot, reason.value, said_in, "reason", lists=True) if reason else None
     if holds is None:
         return None
     return Check(
@@ -98,16 +105,16 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
         trip=trip,
         recover=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
-        reason=said.text if said else None,
-        leans=_leans((holds, applies), said.text if said else None, scope),
+        reason=said.template if said else None,
+        leans=_leans((holds, applies), said.template if said else None, scope),
     )
 
 
 def _leans(asked: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health a check speaks."""
-    words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.every_line()]
+    words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.walk_lines()]
     words += [slot.word for slot in reason.slots] if reason else []
-    return scope.own.leans(words) if scope.own else ()
+    return scope.entry_words.find_health_joins(words) if scope.entry_words else ()
 
 
 def _is_chance(after: Trip | None) -> bool:
@@ -118,9 +125,9 @@ def _is_chance(after: Trip | None) -> bool:
 def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """What stands for what `give.vfio` says that is asked; none, with a finding, if the entry says so itself."""
     for verb in branch.verbs:
-        node = branch.branch(verb) or branch.leaf(verb)
+        node = branch.get_branch(verb) or branch.get_leaf(verb)
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
-        scope.error((node or branch).spot.error("type", message, "give yours another name", mark="key"))
+        scope.report((node or branch).spot.make_error("type", message, "give yours another name", mark="key"))
     return None if branch.verbs else _BROUGHT
 
 
@@ -129,30 +136,32 @@ def _rises(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
     if leaf is None:
         return None
     word = str(leaf.value)
-    known = scope.word(leaf.spot, word, "text")
+    known = scope.find_word(leaf.spot, word, "text")
     if known is None or known is ANYTHING:
         return None
-    if known.many:
-        scope.error(
-            leaf.spot.error(
+    if known.is_list:
+        scope.report(
+            leaf.spot.make_error(
                 "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
             )
         )
         return None
     if known.kind is not ValueType.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
-        scope.error(leaf.spot.error("type", f"{word} is {known.kind.value}, and a counter is int", write, mark="text"))
+        scope.report(
+            leaf.spot.make_error("type", f"{word} is {known.kind.value}, and a counter is int", write, mark="text")
+        )
         return None
     return CounterCheck(word)
 
 
 def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """What has to hold; none, with a finding, if nothing is said."""
-    holds = branch.branch("holds")
+    holds = branch.get_branch("holds")
     if holds is None:
-        if scope.keys_known and not has_unread_key(branch, "health"):
+        if scope.has_all_keys and not has_unread_key(branch, "health"):
             message = f"health.{name} does not say what is asked"
-            scope.error(branch.spot.error("missing", message, "write holds = { WORD = … }", mark="key"))
+            scope.report(branch.spot.make_error("missing", message, "write holds = { WORD = … }", mark="key"))
         return None
     message = f"health.{name} says nothing, so it would always hold"
     refuse_empty(holds, scope, message, "take it out, or say what holds")
@@ -161,18 +170,18 @@ def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
 
 def _is_given(tree: Branch) -> bool:
     """Whether something is given by VFIO."""
-    give = tree.branch("give")
-    also = give.branch("also") if give else None
-    parts = [give, *(branch for _, branch in also.branches())] if give and also else [give]
-    return any(part is not None and part.branch("vfio") is not None for part in parts)
+    give = tree.get_branch("give")
+    also = give.get_branch("also") if give else None
+    parts = [give, *(branch for _, branch in also.list_branches())] if give and also else [give]
+    return any(part is not None and part.get_branch("vfio") is not None for part in parts)
 
 
 def _every(leaf: Leaf | None, scope: Scope) -> float | None:
     """The seconds between looks."""
-    value = seconds(leaf.value) if leaf and isinstance(leaf.value, str) else None
-    if leaf is not None and value is not None and value < LEAST_EVERY:
-        message = f"how often to look is {LEAST_EVERY:g} s at least: each time costs a look at the device"
-        scope.error(leaf.spot.error("type", message, 'write for example "5s"'))
+    value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else None
+    if leaf is not None and value is not None and value < MIN_INTERVAL:
+        message = f"how often to look is {MIN_INTERVAL:g} s at least: each time costs a look at the device"
+        scope.report(leaf.spot.make_error("type", message, 'write for example "5s"'))
     return value
 
 
@@ -188,24 +197,24 @@ def _after(leaf: Leaf | None, scope: Scope) -> After:
     """What it takes to turn; one look unless said."""
     if leaf is None:
         return ONE
-    number = looks(leaf.value)
+    number = parse_looks(leaf.value)
     if number is not None:
         return LookCount(number)
-    time = seconds(leaf.value) if isinstance(leaf.value, str) else None
+    time = parse_duration(leaf.value) if isinstance(leaf.value, str) else None
     if time is None:
         message = "events in a window are of log and rises; what holds is looked at"
-        scope.error(leaf.spot.error("type", message, 'write looks ("2 looks") or a time ("10s")'))
+        scope.report(leaf.spot.make_error("type", message, 'write looks ("2 looks") or a time ("10s")'))
         return ONE
     return LookDuration(time)
 
 
 def _recover(branch: Branch, verb: str, scope: Scope) -> After | None:
     """What it takes to be healthy again; None if a person has to say so."""
-    leaf = branch.leaf("recover")
+    leaf = branch.get_leaf("recover")
     latched = branch.is_on("latch")
     if leaf is not None and latched:
         message = "latch = true is never healthy again by itself, and recover says when it is; say one of them only"
-        scope.error(leaf.spot.error("type", message, 'take latch out; recover = "never" is the same'))
+        scope.report(leaf.spot.make_error("type", message, 'take latch out; recover = "never" is the same'))
     if latched or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
         return None
     return _after(leaf, scope)

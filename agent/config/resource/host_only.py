@@ -16,4 +16,4 @@ def only_of_machine(said: str, clause: Branch, scope: Scope, write: str) -> None
     for address, node in clause.members.items():
         if isinstance(node, Leaf) and not of_machine(address):
             message = f"{said} is about the machine: host.…, options.…, or a path from the root"
-            scope.error(node.spot.error("unknown-word", message, write, mark="key"))
+            scope.report(node.spot.make_error("unknown-word", message, write, mark="key"))

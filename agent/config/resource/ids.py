@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope, WordSignature
-from agent.config.sources import dealt_pattern
-from agent.config.toml.file_position import FilePosition, Piece
-from agent.config.values.templates import Phrase, phrase
+from agent.config.sources import find_unstable_pattern
+from agent.config.toml.file_position import FilePosition, TextPiece
+from agent.config.values.templates import CompiledTemplate, compile_template
 from agent.core.entry.resource_spec import Source
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
@@ -32,55 +32,63 @@ _ONE = "make it a word of one value, by let"
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
 
-def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[Phrase, ...]:
+def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[CompiledTemplate, ...]:
     """The alternatives for a device's id, best first: the entry's own, else the source's.
 
     `demanded`: that there is none at all is a mistake; it stands at `spot`.
     """
-    leaf = tree.leaf("id")
+    leaf = tree.get_leaf("id")
     if leaf is None:
         return _default(tree, scope, spot, demanded=demanded)
-    elements = leaf.spot.elements(leaf.value)
+    elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.error(leaf.spot.error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
-    phrases = [phrase(here, item, scope, "an id") for here, item in elements]
+        scope.report(leaf.spot.make_error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
+    phrases = [compile_template(here, item, scope, "an id") for here, item in elements]
     made = tuple(one for one in phrases if one is not None)
     placed = False
     for one in made:
-        if one.many:
-            scope.error(one.spot.error("type", "an id is one text, and this has a list in it", _ONE, mark="text"))
+        if one.is_list:
+            scope.report(one.spot.make_error("type", "an id is one text, and this has a list in it", _ONE, mark="text"))
             return ()
         _warn(one, scope, placed=placed)
-        placed = placed or any(slot.word.rpartition(".")[2] == "path_id" for slot in one.text.slots)
-    if len(made) == len(phrases) and made and scope.source and not scope.single and not any(one.words for one in made):
+        placed = placed or any(slot.word.rpartition(".")[2] == "path_id" for slot in one.template.slots)
+    if (
+        len(made) == len(phrases)
+        and made
+        and scope.source
+        and not scope.is_single
+        and not any(one.signatures for one in made)
+    ):
         message = "no word of the device is in it, so all devices would have one id"
-        write = f'write "{made[0].text.source}-{_stable(scope.source) or "{path_id}"}"'
-        scope.error(made[0].spot.error("differs-between-devices", message, write, mark="text"))
+        write = f'write "{made[0].template.source}-{_stable(scope.source) or "{path_id}"}"'
+        scope.report(made[0].spot.make_error("differs-between-devices", message, write, mark="text"))
     return made
 
 
-def shortest(ids: tuple[Phrase, ...], source: Source) -> int:
+def shortest(ids: tuple[CompiledTemplate, ...], source: Source) -> int:
     """The fewest characters that an id can have: the least that its words can say."""
     if not ids:
         return 1
     return max(1, min(_length(one, source) for one in ids))
 
 
-def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[Phrase, ...]:
+def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[CompiledTemplate, ...]:
     """The ids that a source has by itself."""
     if scope.source is None:
         return ()
     texts = source_kinds.get_default_ids(scope.source.kind)
     if not texts and demanded:
         message = f"a device of {scope.source} has no id of its own, so the entry says it"
-        scope.error(spot.error("missing", message, 'write for example id = "{path_id}"'))
-    pattern = dealt_pattern(scope.source)
-    source = tree.leaf("source")
+        scope.report(spot.make_error("missing", message, 'write for example id = "{path_id}"'))
+    pattern = find_unstable_pattern(scope.source)
+    source = tree.get_leaf("source")
     if pattern is not None and source is not None:
         message = f"{pattern} is numbered as things appear: after a replug a pod may return to another device"
         mark = _source_spot(source, pattern)
-        scope.warn(mark.warning("unstable-id", message, 'write for example id = "{path_id}"', mark="text"))
-    return tuple(Phrase(parse(text), _words(text, scope.source), spot) for text in texts)
+        scope.report_warning(
+            mark.make_warning("unstable-id", message, 'write for example id = "{path_id}"', mark="text")
+        )
+    return tuple(CompiledTemplate(parse(text), _words(text, scope.source), spot) for text in texts)
 
 
 def _words(text: str, source: Source) -> tuple[WordSignature, ...]:
@@ -91,18 +99,18 @@ def _words(text: str, source: Source) -> tuple[WordSignature, ...]:
 def _source_spot(leaf: Leaf, pattern: str) -> FilePosition:
     """Where a pattern of a node source was written."""
     node = leaf.value["node"] if isinstance(leaf.value, dict) else None
-    spot = leaf.spot.below("node")
-    return spot.below(node.index(pattern)) if isinstance(node, list) else spot
+    spot = leaf.spot.get_child("node")
+    return spot.get_child(node.index(pattern)) if isinstance(node, list) else spot
 
 
-def _warn(one: Phrase, scope: Scope, *, placed: bool) -> None:
+def _warn(one: CompiledTemplate, scope: Scope, *, placed: bool) -> None:
     """Warn of the words that are dealt anew. `placed`: an alternative before this says the place."""
     source = scope.source
     if source is None:
         return
-    numbered = source.kind in _DEALT_NAMES or dealt_pattern(source) is not None
-    own = frozenset(scope.own.names() if scope.own else ())
-    for slot in one.text.slots:
+    numbered = source.kind in _DEALT_NAMES or find_unstable_pattern(source) is not None
+    own = frozenset(scope.entry_words.list_names() if scope.entry_words else ())
+    for slot in one.template.slots:
         if slot.word in own:
             continue  # it only has the name of one that is
         relation, _, word = slot.word.rpartition(".")
@@ -119,22 +127,22 @@ def _warn(one: Phrase, scope: Scope, *, placed: bool) -> None:
         if word in _ON_A_BUS:
             above = "parent." if word == "hub" else ""
             write = f'write for example "{{{relation}{"." * bool(relation)}{above}path_id}}", and this after it'
-        mark = Piece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
-        scope.warn(one.spot.warning("unstable-id", message, write, mark=mark))
+        mark = TextPiece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
+        scope.report_warning(one.spot.make_warning("unstable-id", message, write, mark=mark))
 
 
 def _stable(source: Source) -> str:
     """An id of the source that stays; empty if it has none by itself."""
-    texts = () if dealt_pattern(source) else source_kinds.get_default_ids(source.kind)
+    texts = () if find_unstable_pattern(source) else source_kinds.get_default_ids(source.kind)
     return texts[0] if texts else ""
 
 
 _LEAST = {ValueType.PCI: 12, ValueType.CLASS: 6, ValueType.PATH: 6, ValueType.BOOL: 4}
 
 
-def _length(one: Phrase, source: Source) -> int:
-    literal = sum(len(piece) for piece in one.text.pieces if isinstance(piece, str))
-    words = zip(one.text.slots, one.words, strict=True)
+def _length(one: CompiledTemplate, source: Source) -> int:
+    literal = sum(len(piece) for piece in one.template.pieces if isinstance(piece, str))
+    words = zip(one.template.slots, one.signatures, strict=True)
     return literal + sum(_least(slot.word, word, source) for slot, word in words)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
-from agent.config.language.durations import seconds
-from agent.config.language.value_checks import EVENTS, looks
+from agent.config.language.durations import parse_duration
+from agent.config.language.value_checks import EVENTS, parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope, WordSignature
-from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.core.entry.check import After, LookDuration
 from agent.core.entry.kernel_log_check import ONCE, EventRate, Log
 from agent.core.language.clause import Clause
@@ -27,17 +27,17 @@ def compile_log(name: str, branch: Branch, scope: Scope, recover: After | None) 
     is wrong with it.
     """
     not_looked_for(branch, scope)
-    leaf = branch.leaf("log")
+    leaf = branch.get_leaf("log")
     pattern = None if leaf is None else _pattern(leaf.spot, str(leaf.value), scope)
     if pattern is None:
         return None, scope
-    taken = {brace.word: WordSignature(brace.kind, varies=not scope.single) for brace in pattern.taken}
-    inner = replace(scope, taken=taken, only_taken=True)
-    only, ignore, latch = (_clause(f"health.{name}.{key}", branch.branch(key), inner) for key in _CLAUSES)
+    taken = {brace.word: WordSignature(brace.kind, varies=not scope.is_single) for brace in pattern.captured_words}
+    inner = replace(scope, captured_words=taken, has_only_captures=True)
+    only, ignore, latch = (_clause(f"health.{name}.{key}", branch.get_branch(key), inner) for key in _CLAUSES)
     held = branch.is_on("latch") if latch is None else latch
     after = recover.seconds if isinstance(recover, LookDuration) else None
-    log = Log(pattern, only, ignore, held, events(branch.leaf("trip"), scope) or ONCE, after)
-    return log, replace(scope, taken=taken)
+    log = Log(pattern, only, ignore, held, events(branch.get_leaf("trip"), scope) or ONCE, after)
+    return log, replace(scope, captured_words=taken)
 
 
 _CLAUSES = ("only", "ignore", "latch")
@@ -50,8 +50,8 @@ def events(leaf: Leaf | None, scope: Scope) -> EventRate | None:
     number, _, window = leaf.value.partition(" in ")
     if int(number) > MOST_EVENTS:
         message = f"at most {MOST_EVENTS} events: all in the window are remembered"
-        scope.error(leaf.spot.error("type", message, f'write "{MOST_EVENTS} in {window}"'))
-    return EventRate(int(number), seconds(window) or 0.0)
+        scope.report(leaf.spot.make_error("type", message, f'write "{MOST_EVENTS} in {window}"'))
+    return EventRate(int(number), parse_duration(window) or 0.0)
 
 
 def _clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
@@ -65,14 +65,16 @@ def _clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
 
 def _pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
     if has_control(text):
-        scope.error(
-            spot.error("text", "a line of the kernel log has no control characters", r"write \x0a, as the log does")
+        scope.report(
+            spot.make_error(
+                "text", "a line of the kernel log has no control characters", r"write \x0a, as the log does"
+            )
         )
         return None
     try:
         parsed = parse(text)
     except PatternError as error:
-        scope.error(spot.error("text", error.message, error.write, mark=Piece(error.at, error.length)))
+        scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     pieces: list[str | Brace | None] = []
     wrong = False
@@ -87,11 +89,13 @@ def _pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
         return None
     first = pieces[0]
     if all(piece is None for piece in pieces):
-        scope.error(spot.error("text", "every line of the kernel log fits this", "write what the line begins with"))
+        scope.report(
+            spot.make_error("text", "every line of the kernel log fits this", "write what the line begins with")
+        )
         return None
-    if first is None or (isinstance(first, Brace) and first.takes and first.kind is ValueType.TEXT):
+    if first is None or (isinstance(first, Brace) and first.is_capture and first.kind is ValueType.TEXT):
         message = "this may stand anywhere in a line, where the kernel also prints what hardware calls itself"
-        scope.warn(spot.warning("log-anywhere", message, "write what the line begins with", mark="text"))
+        scope.report_warning(spot.make_warning("log-anywhere", message, "write what the line begins with", mark="text"))
     return LogPattern(text, tuple(pieces))
 
 
@@ -100,20 +104,20 @@ def _brace(
 ) -> Brace | None:
     """A brace of the pattern; none, with a finding, if something is wrong with it."""
     word, kind, at, length = written
-    mark = Piece(at + 1, len(word))
+    mark = TextPiece(at + 1, len(word))
     kinds = {each.value: each for each in KINDS}
     if kind is not None:
         fault = _taking(word, kind, before, scope)
         if fault is not None:
-            scope.error(spot.error(*fault, mark=Piece(at, length)))
+            scope.report(spot.make_error(*fault, mark=TextPiece(at, length)))
             return None
-        return Brace(word, kinds[kind], takes=True, at=at)
-    known = scope.word(spot, word, mark)
+        return Brace(word, kinds[kind], is_capture=True, at=at)
+    known = scope.find_word(spot, word, mark)
     if known is None:
         return None
-    if known.many:
-        scope.error(
-            spot.error(
+    if known.is_list:
+        scope.report(
+            spot.make_error(
                 "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
             )
         )
@@ -121,9 +125,9 @@ def _brace(
     compared = ValueType.TEXT if known is ANYTHING else known.kind
     if compared not in KINDS:
         message = f"{word} is {compared.value}, which cannot be found in a line; {', '.join(kinds)} can"
-        scope.error(spot.error("type", message, "take a word that stands in lines", mark=mark))
+        scope.report(spot.make_error("type", message, "take a word that stands in lines", mark=mark))
         return None
-    return Brace(word, compared, takes=False, at=at)
+    return Brace(word, compared, is_capture=False, at=at)
 
 
 def _taking(word: str, kind: str, before: list[Brace], scope: Scope) -> tuple[str, str, str] | None:
@@ -133,7 +137,7 @@ def _taking(word: str, kind: str, before: list[Brace], scope: Scope) -> tuple[st
         return "type", f"{{{word}:{kind}}}: what is taken is {', '.join(kinds)}", f"write {{{word}:text}}"
     if "." in word:
         return "type", f"{word}: a word is letters, digits and _", f"write {{{word.replace('.', '_')}:{kind}}}"
-    if any(brace.takes and brace.word == word for brace in before):
+    if any(brace.is_capture and brace.word == word for brace in before):
         return "taken", f"{word} is taken twice here", "take another name"
     if scope.is_word(word):
         return "taken", f"{word} is a word already", f"write {{{word}}} to compare, or take another name"
@@ -143,10 +147,10 @@ def _taking(word: str, kind: str, before: list[Brace], scope: Scope) -> tuple[st
 def not_looked_for(branch: Branch, scope: Scope) -> None:
     """Report what is said as if a line of the log were looked for: it comes."""
     for key, instead in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
-        leaf = branch.leaf(key)
+        leaf = branch.get_leaf(key)
         if leaf is not None and (key == "every" or (events(leaf, scope) is None and leaf.value != 1)):
-            scope.error(leaf.spot.error("type", "lines come by themselves, and no look is needed", instead))
-    leaf = branch.leaf("recover")
-    if leaf is not None and looks(leaf.value) is not None:
+            scope.report(leaf.spot.make_error("type", "lines come by themselves, and no look is needed", instead))
+    leaf = branch.get_leaf("recover")
+    if leaf is not None and parse_looks(leaf.value) is not None:
         message = "no look says that no line came: what heals is the time since the last"
-        scope.error(leaf.spot.error("type", message, 'write a time ("10m") or "never"'))
+        scope.report(leaf.spot.make_error("type", message, 'write a time ("10m") or "never"'))

@@ -11,19 +11,21 @@ _CARRIED = ("netdev.name", "rdma.name")  # of what other devices carry, these ar
 
 def compile_moves(tree: Branch, scope: Scope) -> tuple[str, ...] | None:
     """The words that tell of what moves; none if that is the device itself, None if nothing does."""
-    leaf = tree.leaf("moves_into_pod")
+    leaf = tree.get_leaf("moves_into_pod")
     if leaf is None or leaf.value is not True or scope.source is None:
         return None
     for key, why in (("group", "several host devices together"), ("slots", "all devices together")):
-        if tree.branch(key) is not None:
+        if tree.get_branch(key) is not None:
             message = f"what moves into a pod is one host device, and {key} gives {why}"
-            scope.error(leaf.spot.error("type", message, f"write {key} = false, or moves_into_pod = false", mark="key"))
+            scope.report(
+                leaf.spot.make_error("type", message, f"write {key} = false, or moves_into_pod = false", mark="key")
+            )
             return None
     if scope.source.kind in _THEMSELVES:
         return ()
-    carried = tuple(word for word in _CARRIED if scope.has(word))
+    carried = tuple(word for word in _CARRIED if scope.has_word(word))
     if not carried:
         message = f"a device of source {scope.source.kind} stays on the host, and so does all that it carries"
-        scope.error(leaf.spot.error("type", message, "leave moves_into_pod out", mark="key"))
+        scope.report(leaf.spot.make_error("type", message, "leave moves_into_pod out", mark="key"))
         return None
     return carried

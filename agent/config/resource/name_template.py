@@ -8,8 +8,8 @@ from typing import NamedTuple
 from agent.config.language import resource_name_rule
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
-from agent.config.toml.file_position import Piece
-from agent.config.values.templates import phrase
+from agent.config.toml.file_position import TextPiece
+from agent.config.values.templates import compile_template
 from agent.core.entry.dependencies import add_dependencies, list_dependencies
 from agent.core.entry.joins import DerivedWord
 from agent.core.language.template import Template
@@ -25,7 +25,7 @@ class NameTemplate(NamedTuple):
 
 def name_leaf(tree: Branch) -> Leaf | None:
     """What says the name: `name` or `adds_to`, of which a sentence has one."""
-    return tree.leaf("name") or tree.leaf("adds_to")
+    return tree.get_leaf("name") or tree.get_leaf("adds_to")
 
 
 def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
@@ -35,40 +35,44 @@ def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
         return None
     name = leaf.value
     if not isinstance(name, str):
-        scope.error(leaf.spot.error("type", "a resource's name is text", 'write "example.com/…"'))
+        scope.report(leaf.spot.make_error("type", "a resource's name is text", 'write "example.com/…"'))
         return None
-    adds = leaf is tree.leaf("adds_to")
+    adds = leaf is tree.get_leaf("adds_to")
     if "{" in name or "}" in name:
         return _with_words(leaf, name, scope, adds=adds)
-    fault = resource_name_rule.judge(name)
+    fault = resource_name_rule.find_name_fault(name)
     if fault is not None:
-        scope.error(leaf.spot.error("resource-name", fault.message, fault.write, mark=Piece(fault.at, fault.length)))
+        scope.report(
+            leaf.spot.make_error("resource-name", fault.message, fault.write, mark=TextPiece(fault.at, fault.length))
+        )
         return None
     return NameTemplate(name, adds=adds)
 
 
 def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> NameTemplate | None:
     """A name with words of the device, which may stand behind the "/" only."""
-    made = phrase(leaf.spot, name, scope, "a resource's name")
+    made = compile_template(leaf.spot, name, scope, "a resource's name")
     if made is None:
         return None
-    if made.many:
+    if made.is_list:
         message = "a device has one name, and this has a list in it"
-        scope.error(leaf.spot.error("resource-name", message, "take a word that says one thing", mark="text"))
+        scope.report(leaf.spot.make_error("resource-name", message, "take a word that says one thing", mark="text"))
         return None
-    first = made.text.slots[0] if made.text.slots else None
+    first = made.template.slots[0] if made.template.slots else None
     if first is not None and "/" not in name[: first.at]:
         message = 'up to the "/" a name is written out: a device does not say whose resource it is'
-        mark = Piece(first.at, name.find("}", first.at) + 1 - first.at)
-        scope.error(leaf.spot.error("resource-name", message, f'write "example.com/{name[first.at :]}"', mark=mark))
+        mark = TextPiece(first.at, name.find("}", first.at) + 1 - first.at)
+        scope.report(
+            leaf.spot.make_error("resource-name", message, f'write "example.com/{name[first.at :]}"', mark=mark)
+        )
         return None
-    literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.text.pieces)
-    fault = resource_name_rule.judge(literal)
+    literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.template.pieces)
+    fault = resource_name_rule.find_name_fault(literal)
     if fault is not None:
         write = f'write for example "example.com/{{{first.word}}}"' if first else fault.write
-        scope.error(leaf.spot.error("resource-name", fault.message, write, mark="text"))
+        scope.report(leaf.spot.make_error("resource-name", fault.message, write, mark="text"))
         return None
-    return NameTemplate(name, made.text if first else None, adds)
+    return NameTemplate(name, made.template if first else None, adds)
 
 
 def warn_of_unsettled(named: NameTemplate | None, tree: Branch, own: Mapping[str, DerivedWord], scope: Scope) -> None:
@@ -77,15 +81,15 @@ def warn_of_unsettled(named: NameTemplate | None, tree: Branch, own: Mapping[str
 
     `else` beside `by` is for what was read and the map has not.
     """
-    let = tree.branch("let")
+    let = tree.get_branch("let")
     if named is None or named.text is None or let is None:
         return
     for word in add_dependencies(list_dependencies(named.text), own):
-        said = let.branch(word)
+        said = let.get_branch(word)
         if said is None:
             continue
-        leaf = said.leaf("if_absent") or (None if "by" in said.verbs else said.leaf("else"))
+        leaf = said.get_leaf("if_absent") or (None if "by" in said.verbs else said.get_leaf("else"))
         if leaf is not None:
             message = f"{word} is in the name, and its devices have another name until it is there"
             write = "leave it out: a device waits for its name"
-            scope.warn(leaf.spot.warning("unsettled-name", message, write, mark="key"))
+            scope.report_warning(leaf.spot.make_warning("unsettled-name", message, write, mark="key"))

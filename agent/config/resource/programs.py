@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.give_sections import has_unread_key
-from agent.config.language.durations import seconds
+from agent.config.language.durations import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.host_only import of_machine, only_of_machine
 from agent.config.scope import Scope
-from agent.config.toml.file_position import Piece
-from agent.config.values.program_args import argv_phrases
-from agent.config.values.templates import Phrase
+from agent.config.toml.file_position import TextPiece
+from agent.config.values.program_args import compile_argv
+from agent.config.values.templates import CompiledTemplate
 from agent.core.entry.program import START_SECONDS, Program
 from agent.core.language.clause import Clause
 
@@ -21,47 +21,49 @@ _SECTIONS = {"prepare": _MOST, "prestart": f"{START_SECONDS:g}s"}
 
 def compile_programs(section: str, tree: Branch, scope: Scope) -> tuple[Program, ...]:
     """The programs of a section, in its order; what is wrong with them is reported."""
-    branch = tree.branch(section)
+    branch = tree.get_branch(section)
     if branch is None:
         return ()
-    made = [_program(section, name, member, scope) for name, member in branch.branches()]
+    made = [_program(section, name, member, scope) for name, member in branch.list_branches()]
     programs = tuple(program for program in made if program is not None)
     together = sum(program.timeout for program in programs)
     if section == "prestart" and len(programs) > 1 and together > START_SECONDS:
         message = f"these may take {together:g} s together, and the kubelet waits for a container to start"
         write = f"give them timeouts of {START_SECONDS:g} s together"
-        scope.error(branch.spot.error("type", message, write, mark="key"))
+        scope.report(branch.spot.make_error("type", message, write, mark="key"))
     return programs
 
 
 def _program(section: str, name: str, member: Branch, scope: Scope) -> Program | None:
     address = f"{section}.{name}"
-    when = _when(section, address, member.branch("when"), scope)
-    timeout = _timeout(section, member.leaf("timeout"), scope)
-    leaf = member.leaf("run")
+    when = _when(section, address, member.get_branch("when"), scope)
+    timeout = _timeout(section, member.get_leaf("timeout"), scope)
+    leaf = member.get_leaf("run")
     if leaf is None:
-        if scope.keys_known and not has_unread_key(member, section):
+        if scope.has_all_keys and not has_unread_key(member, section):
             message = f"{address} does not say what is run"
-            scope.error(member.spot.error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
+            scope.report(member.spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         return None
-    run = argv_phrases(leaf, scope, giving=section == "prestart")
+    run = compile_argv(leaf, scope, in_grant=section == "prestart")
     if run is None or [argument for argument in run if not _knows(section, argument, scope)]:
         return None
-    texts = tuple(argument.text for argument in run)
+    texts = tuple(argument.template for argument in run)
     return Program(name, texts, timeout, member.is_on("optional"), leaf.spot.origin, when)
 
 
-def _knows(section: str, made: Phrase, scope: Scope) -> bool:
+def _knows(section: str, made: CompiledTemplate, scope: Scope) -> bool:
     """Whether the words of an argument are known when it is run."""
-    for slot in made.text.slots:
-        mark = Piece(slot.at + 1, len(slot.word))
+    for slot in made.template.slots:
+        mark = TextPiece(slot.at + 1, len(slot.word))
         if section == "prepare" and not of_machine(slot.word):
             message = "prepare is of the machine, before its devices are looked at: host.… or options.…"
-            scope.error(made.spot.error("unknown-word", message, "for a device write prestart.NAME", mark=mark))
+            scope.report(made.spot.make_error("unknown-word", message, "for a device write prestart.NAME", mark=mark))
             return False
         if section == "prestart" and slot.word.startswith("given."):
             message = "where a node comes out is said when it is given, and that was before"
-            scope.error(made.spot.error("unknown-word", message, "take a word of the device, as {node}", mark=mark))
+            scope.report(
+                made.spot.make_error("unknown-word", message, "take a word of the device, as {node}", mark=mark)
+            )
             return False
     return True
 
@@ -70,9 +72,9 @@ def _when(section: str, address: str, branch: Branch | None, scope: Scope) -> Cl
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
-    scope.granting = section == "prestart"
+    scope.is_reread_at_grant = section == "prestart"
     clause = compile_clause(f"{address}.when", branch, scope)
-    scope.granting = False
+    scope.is_reread_at_grant = False
     if section == "prepare":
         only_of_machine(f"{address}.when", branch, scope, "what is asked of a device is prestart.NAME.when")
     return clause if clause.lines else None
@@ -80,8 +82,8 @@ def _when(section: str, address: str, branch: Branch | None, scope: Scope) -> Cl
 
 def _timeout(section: str, leaf: Leaf | None, scope: Scope) -> float:
     most = _SECTIONS[section]
-    value = seconds(str(leaf.value)) if leaf else None
-    if leaf is not None and value is not None and not 0 < value <= (seconds(most) or 0):
+    value = parse_duration(str(leaf.value)) if leaf else None
+    if leaf is not None and value is not None and not 0 < value <= (parse_duration(most) or 0):
         message = f"a program of {section} may take {most} at most, and some time"
-        scope.error(leaf.spot.error("type", message, f'write for example "{TIMEOUT}"'))
-    return value or seconds(TIMEOUT) or 0.0
+        scope.report(leaf.spot.make_error("type", message, f'write for example "{TIMEOUT}"'))
+    return value or parse_duration(TIMEOUT) or 0.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agent.config.language.durations import seconds
+from agent.config.language.durations import parse_duration
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
-from agent.config.values.program_args import argv_phrases
-from agent.config.values.templates import path_phrase, phrase
+from agent.config.values.program_args import compile_argv
+from agent.config.values.templates import compile_path, compile_template
 from agent.core.entry.query import ProbeTemplate, QueryTemplate, RunTemplate, ServiceProtocol, SocketTemplate
 
 EVERY = 30.0  # seconds
@@ -16,40 +16,42 @@ TIMEOUT = 2.0  # seconds
 
 
 def _run(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
-    leaf = branch.leaf("run")
-    argv = argv_phrases(leaf, scope) if leaf else None
+    leaf = branch.get_leaf("run")
+    argv = compile_argv(leaf, scope) if leaf else None
     return (
-        None if argv is None else RunTemplate(tuple(one.text for one in argv), _timeout(branch, scope), every or EVERY)
+        None
+        if argv is None
+        else RunTemplate(tuple(one.template for one in argv), _timeout(branch, scope), every or EVERY)
     )
 
 
 def _socket(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
-    leaf = branch.leaf("socket")
+    leaf = branch.get_leaf("socket")
     path = (
-        path_phrase(leaf.spot, leaf.value, scope, "a socket", container=False, example="/run/x.sock") if leaf else None
+        compile_path(leaf.spot, leaf.value, scope, "a socket", container=False, example="/run/x.sock") if leaf else None
     )
     if path is None:
         return None
-    if path.many:
-        scope.error(
-            path.spot.error(
+    if path.is_list:
+        scope.report(
+            path.spot.make_error(
                 "type", "a device has one socket, and this is a list", "take a word that says one thing", mark="text"
             )
         )
         return None
-    said, of, speaks = branch.leaf("speaks"), branch.leaf("of"), ServiceProtocol.GRPC_HEALTH
+    said, of, speaks = branch.get_leaf("speaks"), branch.get_leaf("of"), ServiceProtocol.GRPC_HEALTH
     if said is not None:
         speaks = ServiceProtocol(said.value)
     if of is None and said is not None and speaks is ServiceProtocol.AMD_METRICS:
         message = "that service lists many devices, and this does not say which is the one"
-        scope.error(said.spot.error("missing", message, 'write for example of = "{pci.address}"', mark="text"))
+        scope.report(said.spot.make_error("missing", message, 'write for example of = "{pci.address}"', mark="text"))
         return None
-    name = phrase(of.spot, of.value, scope, "what it is called") if of else None
+    name = compile_template(of.spot, of.value, scope, "what it is called") if of else None
     if of is not None and name is None:
         return None
-    if name is not None and name.many:
-        scope.error(
-            name.spot.error(
+    if name is not None and name.is_list:
+        scope.report(
+            name.spot.make_error(
                 "type",
                 "a service is asked for one name, and this is a list",
                 "take a word that says one thing",
@@ -57,47 +59,51 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate 
             )
         )
         return None
-    return SocketTemplate(path.text, _timeout(branch, scope), every or EVERY, name.text if name else None, speaks)
+    return SocketTemplate(
+        path.template, _timeout(branch, scope), every or EVERY, name.template if name else None, speaks
+    )
 
 
 def _probe(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
     del every
-    leaf = branch.leaf("probe")
-    probe = scope.probe(leaf.spot, leaf.value) if leaf else None
+    leaf = branch.get_leaf("probe")
+    probe = scope.find_probe(leaf.spot, leaf.value) if leaf else None
     return None if probe is None else ProbeTemplate(probe)
 
 
 def _timeout(branch: Branch, scope: Scope) -> float:
     """For how long an answer is waited for."""
-    leaf = branch.leaf("timeout")
-    value = seconds(leaf.value) if leaf and isinstance(leaf.value, str) else TIMEOUT
+    leaf = branch.get_leaf("timeout")
+    value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else TIMEOUT
     if leaf is not None and not value:
-        scope.error(leaf.spot.error("type", "nothing answers in no time", 'write for example "2s"'))
+        scope.report(leaf.spot.make_error("type", "nothing answers in no time", 'write for example "2s"'))
     return value or TIMEOUT
 
 
 def misplaced(name: str, branch: Branch, scope: Scope) -> None:
     """Report keys that go with another verb than the check has."""
-    timeout, every = branch.leaf("timeout"), branch.leaf("every")
+    timeout, every = branch.get_leaf("timeout"), branch.get_leaf("every")
     if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"
-        scope.error(timeout.spot.error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key"))
+        scope.report(
+            timeout.spot.make_error("type", message, f"timeout goes with {', '.join(sorted(_TIMED))}", mark="key")
+        )
     for key in ("of", "speaks"):
-        leaf = branch.leaf(key)
+        leaf = branch.get_leaf(key)
         if leaf is not None and branch.verbs and "socket" not in branch.verbs:
             message = f"{key} is about a service, and health.{name} asks none"
-            scope.error(leaf.spot.error("type", message, f"{key} goes with socket", mark="key"))
+            scope.report(leaf.spot.make_error("type", message, f"{key} goes with socket", mark="key"))
     if every is not None and "probe" in branch.verbs:
         message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
-        scope.error(every.spot.error("type", message, "take it out", mark="key"))
+        scope.report(every.spot.make_error("type", message, "take it out", mark="key"))
     if "log" in branch.verbs:
         return
     for key in ("only", "ignore", "latch"):
-        clause = branch.branch(key)
+        clause = branch.get_branch(key)
         if clause is not None:
             message = f"a clause in {key} is over what log takes, and this takes nothing"
             write = 'latch = true, or recover = "never"' if key == "latch" else "say it in holds, or in when"
-            scope.error(clause.spot.error("type", message, write, mark="key"))
+            scope.report(clause.spot.make_error("type", message, write, mark="key"))
 
 
 _TIMED = frozenset({"run", "socket"})

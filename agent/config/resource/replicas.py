@@ -7,12 +7,12 @@ from typing import NamedTuple
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.ids import shortest
 from agent.config.scope import Scope
-from agent.config.values.templates import Phrase
+from agent.config.values.templates import CompiledTemplate
 from agent.core.entry.resource_spec import SHARE_MARK, SharesBy
 from agent.core.inventory.device import SUFFIX, list_bytes
 from agent.core.language.glob import Glob, PatternError, parse
 from agent.core.language.template import ID_LIMIT
-from agent.core.language.value import OperandError, ValueType, from_person, text_of
+from agent.core.language.value import OperandError, ValueType, format_scalar, parse_operand
 from agent.core.lists.build_lists import LIST_LIMIT
 
 
@@ -24,29 +24,29 @@ class Shares(NamedTuple):
     suffix: str = SHARE_MARK
 
 
-def compile_shares(tree: Branch, scope: Scope, ids: tuple[Phrase, ...]) -> Shares:
+def compile_shares(tree: Branch, scope: Scope, ids: tuple[CompiledTemplate, ...]) -> Shares:
     """The shares of each device, which is whole with `replicas = 1` and only with that."""
-    branch = tree.branch("replicas")
+    branch = tree.get_branch("replicas")
     if branch is None:
         return Shares()
-    suffix = _suffix(branch.leaf("suffix"), scope)
-    if branch.leaf("by") is None:
+    suffix = _suffix(branch.get_leaf("suffix"), scope)
+    if branch.get_leaf("by") is None:
         for key in ("map", "else"):
-            node = branch.leaf(key) or branch.branch(key)
-            if node is not None and scope.keys_known:
+            node = branch.get_leaf(key) or branch.get_branch(key)
+            if node is not None and scope.has_all_keys:
                 message = f"replicas.{key} is for what a word says, and no word is named"
-                scope.error(node.spot.error("missing", message, 'add by = "…"', mark="key"))
-        count = _count(branch.leaf("count"), scope, ids, suffix)
+                scope.report(node.spot.make_error("missing", message, 'add by = "…"', mark="key"))
+        count = _count(branch.get_leaf("count"), scope, ids, suffix)
         return Shares() if count in {None, 1} else Shares(count, suffix=suffix)
     by = _by(branch, scope)
     if by is None:
         return Shares(suffix=suffix)
     most = max((*(count for _, count in (*by.map, *by.patterns)), by.otherwise or 1))
-    _judge_size(branch.leaf("by"), most, scope, ids, suffix)
+    _judge_size(branch.get_leaf("by"), most, scope, ids, suffix)
     return Shares(by=by, suffix=suffix)
 
 
-def _count(leaf: Leaf | None, scope: Scope, ids: tuple[Phrase, ...], suffix: str) -> int | None:
+def _count(leaf: Leaf | None, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str) -> int | None:
     if leaf is None:
         return None
     count = _number(leaf, scope, "replicas says how many containers may share one device")
@@ -57,7 +57,7 @@ def _number(leaf: Leaf, scope: Scope, what: str) -> int | None:
     count = leaf.value
     if isinstance(count, int) and not isinstance(count, bool) and count >= 1:
         return count
-    scope.error(leaf.spot.error("type", f"{what}: a whole number from 1", "write for example 4"))
+    scope.report(leaf.spot.make_error("type", f"{what}: a whole number from 1", "write for example 4"))
     return None
 
 
@@ -68,25 +68,25 @@ def _suffix(leaf: Leaf | None, scope: Scope) -> str:
     if isinstance(leaf.value, str) and SUFFIX.fullmatch(leaf.value):
         return leaf.value
     message = f'a suffix is "{SHARE_MARK}", perhaps with a word behind it: no id of a device has that in it'
-    scope.error(leaf.spot.error("type", message, f'write "{SHARE_MARK}", the default, or "{SHARE_MARK}share-"'))
+    scope.report(leaf.spot.make_error("type", message, f'write "{SHARE_MARK}", the default, or "{SHARE_MARK}share-"'))
     return SHARE_MARK
 
 
 def _by(branch: Branch, scope: Scope) -> SharesBy | None:
     """The shares by what a word says."""
-    leaf, table = branch.leaf("by"), branch.branch("map")
+    leaf, table = branch.get_leaf("by"), branch.get_branch("map")
     if leaf is None or not isinstance(leaf.value, str):
         return None
-    known = scope.word(leaf.spot, leaf.value, "text")
+    known = scope.find_word(leaf.spot, leaf.value, "text")
     if table is None or not table.members:
         message = "replicas.by needs a map: how many shares for what the word says"
-        scope.error(leaf.spot.error("missing", message, "add map = { … = 4 }"))
+        scope.report(leaf.spot.make_error("missing", message, "add map = { … = 4 }"))
         return None
     if known is None:
         return None
-    if known.many:
-        scope.error(
-            leaf.spot.error(
+    if known.is_list:
+        scope.report(
+            leaf.spot.make_error(
                 "type",
                 f"{leaf.value} is a list, and one value is wanted",
                 "take a word that says one thing",
@@ -97,10 +97,10 @@ def _by(branch: Branch, scope: Scope) -> SharesBy | None:
     counts: dict[str, int] = {}
     patterns: list[tuple[str, Glob, int]] = []
     for key in table.members:
-        node = table.leaf(key)
+        node = table.get_leaf(key)
         if node is None:
-            scope.error(
-                leaf.spot.error("type", f"{key} is how many shares: a whole number from 1", "write for example 4")
+            scope.report(
+                leaf.spot.make_error("type", f"{key} is how many shares: a whole number from 1", "write for example 4")
             )
             continue
         count = _number(node, scope, f"{key} is how many shares")
@@ -110,10 +110,10 @@ def _by(branch: Branch, scope: Scope) -> SharesBy | None:
             try:
                 patterns.append((key, parse(key), count))
             except PatternError as error:
-                scope.error(node.spot.error("glob", error.message, error.write, mark="key"))
+                scope.report(node.spot.make_error("glob", error.message, error.write, mark="key"))
         elif (text := _canonical(key, known.kind, node, scope)) is not None:
             counts[text] = count
-    otherwise = branch.leaf("else")
+    otherwise = branch.get_leaf("else")
     default = None if otherwise is None else _number(otherwise, scope, "else is how many shares if the map has none")
     patterns.sort(key=lambda item: (-len(item[0]), item[0]))
     return SharesBy(leaf.value, tuple(counts.items()), tuple((each, count) for _, each, count in patterns), default)
@@ -127,13 +127,13 @@ def _canonical(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | Non
     elif kind is ValueType.BOOL and key in {"true", "false"}:
         written = key == "true"
     try:
-        return text_of(from_person(kind, written))
+        return format_scalar(parse_operand(kind, written))
     except OperandError as error:
-        scope.error(node.spot.error("type", f"{key}: {error.message}", error.write, mark="key"))
+        scope.report(node.spot.make_error("type", f"{key}: {error.message}", error.write, mark="key"))
         return None
 
 
-def _judge_size(leaf: Leaf | None, count: int, scope: Scope, ids: tuple[Phrase, ...], suffix: str) -> bool:
+def _judge_size(leaf: Leaf | None, count: int, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str) -> bool:
     """Whether the kubelet can be told of so many shares; what is wrong with them is reported."""
     if leaf is None or count == 1:
         return True
@@ -142,13 +142,13 @@ def _judge_size(leaf: Leaf | None, count: int, scope: Scope, ids: tuple[Phrase, 
     most = most_shares(length)
     if count > most:
         message = f"{count} shares × {share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
-        scope.error(leaf.spot.error("list-size", message, f"at most {most}"))
+        scope.report(leaf.spot.make_error("list-size", message, f"at most {most}"))
         return False
-    if not scope.single and scope.source and 2 * count * share_bytes(length, count) > LIST_LIMIT:
+    if not scope.is_single and scope.source and 2 * count * share_bytes(length, count) > LIST_LIMIT:
         size = count * share_bytes(length, count) / (1024 * 1024)
         message = f"{count:,} ids of one device are a list of {size:.1f} MiB; a second would pass the kubelet's 4 MiB"
         write = f"write at most {most_shares(length, devices=2)}, or make a resource of each device"
-        scope.warn(leaf.spot.warning("list-size", message, write))
+        scope.report_warning(leaf.spot.make_warning("list-size", message, write))
     return True
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope
-from agent.config.toml.file_position import Mark, Piece
+from agent.config.toml.file_position import FindingMark, TextPiece
 from agent.core.entry.resource_spec import Limit, Slots
 from agent.core.inventory.device import list_bytes
-from agent.core.language.template import ID_LIMIT, Template, TextError, parse
+from agent.core.language.template import ID_LIMIT, Template, TemplateError, parse
 from agent.core.language.value import ValueType
 from agent.core.lists.build_lists import LIST_LIMIT
 
@@ -16,48 +16,48 @@ SLOT_ID = "{resource|digest:8}-{n}"
 
 def compile_slots(tree: Branch, scope: Scope, *, words: bool) -> Slots | None:
     """The shares of all devices together. `words`: the resource's name has some, so that an id has to say which."""
-    branch = tree.branch("slots")
+    branch = tree.get_branch("slots")
     if branch is None:
         return None
-    leaf = branch.leaf("count")
+    leaf = branch.get_leaf("count")
     if leaf is None or not isinstance(leaf.value, int):  # any other value was reported where it was read
-        if scope.keys_known:
-            scope.error(branch.spot.error("missing", "slots has no count", "add count = 8", mark="key"))
+        if scope.has_all_keys:
+            scope.report(branch.spot.make_error("missing", "slots has no count", "add count = 8", mark="key"))
         return None
-    count, text = leaf.value, _slot_id(branch.leaf("id"), scope, words=words)
+    count, text = leaf.value, _slot_id(branch.get_leaf("id"), scope, words=words)
     most = LIST_LIMIT // list_bytes(ID_LIMIT)
     if count > most:
         message = f"{count} slots exceed the kubelet's 4 MiB list"
-        scope.error(leaf.spot.error("list-size", message, f"at most {most}"))
+        scope.report(leaf.spot.make_error("list-size", message, f"at most {most}"))
         return None
-    replicas = tree.branch("replicas")
-    other = replicas.leaf("count") if replicas else None
+    replicas = tree.get_branch("replicas")
+    other = replicas.get_leaf("count") if replicas else None
     if replicas is not None and (other is None or other.value != 1):
         message = "slots are shares of all devices together, and replicas of each"
-        scope.error(branch.spot.error("type", message, "write replicas = false, or leave slots out", mark="key"))
+        scope.report(branch.spot.make_error("type", message, "write replicas = false, or leave slots out", mark="key"))
         return None
     return None if text is None else Slots(count, text)
 
 
 def compile_limit(tree: Branch) -> Limit:
     """What one container may have together; its values are judged where they are written out."""
-    branch = tree.branch("limit")
+    branch = tree.get_branch("limit")
     if branch is None:
         return Limit()
-    most = branch.leaf("per_container")
+    most = branch.get_leaf("per_container")
     number = most.value if most else None
     return Limit(number if isinstance(number, int) else None, branch.is_on("distinct"))
 
 
 def compile_expect(tree: Branch) -> int | None:
     """How many devices should be there."""
-    leaf = tree.leaf("expect")
+    leaf = tree.get_leaf("expect")
     return leaf.value if leaf is not None and isinstance(leaf.value, int) else None
 
 
 def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
     """The word that says a device's NUMA node, or the nodes."""
-    leaf = tree.leaf("topology")
+    leaf = tree.get_leaf("topology")
     if leaf is None:
         return "numa"
     if isinstance(leaf.value, list):
@@ -65,11 +65,11 @@ def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
     word = str(leaf.value)
     if word == "none":
         return ()
-    known = scope.word(leaf.spot, word, "text")
-    if known is not None and known is not ANYTHING and (known.many or known.kind is not ValueType.INT):
-        what = "a list" if known.many else known.kind.value
-        scope.error(
-            leaf.spot.error("type", f"a NUMA node is a number, and {word} is {what}", 'write "numa"', mark="text")
+    known = scope.find_word(leaf.spot, word, "text")
+    if known is not None and known is not ANYTHING and (known.is_list or known.kind is not ValueType.INT):
+        what = "a list" if known.is_list else known.kind.value
+        scope.report(
+            leaf.spot.make_error("type", f"a NUMA node is a number, and {word} is {what}", 'write "numa"', mark="text")
         )
     return word
 
@@ -79,20 +79,20 @@ def _slot_id(leaf: Leaf | None, scope: Scope, *, words: bool) -> Template | None
         return parse(SLOT_ID)
     try:
         text = parse(str(leaf.value))
-    except TextError as error:
-        scope.error(leaf.spot.error("text", error.message, error.write, mark=Piece(error.at, error.length)))
+    except TemplateError as error:
+        scope.report(leaf.spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     there = {slot.word for slot in text.slots}
     odd = next((slot for slot in text.slots if slot.word not in {"n", "resource"}), None)
-    mark: Mark = "text"
+    mark: FindingMark = "text"
     if odd is not None:
         message = f"a slot is of no device: its id has {{n}} and perhaps {{resource}}, and no {odd.word}"
-        mark = Piece(odd.at, len(odd.word) + 2)
+        mark = TextPiece(odd.at, len(odd.word) + 2)
     elif "n" not in there:
         message = "all slots would have one id"
     elif words and "resource" not in there:
         message = "the name has words in it, so the slots of two resources would have one id"
     else:
         return text
-    scope.error(leaf.spot.error("differs-between-devices", message, f'write "{SLOT_ID}"', mark=mark))
+    scope.report(leaf.spot.make_error("differs-between-devices", message, f'write "{SLOT_ID}"', mark=mark))
     return None

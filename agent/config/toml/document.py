@@ -49,26 +49,26 @@ class Document(Struct):
     _root: TomlRange
     _line_starts: tuple[int, ...]
 
-    def key(self, path: KeyPath) -> Span:
+    def find_key(self, path: KeyPath) -> Span:
         """Where the key is written: of a dotted key or header the one segment. An element has its array's."""
         extent: Extent = (0, 0)
         for place in self._places(path):
             extent = place.key or extent
         return _span(self.text, self._line_starts, extent)
 
-    def value(self, path: KeyPath) -> Span:
+    def find_value(self, path: KeyPath) -> Span:
         """Where the value is written: of a table its header or inline table.
 
         A table that only dotted keys or longer headers make has the first segment that names it.
         """
         return _span(self.text, self._line_starts, self._places(path)[-1].value)
 
-    def written(self, path: KeyPath) -> str:
+    def get_source(self, path: KeyPath) -> str:
         """The value as written, whole, over all its lines."""
         start, end = self._places(path)[-1].value
         return self.text[start:end]
 
-    def line(self, number: int) -> str:
+    def get_line(self, number: int) -> str:
         """The text of a line, without its end; empty for one that is not there."""
         return _line(self.text, self._line_starts, number)
 
@@ -76,7 +76,7 @@ class Document(Struct):
         """The places from the root to the path, or as far as it goes."""
         places = [self._root]
         for step in path:
-            below = places[-1].below.get(step)
+            below = places[-1].children.get(step)
             if below is None:
                 break
             places.append(below)

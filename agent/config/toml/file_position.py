@@ -13,7 +13,7 @@ from agent.core.struct import Struct
 _BARE = re.compile(r"[A-Za-z0-9_-]+")  # what a key is that needs no quotes
 
 
-class Piece(Struct):
+class TextPiece(Struct):
     """A part of a text value, by offset and length; what a finding marks instead of the whole value."""
 
     at: int
@@ -21,7 +21,7 @@ class Piece(Struct):
 
 
 # What a finding marks: the value, its key, a text's content without its quotes, or a piece of that.
-Mark: TypeAlias = Piece | Literal["value", "key", "text"]
+FindingMark: TypeAlias = TextPiece | Literal["value", "key", "text"]
 
 
 class FilePosition(Struct):
@@ -38,21 +38,21 @@ class FilePosition(Struct):
         """As equality has it."""
         return hash((self.document.name, self.path))
 
-    def below(self, *steps: str | int) -> FilePosition:
+    def get_child(self, *steps: str | int) -> FilePosition:
         """The spot that many steps further in."""
         return FilePosition(self.document, (*self.path, *steps))
 
-    def elements(self, value: object) -> list[tuple[FilePosition, object]]:
+    def list_elements(self, value: object) -> list[tuple[FilePosition, object]]:
         """The elements of a list that is here, each with its spot; of anything else here that alone."""
         if not isinstance(value, list):
             return [(self, value)]
-        return [(self.below(index), item) for index, item in enumerate(value)]
+        return [(self.get_child(index), item) for index, item in enumerate(value)]
 
     @property
     def origin(self) -> Origin:
         """File, line and column of the key; of what has no key, of the value."""
         element = bool(self.path) and isinstance(self.path[-1], int)
-        span = self.document.value(self.path) if element else self.document.key(self.path)
+        span = self.document.find_value(self.path) if element else self.document.find_key(self.path)
         return Origin(self.document.name, span.line, span.column)
 
     @property
@@ -64,7 +64,7 @@ class FilePosition(Struct):
         return text
 
     @property
-    def address_within(self) -> str:
+    def local_address(self) -> str:
         """The address as seen from the class or the entry that it is in: `give.nodes.tty`."""
         inside = self.path[:2] != () and self.path[0] == "resource"
         return FilePosition(self.document, self.path[2:] if inside else self.path).address
@@ -83,25 +83,25 @@ class FilePosition(Struct):
         return value
 
     @property
-    def written(self) -> str:
+    def source_text(self) -> str:
         """The value as the person wrote it, on one line; a table that its keys or header make as an inline one."""
-        text = self.document.written(self.path)
+        text = self.document.get_source(self.path)
         value = self.data
         if isinstance(value, dict) and not text.startswith("{"):
-            inside = (f"{_key(key)} = {self.below(key).written}" for key in value)
+            inside = (f"{_key(key)} = {self.get_child(key).source_text}" for key in value)
             text = f"{{ {', '.join(inside)} }}"
         return " ".join(text.split())
 
-    def error(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
+    def make_error(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
         """An error here."""
         return self._finding(Severity.ERROR, code, message, write, mark)
 
-    def warning(self, code: str, message: str, write: str, *, mark: Mark = "value") -> Finding:
+    def make_warning(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
         """A warning here."""
         return self._finding(Severity.WARNING, code, message, write, mark)
 
-    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: Mark) -> Finding:
-        span = self.document.key(self.path) if mark == "key" else self._span(mark)
+    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: FindingMark) -> Finding:
+        span = self.document.find_key(self.path) if mark == "key" else self._span(mark)
         return Finding(
             file=self.document.name,
             line=span.line,
@@ -112,17 +112,17 @@ class FilePosition(Struct):
             message=message,
             write=write,
             key_path_text=self.address,
-            source_line=self.document.line(span.line),
+            source_line=self.document.get_line(span.line),
         )
 
-    def _span(self, mark: Mark) -> Span:
+    def _span(self, mark: FindingMark) -> Span:
         """The value's span, or of a text on one line without escapes its content or a piece of it."""
-        span = self.document.value(self.path)
-        written = self.document.written(self.path)
+        span = self.document.find_value(self.path)
+        written = self.document.get_source(self.path)
         plain = written[:1] in {'"', "'"} and written[:3] not in {'"""', "'''"}
         if mark == "value" or not plain or (written[0] == '"' and "\\" in written) or len(written) < 3:
             return span
-        piece = mark if isinstance(mark, Piece) else Piece(0, len(written) - 2)
+        piece = mark if isinstance(mark, TextPiece) else TextPiece(0, len(written) - 2)
         start = span.column + 1 + piece.at
         return Span(span.line, start, max(start + 1, min(start + piece.length, span.end_column - 1)))
 

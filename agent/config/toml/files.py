@@ -31,25 +31,25 @@ class ConfigFiles:
         """Six hexadecimal digits that change with any name or text."""
         return self._digest.hexdigest()[:6]
 
-    def name(self, path: str) -> str:
+    def make_name(self, path: str) -> str:
         """How people know a path."""
         below = self.directory.rstrip("/") + "/"
         return path.removeprefix(below) if path.startswith(below) else path
 
-    def listing(self, directory: str) -> list[str]:
+    def list_files(self, directory: str) -> list[str]:
         """The names of the TOML files in a directory, in name order; none if it is not there."""
         try:
             entries = os.listdir(directory)
         except FileNotFoundError:
             return []
         except OSError as error:
-            self.findings.append(_unreadable(self.name(directory), error))
+            self.findings.append(_unreadable(self.make_name(directory), error))
             return []
         return sorted(entry for entry in entries if entry.endswith(".toml") and not entry.startswith("."))
 
-    def document(self, path: str, name: str = "") -> Document | None:
+    def read_document(self, path: str, name: str = "") -> Document | None:
         """The document in a file; none, and a finding, if it cannot be read or is no TOML."""
-        name = name or self.name(path)
+        name = name or self.make_name(path)
         self.names.append(name)
         try:
             content = _content(path)
@@ -80,7 +80,7 @@ def _depth(data: object) -> int:
     return depth
 
 
-def unreadable(name: str, message: str, severity: Severity = Severity.ERROR) -> Finding:
+def make_unreadable_finding(name: str, message: str, severity: Severity = Severity.ERROR) -> Finding:
     """That a file or directory could not be used as a whole."""
     return Finding(name, 1, 1, 1, severity, UNREADABLE, message)
 
@@ -105,4 +105,4 @@ def _content(path: str) -> bytes:
 def _unreadable(name: str, error: OSError) -> Finding:
     reason = error.strerror or str(error)
     reason = reason[:1].lower() + reason[1:]
-    return unreadable(name, f"could not be read: {reason}")
+    return make_unreadable_finding(name, f"could not be read: {reason}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from agent.core.language.safe_text import columns, counted, escape
+from agent.core.language.safe_text import count_columns, escape, format_count
 from agent.core.struct import Struct
 
 LINE_LIMIT = 110  # columns of a shown source line; a longer one is cut around its mark
@@ -41,7 +41,7 @@ class Finding(Struct):
     source_line: str = ""
 
 
-def sort(findings: Iterable[Finding]) -> list[Finding]:
+def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
     """By file, line and column; what stands at one place keeps its order."""
     return sorted(findings, key=lambda finding: (finding.file, finding.line, finding.column))
 
@@ -54,12 +54,12 @@ def render(finding: Finding) -> str:
         return first
     before, marked, after = _window(finding)
     number = f"{finding.line:4}"
-    caret = " " * columns(before) + "^" * max(1, columns(marked))
+    caret = " " * count_columns(before) + "^" * max(1, count_columns(marked))
     hint = f" {escape(finding.write)}" if finding.write else ""
     return f"{first}\n{number} | {before}{marked}{after}\n{' ' * len(number)} | {caret}{hint}"
 
 
-def as_json(finding: Finding) -> dict[str, str | int | None]:
+def build_json(finding: Finding) -> dict[str, str | int | None]:
     """The finding for machines; all keys are always there, text is whole and unescaped."""
     return {
         "file": finding.file,
@@ -72,28 +72,28 @@ def as_json(finding: Finding) -> dict[str, str | int | None]:
     }
 
 
-def summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> str:
+def format_check_summary(findings: Sequence[Finding], files_read: int, on_host: str = "") -> str:
     """The last line of a check. `on_host`: what the configuration gives here (`7 resources, 142 devices`)."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-    files = counted(files_read, "file")
+    files = format_count(files_read, "file")
     if errors:
         refused = {finding.file for finding in errors}
         others = 0 if SETTINGS in refused else files_read - len(refused)
-        also = f", {counted(len(warnings), 'warning')}" if warnings else ""
+        also = f", {format_count(len(warnings), 'warning')}" if warnings else ""
         return (
-            f"{counted(len(errors), 'error')} in {len(refused)} of {files}{also}. A running agent keeps what it has; "
-            f"a fresh start would serve {_others(others)}."
+            f"{format_count(len(errors), 'error')} in {len(refused)} of {files}{also}. "
+            f"A running agent keeps what it has; a fresh start would serve {_others(others)}."
         )
     also = f"; {on_host}" if on_host else ""
     if warnings:
         meant = next((each.code for each in warnings if each.code != UNREADABLE), None)
         accept = f' To accept one: accept = {{ {meant} = "why" }} in the entry.' if meant else ""
-        return f"{counted(len(warnings), 'warning')} in {files}{also}.{accept}"
+        return f"{format_count(len(warnings), 'warning')} in {files}{also}.{accept}"
     return f"No errors in {files}{also}."
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate a person most likely meant, if one is near; of equally near ones the first by name.
 
     Near: at most a third of the word, or one, is put in, left out, changed or swapped with its neighbour;
@@ -128,12 +128,12 @@ def _window(finding: Finding) -> tuple[str, str, str]:
     start = min(finding.column - 1, len(line))
     end = max(start, min(finding.end_column - 1, len(line)))
     before, marked, after = _shown(line[:start]), _shown(line[start:end]), _shown(line[end:])
-    if columns(before + marked + after) <= LINE_LIMIT:
+    if count_columns(before + marked + after) <= LINE_LIMIT:
         return before, marked, after
     # The mark is what matters: it gets most of the room, then what leads to it, then what follows.
     marked = _head(marked, LINE_LIMIT * 2 // 3)
-    before = _tail(before, max(LINE_LIMIT // 6, LINE_LIMIT - columns(marked) - columns(after)))
-    after = _head(after, LINE_LIMIT - columns(marked) - columns(before))
+    before = _tail(before, max(LINE_LIMIT // 6, LINE_LIMIT - count_columns(marked) - count_columns(after)))
+    after = _head(after, LINE_LIMIT - count_columns(marked) - count_columns(before))
     return before, marked, after
 
 
@@ -143,20 +143,20 @@ def _shown(text: str) -> str:
 
 def _head(text: str, room: int) -> str:
     """The text, or its first columns and `…`."""
-    if columns(text) <= room:
+    if count_columns(text) <= room:
         return text
     text = text[: max(0, room - 1)]
-    while columns(text) > room - 1 > 0:
+    while count_columns(text) > room - 1 > 0:
         text = text[:-1]
     return text + "…"
 
 
 def _tail(text: str, room: int) -> str:
     """The text, or `…` and its last columns."""
-    if columns(text) <= room:
+    if count_columns(text) <= room:
         return text
     text = text[-max(1, room - 1) :]
-    while columns(text) > room - 1:
+    while count_columns(text) > room - 1:
         text = text[1:]
     return "…" + text
 

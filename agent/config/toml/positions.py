@@ -43,17 +43,17 @@ class TomlRange(MutableStruct):
 
     key: Extent | None
     value: Extent
-    below: dict[str | int, TomlRange] = field(default_factory=dict)
+    children: dict[str | int, TomlRange] = field(default_factory=dict)
 
 
-class TwiceError(ValueError):
+class DuplicateKeyError(ValueError):
     """A key or header that is there already. Raised on no text that tomllib accepts."""
 
-    def __init__(self, name: str, first: Extent, second: Extent) -> None:
+    def __init__(self, name: str, first_extent: Extent, second_extent: Extent) -> None:
         super().__init__(name)
         self.name = name
-        self.first = first
-        self.second = second
+        self.first_extent = first_extent
+        self.second_extent = second_extent
 
 
 def scan(text: str) -> TomlRange:
@@ -78,14 +78,14 @@ def _header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int]:
     for name, span in names[:-1]:
         table = _newest(_step(table, name, span))
     name, span = names[-1]
-    found = table.below.get(name)
-    if found and (0 not in found.below if many else found.value != found.key):
-        raise TwiceError(name, found.key or found.value, span)
+    found = table.children.get(name)
+    if found and (0 not in found.children if many else found.value != found.key):
+        raise DuplicateKeyError(name, found.key or found.value, span)
     place = _step(table, name, span)
     if not found or not many:
         place.key, place.value = span, (start, end)
     if many:
-        element = place.below[len(place.below)] = TomlRange(span, (start, end))
+        element = place.children[len(place.children)] = TomlRange(span, (start, end))
         return element, end
     return place, end
 
@@ -96,10 +96,10 @@ def _pair(text: str, at: int, table: TomlRange) -> int:
     for name, span in names[:-1]:
         table = _step(table, name, span)
         if table.value != table.key:  # it has a value or a header, and dotted keys add to neither
-            raise TwiceError(name, table.key or table.value, span)
+            raise DuplicateKeyError(name, table.key or table.value, span)
     name, span = names[-1]
-    if found := table.below.get(name):
-        raise TwiceError(name, found.key or found.value, span)
+    if found := table.children.get(name):
+        raise DuplicateKeyError(name, found.key or found.value, span)
     return _value(text, _blank(text, at + 1), _step(table, name, span))
 
 
@@ -109,7 +109,7 @@ def _value(text: str, start: int, place: TomlRange) -> int:
     if text[start] == "[":
         at = _skip(text, at + 1)
         while text[at] != "]":
-            item = place.below[len(place.below)] = TomlRange(None, (at, at))
+            item = place.children[len(place.children)] = TomlRange(None, (at, at))
             at = _comma(text, _value(text, at, item))
         at += 1
     elif text[start] == "{":
@@ -148,15 +148,15 @@ def _name(segment: str) -> str:
 
 def _step(table: TomlRange, name: str, span: Extent) -> TomlRange:
     """The place of this name below a table, made if it is not there."""
-    found = table.below.get(name)
+    found = table.children.get(name)
     if found is None:
-        found = table.below[name] = TomlRange(span, span)
+        found = table.children[name] = TomlRange(span, span)
     return found
 
 
 def _newest(place: TomlRange) -> TomlRange:
     """Of an array of tables the last one, which headers go on from; any other place itself."""
-    return place.below.get(len(place.below) - 1, place)
+    return place.children.get(len(place.children) - 1, place)
 
 
 def _comma(text: str, at: int) -> int:

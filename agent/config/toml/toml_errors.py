@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import tomllib
 
-from agent.config.toml.positions import BASIC, LITERAL, MULTI_BASIC, MULTI_LITERAL, SEGMENT, TwiceError, scan
-from agent.core.language.safe_text import printable
+from agent.config.toml.positions import BASIC, LITERAL, MULTI_BASIC, MULTI_LITERAL, SEGMENT, DuplicateKeyError, scan
+from agent.core.language.safe_text import make_printable
 from agent.core.struct import Struct
 
 _AT = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
@@ -65,7 +65,7 @@ def _unseen(text: str, at: int) -> Mistake | None:
     char = text[at : at + 1]
     if not char or char in "\n\t" or char.isprintable():
         return None
-    return Mistake(at, at + 1, f"the character {printable(char)} cannot stand here", "take it out")
+    return Mistake(at, at + 1, f"the character {make_printable(char)} cannot stand here", "take it out")
 
 
 def _twice(text: str, at: int, complaint: str) -> Mistake | None:
@@ -74,10 +74,10 @@ def _twice(text: str, at: int, complaint: str) -> Mistake | None:
         return None
     try:
         scan(text[:at])
-    except TwiceError as twice:
-        line = text.count("\n", 0, twice.first[0]) + 1
-        message = f"{printable(twice.name)} is defined at line {line} already, and TOML allows it once"
-        return Mistake(*twice.second, message, "take out one of the two")
+    except DuplicateKeyError as twice:
+        line = text.count("\n", 0, twice.first_extent[0]) + 1
+        message = f"{make_printable(twice.name)} is defined at line {line} already, and TOML allows it once"
+        return Mistake(*twice.second_extent, message, "take out one of the two")
     start = at - len(text[_line_start(text, at) : at].lstrip())
     return Mistake(start, at, "this adds to what is complete where it is first defined", "write it there")
 

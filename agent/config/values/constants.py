@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition
-from agent.core.language.value import OperandError, Scalar, ValueType, from_person
+from agent.core.language.value import OperandError, Scalar, ValueType, parse_operand
 
 
-def value_of(spot: FilePosition, written: object, kind: ValueType, scope: Scope) -> Scalar | None:
+def parse_constant(spot: FilePosition, written: object, kind: ValueType, scope: Scope) -> Scalar | None:
     """A value of that kind; none, with a finding, if it is none."""
     try:
-        return from_person(kind, written)
+        return parse_operand(kind, written)
     except OperandError as error:
         write = error.write
         if not write and kind is ValueType.TEXT and isinstance(written, (int, bool)):
-            write = f'write "{spot.written}", or type = "{"bool" if isinstance(written, bool) else "int"}"'
-        scope.error(spot.error("type", error.message, write))
+            write = f'write "{spot.source_text}", or type = "{"bool" if isinstance(written, bool) else "int"}"'
+        scope.report(spot.make_error("type", error.message, write))
         return None

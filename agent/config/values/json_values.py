@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
-from agent.config.toml.file_position import FilePosition, Mark
-from agent.config.values.templates import Phrase, phrase
-from agent.core.language.json_template import Array, JsonTable, Literal, Part
+from agent.config.toml.file_position import FilePosition, FindingMark
+from agent.config.values.templates import CompiledTemplate, compile_template
+from agent.core.language.json_template import JsonArray, JsonLiteral, JsonPart, JsonTable
 from agent.core.language.template import Template
 from agent.core.struct import MutableStruct
 
 
-class Filled(NamedTuple):
+class CompiledValue(NamedTuple):
     """The value of a variable: what it is, where it was written, and what is known of it; see `Phrase`.
 
     text: none if something is wrong with it, which was reported.
@@ -24,40 +24,42 @@ class Filled(NamedTuple):
     text: Template | JsonTable | None
     spot: FilePosition
     varies: bool = False
-    many: bool = False
-    certain: bool = True
-    json: bool = False
+    is_list: bool = False
+    is_certain: bool = True
+    is_json: bool = False
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> FindingMark:
         """What of the spot is meant."""
-        return "key" if self.json else "text"
+        return "key" if self.is_json else "text"
 
 
-def compile_json(branch: Branch, scope: Scope, what: str = "json") -> Filled:
+def compile_json(branch: Branch, scope: Scope, subject: str = "json") -> CompiledValue:
     """A table that becomes JSON."""
     if not branch.members:
-        scope.error(branch.spot.error("type", f"{what} says nothing", "write what the object has in it", mark="key"))
-        return Filled(None, branch.spot, json=True)
+        scope.report(
+            branch.spot.make_error("type", f"{subject} says nothing", "write what the object has in it", mark="key")
+        )
+        return CompiledValue(None, branch.spot, is_json=True)
     filling = _Filling(scope, [])
     table = filling.table(branch)
     phrases = filling.phrases
-    return Filled(
+    return CompiledValue(
         table,
         branch.spot,
         varies=any(made.varies for made in phrases),
-        certain=all(made.certain for made in phrases),
-        json=True,
+        is_certain=all(made.is_certain for made in phrases),
+        is_json=True,
     )
 
 
 class _Filling(MutableStruct):
     scope: Scope
-    phrases: list[Phrase]
+    phrases: list[CompiledTemplate]
 
     def table(self, branch: Branch) -> JsonTable | None:
         """The table that a branch is; none, with findings, if a part of it can be none of JSON."""
-        parts: list[tuple[str, Part | None]] = []
+        parts: list[tuple[str, JsonPart | None]] = []
         for name, node in branch.members.items():
             if isinstance(node, Branch):
                 parts.append((self._named(node.spot, name), self.table(node)))
@@ -69,27 +71,29 @@ class _Filling(MutableStruct):
     def _named(self, spot: FilePosition, name: str) -> str:
         if "{" in name or "}" in name:
             message = "a word stands in a value; names in JSON are as they are written"
-            self.scope.error(spot.error("text", message, "key makes a member for each device", mark="key"))
+            self.scope.report(spot.make_error("text", message, "key makes a member for each device", mark="key"))
         return name
 
-    def _part(self, spot: FilePosition, value: object) -> Part | None:
+    def _part(self, spot: FilePosition, value: object) -> JsonPart | None:
         if isinstance(value, str):
-            made = phrase(spot, value, self.scope, "a text of JSON", giving=True, may_be_empty=True)
+            made = compile_template(spot, value, self.scope, "a text of JSON", in_grant=True, may_be_empty=True)
             if made is None:
                 return None
             self.phrases.append(made)
-            return made.text
+            return made.template
         if isinstance(value, list):
-            items = [self._part(spot.below(at), item) for at, item in enumerate(value)]
+            items = [self._part(spot.get_child(at), item) for at, item in enumerate(value)]
             given = tuple(item for item in items if item is not None)
-            return Array(given) if len(given) == len(items) else None
+            return JsonArray(given) if len(given) == len(items) else None
         if isinstance(value, dict):
-            inner = [(self._named(spot.below(key), key), self._part(spot.below(key), value[key])) for key in value]
+            inner = [
+                (self._named(spot.get_child(key), key), self._part(spot.get_child(key), value[key])) for key in value
+            ]
             known = tuple((name, part) for name, part in inner if part is not None)
             return JsonTable(known) if len(known) == len(inner) else None
         if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-            return Literal(json.dumps(value))
-        self.scope.error(
-            spot.error("type", "JSON has texts, numbers, true and false, lists and tables", "write it as text")
+            return JsonLiteral(json.dumps(value))
+        self.scope.report(
+            spot.make_error("type", "JSON has texts, numbers, true and false, lists and tables", "write it as text")
         )
         return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agent.config.language.path_rule import path_fault
+from agent.config.language.path_rule import find_path_fault
 from agent.config.merge.config_tree import Leaf
 from agent.config.scope import Scope
-from agent.config.values.templates import Phrase, phrase
+from agent.config.values.templates import CompiledTemplate, compile_template
 
 
-def argv_phrases(leaf: Leaf, scope: Scope, *, giving: bool = False) -> tuple[Phrase, ...] | None:
+def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[CompiledTemplate, ...] | None:
     """The program and its arguments, texts with words; none, with findings, if something is wrong with them.
 
     The program itself is a path that is written out: no shell looks for it, and no hardware chooses it. giving: it is
@@ -16,21 +16,23 @@ def argv_phrases(leaf: Leaf, scope: Scope, *, giving: bool = False) -> tuple[Phr
     """
     items = leaf.value if isinstance(leaf.value, list) else []
     found = [
-        phrase(leaf.spot.below(index), item, scope, "an argument", giving=giving, may_be_empty=True)
+        compile_template(leaf.spot.get_child(index), item, scope, "an argument", in_grant=in_grant, may_be_empty=True)
         for index, item in enumerate(items)
     ]
     made = tuple(one for one in found if one is not None)
     if not made or len(made) < len(found):
         return None
     program = made[0]
-    if program.text.slots:
+    if program.template.slots:
         message = "a program is written out: no word says which one is run"
-        scope.error(program.spot.error("path", message, 'write for example "/usr/bin/…"', mark="text"))
+        scope.report(program.spot.make_error("path", message, 'write for example "/usr/bin/…"', mark="text"))
         return None
-    path = program.text.source
-    fault = path_fault(path)
+    path = program.template.source
+    fault = find_path_fault(path)
     if fault is not None:
         write = fault.write if path.startswith("/") else f'write for example "/usr/bin/{path}"'
-        scope.error(program.spot.error("path", f"{fault.message}; no shell looks for a program", write, mark="text"))
+        scope.report(
+            program.spot.make_error("path", f"{fault.message}; no shell looks for a program", write, mark="text")
+        )
         return None
     return made

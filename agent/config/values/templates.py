@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.config.language.path_rule import path_fault
+from agent.config.language.path_rule import find_path_fault
 from agent.config.scope import ANYTHING, Scope, WordSignature
-from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.entry.resource_spec import NODE_NUMBER
-from agent.core.language.template import Slot, Template, TextError, env_name, has_control, parse
+from agent.core.language.template import Slot, Template, TemplateError, has_control, make_env_name, parse
 from agent.core.language.value import ValueType
 from agent.core.struct import Struct
 
@@ -18,45 +18,45 @@ _NAME_PIECE = re.compile(r"[A-Za-z0-9_]*")
 _PLAIN_KINDS = frozenset({ValueType.INT, ValueType.BOOL, ValueType.HEX, ValueType.CLASS})
 
 
-class Phrase(Struct):
+class CompiledTemplate(Struct):
     """A text, what is known of the word in each slot, and where it was written."""
 
-    text: Template
-    words: tuple[WordSignature, ...]
+    template: Template
+    signatures: tuple[WordSignature, ...]
     spot: FilePosition
 
     @property
-    def certain(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether something is known of every word."""
-        return all(word is not ANYTHING for word in self.words)
+        return all(word is not ANYTHING for word in self.signatures)
 
     @property
     def varies(self) -> bool:
         """Whether it can differ between two devices of one container."""
-        return any(word.varies for word in self.words)
+        return any(word.varies for word in self.signatures)
 
     @property
-    def each(self) -> bool:
+    def varies_by_member(self) -> bool:
         """Whether it can differ between the host devices that are one device."""
-        return any(word.each for word in self.words)
+        return any(word.varies_by_member for word in self.signatures)
 
     @property
-    def many(self) -> bool:
+    def is_list(self) -> bool:
         """Whether it has a list word, so that it is several texts."""
-        return any(word.many for word in self.words)
+        return any(word.is_list for word in self.signatures)
 
 
-def phrase(
+def compile_template(
     spot: FilePosition,
     value: object,
     scope: Scope,
-    what: str,
+    subject: str,
     *,
-    giving: bool = False,
+    in_grant: bool = False,
     may_be_empty: bool = False,
     of_node: bool = False,
     lists: bool = False,
-) -> Phrase | None:
+) -> CompiledTemplate | None:
     """The text that a value is; none, with findings, if it is none or has a word that is not there.
 
     giving: it may have words that only a grant knows. of_node: also the number of the node that it is said of.
@@ -64,98 +64,102 @@ def phrase(
     """
     if not isinstance(value, str):
         number = isinstance(value, int) and not isinstance(value, bool)
-        scope.error(spot.error("type", f"{what} is text", f'write "{value}"' if number else ""))
+        scope.report(spot.make_error("type", f"{subject} is text", f'write "{value}"' if number else ""))
         return None
     if has_control(value) or not (value or may_be_empty):
-        message = f"{what} has a control character" if value else f"{what} is empty"
-        scope.error(spot.error("text", message, "take it out" if value else "write it, or take the key out"))
+        message = f"{subject} has a control character" if value else f"{subject} is empty"
+        scope.report(spot.make_error("text", message, "take it out" if value else "write it, or take the key out"))
         return None
     try:
         text = parse(value)
-    except TextError as error:
-        scope.error(spot.error("text", error.message, error.write, mark=Piece(error.at, error.length)))
+    except TemplateError as error:
+        scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     words = [
-        WordSignature(ValueType.TEXT, varies=not scope.single, each=True)
+        WordSignature(ValueType.TEXT, varies=not scope.is_single, varies_by_member=True)
         if of_node and slot.word == NODE_NUMBER
-        else scope.word(spot, slot.word, Piece(slot.at + 1, len(slot.word)), giving=giving)
+        else scope.find_word(spot, slot.word, TextPiece(slot.at + 1, len(slot.word)), in_grant=in_grant)
         for slot in text.slots
     ]
     known = tuple(word for word in words if word is not None)
     if len(known) < len(words):
         return None
-    if not lists and sum(word.many for word in known) > 1:
-        scope.error(
-            spot.error("type", f"{what} has two lists in it, and a text has one at most", "make two of it", mark="text")
+    if not lists and sum(word.is_list for word in known) > 1:
+        scope.report(
+            spot.make_error(
+                "type", f"{subject} has two lists in it, and a text has one at most", "make two of it", mark="text"
+            )
         )
         return None
-    return Phrase(text, known, spot)
+    return CompiledTemplate(text, known, spot)
 
 
-def path_phrase(
+def compile_path(
     spot: FilePosition,
     value: object,
     scope: Scope,
-    what: str,
+    subject: str,
     *,
     container: bool,
     of_node: bool = False,
     example: str = "/dev/x",
-) -> Phrase | None:
+) -> CompiledTemplate | None:
     """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
-    made = phrase(spot, value, scope, what, giving=container, of_node=of_node)
+    made = compile_template(spot, value, scope, subject, in_grant=container, of_node=of_node)
     if made is None:
         return None
-    literals = made.text.pieces
+    literals = made.template.pieces
     leading = literals[0] if isinstance(literals[0], Slot) else None
-    for slot, word in zip(made.text.slots, made.words, strict=True):
+    for slot, word in zip(made.template.slots, made.signatures, strict=True):
         if word is ANYTHING:
             continue
-        mark = Piece(slot.at, len(slot.word) + 2)
+        mark = TextPiece(slot.at, len(slot.word) + 2)
         if slot is leading and (word.kind is not ValueType.PATH or slot.filters):
             message = f"a path begins with / or with a word that is a path, and {slot.word} is none"
-            scope.error(spot.error("path", message, f'write "/dev/{made.text.source}"', mark=mark))
+            scope.report(spot.make_error("path", message, f'write "/dev/{made.template.source}"', mark=mark))
             return None
         if slot is not leading and word.kind is ValueType.PATH:
             message = f"{slot.word} is a whole path, so it stands at the beginning"
-            scope.error(spot.error("path", message, f'write "{{{slot.word}}}"', mark=mark))
+            scope.report(spot.make_error("path", message, f'write "{{{slot.word}}}"', mark=mark))
             return None
     if not _is_path(made, scope, example, directory_mark=container):
         return None
     return made
 
 
-def env_phrase(spot: FilePosition, value: object, scope: Scope, resource: str | None, *, mark: Mark) -> Phrase | None:
+def compile_env_name(
+    spot: FilePosition, value: object, scope: Scope, resource: str | None, *, mark: FindingMark
+) -> CompiledTemplate | None:
     """A text that is the name of a variable for every shell: A-Z, a-z, 0-9 and _, no digit first."""
-    made = phrase(spot, value, scope, "the name of a variable", giving=True)
+    made = compile_template(spot, value, scope, "the name of a variable", in_grant=True)
     if made is None:
         return None
-    words = iter(made.words)
-    for index, piece in enumerate(made.text.pieces):
+    words = iter(made.signatures)
+    for index, piece in enumerate(made.template.pieces):
         if isinstance(piece, str):
-            fault = _literal_fault(piece, made.text.source, first=index == 0)
+            fault = _literal_fault(piece, made.template.source, first=index == 0)
         else:
             fault = _slot_fault(piece, next(words), resource, first=index == 0)
         if fault is not None:
-            scope.error(spot.error("env-name", *fault, mark=mark))
+            scope.report(spot.make_error("env-name", *fault, mark=mark))
             return None
     return made
 
 
-def _is_path(made: Phrase, scope: Scope, example: str, *, directory_mark: bool) -> bool:
+def _is_path(made: CompiledTemplate, scope: Scope, example: str, *, directory_mark: bool) -> bool:
     """Whether the text is a path in its shortest form, every slot taken for a part of a name."""
-    slots: Sequence[Slot] = made.text.slots
+    slots: Sequence[Slot] = made.template.slots
     marks = {slot: chr(_SLOT_MARK + index % 6400) for index, slot in enumerate(slots)}
-    skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in made.text.pieces)
-    if isinstance(made.text.pieces[0], Slot):
+    skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in made.template.pieces)
+    if isinstance(made.template.pieces[0], Slot):
         skeleton = f"/{skeleton}"
-    fault = path_fault(skeleton, directory_mark=directory_mark, example=example)
+    fault = find_path_fault(skeleton, directory_mark=directory_mark, example=example)
     if fault is None:
         return True
     write = fault.write
     for slot, mark in marks.items():
         write = write.replace(mark, "{" + "|".join((slot.word, *slot.filters)) + "}")
-    scope.error(made.spot.error("path", fault.message, write, mark="text"))
+    scope.report(made.spot.make_error("path", fault.message, write, mark="text"))
     return False
 
 
@@ -165,7 +169,7 @@ def _literal_fault(piece: str, source: str, *, first: bool) -> tuple[str, str] |
     if _NAME_PIECE.fullmatch(piece) and not digit:
         return None
     message = "a variable's name is letters, digits and _, and does not begin with a digit"
-    return message, f'write "{source.replace(piece, ("_" if digit else "") + env_name(piece), 1)}"'
+    return message, f'write "{source.replace(piece, ("_" if digit else "") + make_env_name(piece), 1)}"'
 
 
 def _slot_fault(slot: Slot, word: WordSignature, resource: str | None, *, first: bool) -> tuple[str, str] | None:

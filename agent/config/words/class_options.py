@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.config.language.key_table import hint
-from agent.config.language.path_rule import path_fault
+from agent.config.language.key_table import make_hint
+from agent.config.language.path_rule import find_path_fault
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope, WordSignature
 from agent.config.toml.file_position import FilePosition
 from agent.core.entry.derived_words import Constant
-from agent.core.language.value import OperandError, Scalar, Value, ValueType, from_person
+from agent.core.language.value import OperandError, Scalar, Value, ValueType, parse_operand
 from agent.core.struct import Struct
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -31,25 +31,25 @@ def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, demanded:
 
     `demanded`: that one has no value at all is a mistake; it stands at `spot`.
     """
-    branch = tree.branch("options")
-    declared = [name for name, option in branch.branches() if _is_declared(option)] if branch else []
+    branch = tree.get_branch("options")
+    declared = [name for name, option in branch.list_branches() if _is_declared(option)] if branch else []
     constants: dict[str, Constant] = {}
-    for name, option in branch.branches() if branch else ():
+    for name, option in branch.list_branches() if branch else ():
         word = f"options.{name}"
         domain = _domain(name, option, declared, scope)
         if domain is None:
-            scope.words_known = False
+            scope.has_all_words = False
             continue
-        scope.options[word] = WordSignature(domain.kind, many=domain.some, varies=False)
-        default = _value(option.leaf("default"), domain, scope)
-        value = _value(option.leaf("value"), domain, scope)
+        scope.options[word] = WordSignature(domain.kind, is_list=domain.some, varies=False)
+        default = _value(option.get_leaf("default"), domain, scope)
+        value = _value(option.get_leaf("value"), domain, scope)
         if option.members.keys().isdisjoint(("default", "value")) and demanded:
             choice = f'"{domain.choices[0]}"' if domain.choices else "…"
-            about = option.leaf("about")
+            about = option.get_leaf("about")
             said = f" ({about.value})" if about else ""
             write = f"write {word} = {f'[{choice}]' if domain.some else choice}"
-            scope.error(spot.error("missing", f"{word} has no default, so the entry says it{said}", write))
-        chosen = default if option.leaf("value") is None else value
+            scope.report(spot.make_error("missing", f"{word} has no default, so the entry says it{said}", write))
+        chosen = default if option.get_leaf("value") is None else value
         if chosen is not None:
             constants[word] = Constant(chosen)
     return constants
@@ -62,25 +62,29 @@ def _is_declared(option: Branch) -> bool:
 def _domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) -> _Domain | None:
     """What a declaration allows; none, with a finding, if it is none."""
     if not _is_declared(option):
-        if scope.keys_known:
+        if scope.has_all_keys:
             message = f"no class that is used here has an option {name}"
             there = f"there is {', '.join(declared)}" if declared else "take it out, or name the class that asks it"
-            scope.error(_spot(option).error("unknown-key", message, hint(name, declared) or there, mark="key"))
+            scope.report(
+                _spot(option).make_error("unknown-key", message, make_hint(name, declared) or there, mark="key")
+            )
         return None
     if not _NAME.fullmatch(name):
         message = "an option is a word: letters, digits and _, no digit first"
-        scope.error(option.spot.error("type", message, "write for example vhost_net", mark="key"))
+        scope.report(option.spot.make_error("type", message, "write for example vhost_net", mark="key"))
         return None
-    if option.leaf("about") is None:
+    if option.get_leaf("about") is None:
         message = f"option {name} does not say what it is about"
-        scope.error(option.spot.error("missing", message, 'write about = "…"', mark="key"))
-    leaves = [leaf for key in _DOMAINS if (leaf := option.leaf(key)) is not None]
+        scope.report(option.spot.make_error("missing", message, 'write about = "…"', mark="key"))
+    leaves = [leaf for key in _DOMAINS if (leaf := option.get_leaf(key)) is not None]
     if len(leaves) != 1:
         message = f"an option has one of {', '.join(_DOMAINS)}"
         if leaves:
-            scope.error(leaves[1].spot.error("type", message, "leave one out", mark="key"))
+            scope.report(leaves[1].spot.make_error("type", message, "leave one out", mark="key"))
         else:
-            scope.error(option.spot.error("missing", message, 'write for example one_of = ["…", "…"]', mark="key"))
+            scope.report(
+                option.spot.make_error("missing", message, 'write for example one_of = ["…", "…"]', mark="key")
+            )
         return None
     return _read(leaves[0], scope)
 
@@ -91,7 +95,7 @@ def _read(leaf: Leaf, scope: Scope) -> _Domain:
     choices = [str(item) for item in leaf.value] if isinstance(leaf.value, list) else []
     for index, choice in enumerate(choices):
         if choice in choices[:index]:
-            scope.error(leaf.spot.below(index).error("type", f"{choice} is there twice", "leave one out"))
+            scope.report(leaf.spot.get_child(index).make_error("type", f"{choice} is there twice", "leave one out"))
     return _Domain(ValueType.TEXT, tuple(choices), some=leaf.spot.path[-1] == "some_of")
 
 
@@ -102,10 +106,10 @@ def _value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | None:
     if not domain.some:
         return _one(leaf.spot, leaf.value, domain, scope)
     if not isinstance(leaf.value, list):
-        write = f"write [{leaf.spot.written}]" if isinstance(leaf.value, str) else ""
-        scope.error(leaf.spot.error("type", "this option is a list: some of its choices", write))
+        write = f"write [{leaf.spot.source_text}]" if isinstance(leaf.value, str) else ""
+        scope.report(leaf.spot.make_error("type", "this option is a list: some of its choices", write))
         return None
-    items = [_one(leaf.spot.below(index), item, domain, scope) for index, item in enumerate(leaf.value)]
+    items = [_one(leaf.spot.get_child(index), item, domain, scope) for index, item in enumerate(leaf.value)]
     made = [item for item in items if item is not None]
     return tuple(dict.fromkeys(made)) if len(made) == len(items) else None
 
@@ -114,20 +118,20 @@ def _one(spot: FilePosition, value: object, domain: _Domain, scope: Scope) -> Sc
     if domain.choices:
         if isinstance(value, str) and value in domain.choices:
             return value
-        near = hint(value, domain.choices) if isinstance(value, str) else ""
-        scope.error(spot.error("type", f"this option is one of {', '.join(domain.choices)}", near))
+        near = make_hint(value, domain.choices) if isinstance(value, str) else ""
+        scope.report(spot.make_error("type", f"this option is one of {', '.join(domain.choices)}", near))
         return None
     try:
-        made = from_person(domain.kind, value)
+        made = parse_operand(domain.kind, value)
     except OperandError as error:
-        scope.error(spot.error("type", error.message.replace("this word", "this option"), error.write))
+        scope.report(spot.make_error("type", error.message.replace("this word", "this option"), error.write))
         return None
-    if domain.kind is ValueType.PATH and (fault := path_fault(str(made))) is not None:
-        scope.error(spot.error("path", fault.message, fault.write, mark="text"))
+    if domain.kind is ValueType.PATH and (fault := find_path_fault(str(made))) is not None:
+        scope.report(spot.make_error("path", fault.message, fault.write, mark="text"))
         return None
     return made
 
 
 def _spot(option: Branch) -> FilePosition:
     """Where an option is said, as near as can be."""
-    return (option.leaf("value") or option.leaf("default") or Leaf(None, option.spot)).spot
+    return (option.get_leaf("value") or option.get_leaf("default") or Leaf(None, option.spot)).spot

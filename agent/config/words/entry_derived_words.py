@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 
 from agent.config.language.key_table import EITHER, OPERATORS
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.scope import ANYTHING, GIVING, CompiledWord, Scope, WordSignature
-from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.config.scope import ANYTHING, GRANT_WORDS, CompiledWord, Scope, WordSignature
+from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.config.words import join_compiler
 from agent.config.words.let_compiler import compile_let
 from agent.config.words.word_path import compile_path
@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 _CYCLE = "have one of them rest on something else"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset(
-    {*GIVING, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
+    {*GRANT_WORDS, *OPERATORS, EITHER, NODE_NUMBER, "given", "host", "udev", "options", "matched", "members"}
 )
 
 
@@ -51,88 +51,88 @@ class EntryDerivedWords:
         """`constants`: the options, which the words of its partners have too."""
         self._scope = scope
         self._constants = constants
-        self._leaning = [branch for section in _LEANING if (branch := tree.branch(section)) is not None]
+        self._leaning = [branch for section in _LEANING if (branch := tree.get_branch(section)) is not None]
         self._joins: dict[str, join_compiler.CompiledJoin | None] = {}
         self._joining: dict[str, Branch] = {}
         self._made: dict[str, CompiledWord | None] = {}
         self._open: list[str] = []
         self._declared: dict[str, _Declared] = {}
-        for capture, spot, mark in _captures(tree.leaf("source"), scope.source):
+        for capture, spot, mark in _captures(tree.get_leaf("source"), scope.source):
             known = self._declared.get(capture.word)
             if known is None and self._free(capture.word, spot, mark):
                 self._declared[capture.word] = _Declared(spot, partial(_captured, capture, scope))
             elif known is not None and known.make() != _captured(capture, scope):
                 message = f"{capture.word} is of another type in an earlier pattern"
-                scope.error(spot.error("type", message, "write the same type", mark=mark))
-        let = tree.branch("let")
-        for name, branch in let.branches() if let else ():
+                scope.report(spot.make_error("type", message, "write the same type", mark=mark))
+        let = tree.get_branch("let")
+        for name, branch in let.list_branches() if let else ():
             if self._free(name, branch.spot):
                 self._declared[name] = _Declared(branch.spot, partial(compile_let, name, branch, scope))
 
-        join = tree.branch("join")
-        for name, branch in join.branches() if join else ():
+        join = tree.get_branch("join")
+        for name, branch in join.list_branches() if join else ():
             if (name == "pci" and join_compiler.is_below_proc(scope.source)) or self._free(name, branch.spot):
                 self._joining[name] = branch
 
-    def known(self, word: str) -> WordSignature | None:
+    def find_signature(self, word: str) -> WordSignature | None:
         """What is known of an own word; none if there is no such."""
         declared = self._declared.get(word)
         if declared is None:
             return None
         if word in self._open:
             way = " → ".join((*self._open[self._open.index(word) :], word))
-            self._scope.error(declared.spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            self._scope.report(declared.spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return ANYTHING
         if word not in self._made:
             self._open.append(word)
             self._made[word] = self._of_each(declared.make)
             self._open.pop()
         made = self._made[word]
-        return ANYTHING if made is None else made.known
+        return ANYTHING if made is None else made.signature
 
     def is_joined(self, word: str) -> bool:
         """Whether it is a word of a partner."""
         return _head(word)[0] in self._joining
 
-    def joined(self, spot: FilePosition, word: str, mark: Mark) -> WordSignature | None:
+    def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
         head, rest = _head(word)
         made = self._join(head)
         if made is None:
             return ANYTHING
         if made.health and rest in _WELLNESS:
-            if not self._scope.leaning:
+            if not self._scope.allows_partner_health:
                 message = f"{rest} of a class is known after a look, and this is asked in it"
                 write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
-                self._scope.error(spot.error("unknown-word", message, write, mark=mark))
+                self._scope.report(spot.make_error("unknown-word", message, write, mark=mark))
                 return None
             wellness = self._made[word] = CompiledWord(
                 WordSignature(_WELLNESS[rest]), PartnerHealthWord(made.join, rest)
             )
-            return wellness.known
+            return wellness.signature
         known = WordSignature(ValueType.TEXT)
         if rest:
             cut = len(word) - len(rest.removeprefix("./"))
-            inner = Piece(mark.at + cut, mark.length - cut) if isinstance(mark, Piece) else mark
-            found = made.scope.word(spot, rest, inner)
+            inner = TextPiece(mark.at + cut, mark.length - cut) if isinstance(mark, TextPiece) else mark
+            found = made.scope.find_word(spot, rest, inner)
             if found is None:
                 return None
             if found is ANYTHING:
                 return found
-            known = replace(found, varies=not self._scope.single)
+            known = replace(found, varies=not self._scope.is_single)
         self._made[word] = CompiledWord(known, PartnerWord(made.join, rest))
         return known
 
-    def leans(self, words: Iterable[str]) -> tuple[str, ...]:
+    def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
         """The joins of whose partners' health these words are."""
-        made = (found.own for word in words if (found := self._made.get(word)) is not None)
+        made = (found.derived_word for word in words if (found := self._made.get(word)) is not None)
         return tuple(dict.fromkeys(own.join.name for own in made if isinstance(own, PartnerHealthWord)))
 
-    def through(self, path: str) -> tuple[Join, str] | None:
+    def split_join_path(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
         head, rest = _head(path)
         made = self._join(head) if head in self._joining else None
-        if made is None or (made.scope.own is not None and made.scope.own.is_joined(rest)):
+        if made is None or (made.scope.entry_words is not None and made.scope.entry_words.is_joined(rest)):
             return None
         return made.join, rest
 
@@ -141,7 +141,7 @@ class EntryDerivedWords:
         if name in self._open:
             way = " → ".join((*self._open[self._open.index(name) :], name))
             spot = self._joining[name].spot
-            self._scope.error(spot.error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
+            self._scope.report(spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return None
         if name not in self._joins:
             self._open.append(name)
@@ -156,7 +156,7 @@ class EntryDerivedWords:
         """How the words of a partner are made, and whether anybody speaks of its health."""
         return join_compiler.Partner(EntryDerivedWords, cared=any(_mentions(branch, name) for branch in self._leaning))
 
-    def path(self, spot: FilePosition, written: str, mark: Mark) -> WordSignature | None:
+    def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a path with words in it, which is an own word by its text."""
         if written not in self._made:
             made = self._of_each(lambda: compile_path(spot, written, self._scope, mark))
@@ -165,9 +165,9 @@ class EntryDerivedWords:
             own = ReadAll(made.path, ValueType.TEXT) if made.many else FileText(made.path, ValueType.TEXT)
             self._made[written] = CompiledWord(WordSignature(ValueType.TEXT, made.many, made.varies), own)
         found = self._made[written]
-        return found.known if found else None
+        return found.signature if found else None
 
-    def names(self) -> tuple[str, ...]:
+    def list_names(self) -> tuple[str, ...]:
         """All of them, as they are written."""
         return (*self._declared, *self._joining)
 
@@ -179,42 +179,46 @@ class EntryDerivedWords:
     def all(self) -> dict[str, DerivedWord]:
         """All that could be compiled, used or not, with whatever is wrong with them reported."""
         for word in self._declared:
-            self.known(word)
+            self.find_signature(word)
         for name in self._joining:
             self._join(name)
-        return {word: made.own for word, made in self._made.items() if made is not None}
+        return {word: made.derived_word for word, made in self._made.items() if made is not None}
 
     def _of_each(self, make: Callable[[], _T]) -> _T:
         """What is made of words of one host device; with which others it is together is not known to it."""
-        judging, self._scope.judging = self._scope.judging, True
-        leaning, self._scope.leaning = self._scope.leaning, False
-        granting, self._scope.granting = self._scope.granting, False
+        judging, self._scope.is_before_grouping = self._scope.is_before_grouping, True
+        leaning, self._scope.allows_partner_health = self._scope.allows_partner_health, False
+        granting, self._scope.is_reread_at_grant = self._scope.is_reread_at_grant, False
         made = make()
-        self._scope.judging, self._scope.granting, self._scope.leaning = judging, granting, leaning
+        self._scope.is_before_grouping, self._scope.is_reread_at_grant, self._scope.allows_partner_health = (
+            judging,
+            granting,
+            leaning,
+        )
         return made
 
-    def _free(self, name: str, spot: FilePosition, mark: Mark = "key") -> bool:
+    def _free(self, name: str, spot: FilePosition, mark: FindingMark = "key") -> bool:
         """Whether a word may have that name."""
         if not _WORD.fullmatch(name):
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
-            self._scope.error(spot.error("type", "a word is letters, digits and _", write, mark="key"))
+            self._scope.report(spot.make_error("type", "a word is letters, digits and _", write, mark="key"))
             return False
-        if name in _RESERVED or name in self.names() or _of_source(self._scope.source, name):
+        if name in _RESERVED or name in self.list_names() or _of_source(self._scope.source, name):
             message = f"{name} is a word already, and an own word takes no other's name"
-            self._scope.error(spot.error("taken", message, "take another name", mark=mark))
+            self._scope.report(spot.make_error("taken", message, "take another name", mark=mark))
             return False
         return True
 
 
-def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, Piece]]:
+def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, TextPiece]]:
     """What the patterns of a source take, and where each was written."""
     if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
         return
-    for spot, item in leaf.spot.below(source.kind).elements(leaf.value[source.kind]):
+    for spot, item in leaf.spot.get_child(source.kind).list_elements(leaf.value[source.kind]):
         text = str(item)
-        for capture in parse(text, taking=True).captures:
+        for capture in parse(text, allow_captures=True).captures:
             written = f"{{{capture.word}:{capture.kind.value}}}"
-            yield capture, spot, Piece(text.index(written), len(written))
+            yield capture, spot, TextPiece(text.index(written), len(written))
 
 
 def _mentions(branch: Branch, name: str) -> bool:
@@ -236,7 +240,9 @@ def _head(word: str) -> tuple[str, str]:
 
 
 def _captured(capture: Capture, scope: Scope) -> CompiledWord:
-    return CompiledWord(WordSignature(capture.kind, varies=not (scope.single or scope.lone)), Captured(capture.word))
+    return CompiledWord(
+        WordSignature(capture.kind, varies=not (scope.is_single or scope.has_one_per_container)), Captured(capture.word)
+    )
 
 
 def _of_source(source: Source | None, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agent.config.merge.config_tree import Branch, Conflict, Leaf
 from agent.config.scope import CompiledWord, Scope
-from agent.config.values.constants import value_of
+from agent.config.values.constants import parse_constant
 from agent.config.words.let_verbs import VERBS
 from agent.core.entry.derived_words import OrElse
 from agent.core.language.value import Value
@@ -27,13 +27,13 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
     """The own word that `let.NAME` is; none, with findings, if something is wrong with it."""
     if not branch.verbs:
         message = f"let.{name} does not say where it comes from"
-        scope.error(branch.spot.error("missing", message, f'write {name} = "./file"', mark="key"))
+        scope.report(branch.spot.make_error("missing", message, f'write {name} = "./file"', mark="key"))
         return None
     if len(branch.verbs) > 1:
         return None  # that there are several was reported as they were read
     (verb,) = branch.verbs
     wrong = [
-        node.spot.error("type", f"{key} does not go with {verb}", _goes_with(key), mark="key")
+        node.spot.make_error("type", f"{key} does not go with {verb}", _goes_with(key), mark="key")
         for key, node in branch.members.items()
         if not isinstance(node, Conflict) and key not in {verb, "else"} | _BESIDE.get(verb, frozenset())
     ]
@@ -44,7 +44,7 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
     made = VERBS[verb](name, said, branch, scope)
     if made is None or verb == "by":
         return made
-    return _or_else(made, branch.leaf("else"), scope)
+    return _or_else(made, branch.get_leaf("else"), scope)
 
 
 def _or_else(made: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWord | None:
@@ -52,18 +52,22 @@ def _or_else(made: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWor
     if leaf is None:
         return made
     value: Value | None
-    if made.known.many:
+    if made.signature.is_list:
         items = leaf.value if isinstance(leaf.value, list) else None
         if items is None:
-            scope.error(leaf.spot.error("type", "the word is a list, so else is one", f"write [{leaf.spot.written}]"))
+            scope.report(
+                leaf.spot.make_error("type", "the word is a list, so else is one", f"write [{leaf.spot.source_text}]")
+            )
             return None
-        found = [value_of(leaf.spot.below(n), item, made.known.kind, scope) for n, item in enumerate(items)]
+        found = [
+            parse_constant(leaf.spot.get_child(n), item, made.signature.kind, scope) for n, item in enumerate(items)
+        ]
         value = tuple(item for item in found if item is not None)
         if len(value) < len(found):
             return None
     else:
-        value = value_of(leaf.spot, leaf.value, made.known.kind, scope)
-    return None if value is None else CompiledWord(made.known, OrElse(made.own, value))
+        value = parse_constant(leaf.spot, leaf.value, made.signature.kind, scope)
+    return None if value is None else CompiledWord(made.signature, OrElse(made.derived_word, value))
 
 
 def _goes_with(key: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, CompiledWord, Scope
 from agent.config.toml.file_position import FilePosition
-from agent.config.values.constants import value_of
+from agent.config.values.constants import parse_constant
 from agent.core.entry.derived_words import MappedWord, canonical
 from agent.core.language import glob
-from agent.core.language.value import OperandError, Scalar, ValueType, from_kernel, from_person
+from agent.core.language.value import OperandError, Scalar, ValueType, parse_kernel_text, parse_operand
 from agent.core.struct import replace
 
 
@@ -17,25 +17,25 @@ def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType,
 
     `else` is what the map says of all other keys; what stands where the other word is not there is `if_absent`.
     """
-    keys = branch.branch("map")
+    keys = branch.get_branch("map")
     if keys is None:
         message = f"let.{name} has no map"
-        scope.error(branch.spot.error("missing", message, 'write map = { "key" = "value" }', mark="key"))
+        scope.report(branch.spot.make_error("missing", message, 'write map = { "key" = "value" }', mark="key"))
         return None
-    by = source.known.kind
+    by = source.signature.kind
     exact: dict[str, Scalar] = {}
     fitting: dict[str, tuple[glob.Glob, Scalar]] = {}
     whole = True
     for key, node in keys.members.items():
         if not isinstance(node, Leaf):
-            scope.error(
-                keys.spot.below(key).error(
+            scope.report(
+                keys.spot.get_child(key).make_error(
                     "type", "a map has a value for each key", f'write "{key}" = "value"', mark="key"
                 )
             )
             whole = False
             continue
-        value = value_of(node.spot, node.value, kind, scope)
+        value = parse_constant(node.spot, node.value, kind, scope)
         glob = _key(node.spot, key, by, scope)
         if value is None or glob is None:
             whole = False
@@ -43,14 +43,14 @@ def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType,
             exact[glob] = value
         else:
             fitting[key] = glob, value
-    otherwise, absent = branch.leaf("else"), branch.leaf("if_absent")
-    other = value_of(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
-    instead = value_of(absent.spot, absent.value, kind, scope) if absent else None
+    otherwise, absent = branch.get_leaf("else"), branch.get_leaf("if_absent")
+    other = parse_constant(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
+    instead = parse_constant(absent.spot, absent.value, kind, scope) if absent else None
     if not whole or (otherwise and other is None) or (absent and instead is None):
         return None
     longest = tuple(fitting[key] for key in sorted(fitting, key=lambda key: (-len(key), key)))
-    known = ANYTHING if source.known is ANYTHING else replace(source.known, kind=kind, many=False)
-    return CompiledWord(known, MappedWord(source.own, by, exact, longest, other, instead))
+    known = ANYTHING if source.signature is ANYTHING else replace(source.signature, kind=kind, is_list=False)
+    return CompiledWord(known, MappedWord(source.derived_word, by, exact, longest, other, instead))
 
 
 def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:
@@ -59,20 +59,22 @@ def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | g
         try:
             return glob.parse(key)
         except glob.PatternError as error:
-            scope.error(spot.error("glob", error.message, error.write, mark="key"))
+            scope.report(spot.make_error("glob", error.message, error.write, mark="key"))
             return None
     if kind in {ValueType.INT, ValueType.BOOL}:
-        value = from_kernel(kind, key)
+        value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):
             return canonical(kind, value)
-        scope.error(
-            spot.error("type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key")
+        scope.report(
+            spot.make_error(
+                "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
+            )
         )
         return None
     try:
-        operand = str(from_person(kind, key))
+        operand = str(parse_operand(kind, key))
     except OperandError as error:
-        scope.error(spot.error("type", error.message, error.write, mark="key"))
+        scope.report(spot.make_error("type", error.message, error.write, mark="key"))
         return None
     if kind is ValueType.CLASS and len(operand) < len("010203"):
         return glob.parse(f"{operand}*")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.config.scope import Scope
-from agent.config.toml.file_position import FilePosition, Piece
+from agent.config.toml.file_position import FilePosition, TextPiece
 from agent.config.words.word_path import compile_path
 from agent.core.entry.joins import RelativeDirectory
 from agent.core.language import glob
@@ -32,11 +32,11 @@ def compile_below(spot: FilePosition, written: str, scope: Scope) -> RelativeDir
     """
     head, _, rest = silent(written).partition("/")
     try:
-        glob.parse(rest, taking=True)
+        glob.parse(rest, allow_captures=True)
     except PatternError as error:
-        mark = Piece(len(head) + 1 + error.at, error.length)
-        scope.error(spot.error("glob", error.message, error.write, mark=mark))
+        mark = TextPiece(len(head) + 1 + error.at, error.length)
+        scope.report(spot.make_error("glob", error.message, error.write, mark=mark))
         return None
-    takes = glob.parse(_WRITES.sub("*", written.partition("/")[2]), taking=True)
+    takes = glob.parse(_WRITES.sub("*", written.partition("/")[2]), allow_captures=True)
     reading = compile_path(spot, _TAKES.sub("*", written), scope)
     return None if reading is None else RelativeDirectory(reading.path, takes)

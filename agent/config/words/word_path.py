@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent.config.language.path_rule import without_climbing
+from agent.config.language.path_rule import suggest_path
 from agent.config.merge.config_tree import Leaf
 from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
-from agent.config.toml.file_position import FilePosition, Mark, Piece
+from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.entry.derived_words import CopiedWord
 from agent.core.entry.file_words import FileText, Path
 from agent.core.entry.joins import Join
-from agent.core.language.template import Slot, TextError, parse
+from agent.core.language.template import Slot, TemplateError, parse
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
@@ -30,34 +30,36 @@ def is_path(written: str) -> bool:
     return "/" in written
 
 
-def compile_path(spot: FilePosition, written: str, scope: Scope, mark: Mark = "text") -> WordPath | None:
+def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMark = "text") -> WordPath | None:
     """The path that a text is; none, with findings, if it is none that can be read."""
     head = written.partition("/")[0]
     if "{" in head:
         message = "a path begins with ./, with /sys, /proc or /dev, or with a relation and a /"
-        scope.error(spot.error("path", message, 'write for example "./file"', mark=mark))
+        scope.report(spot.make_error("path", message, 'write for example "./file"', mark=mark))
         return None
     if written.startswith("/") and ".." in written.split("/"):
-        scope.error(spot.error("path", 'a path from the root has no ".." in it', without_climbing(written), mark=mark))
+        scope.report(
+            spot.make_error("path", 'a path from the root has no ".." in it', suggest_path(written), mark=mark)
+        )
         return None
     try:
         text = parse(written)
         shortest = parse(_shortest(written))
-    except TextError as error:
+    except TemplateError as error:
         write = error.write
         if "{" in written and ":" in written:
             write = "what a brace takes stands in source and in take; {word} puts a word here"
-        at = Piece(error.at, error.length) if mark == "text" else mark
-        scope.error(spot.error("text", error.message, write, mark=at))
+        at = TextPiece(error.at, error.length) if mark == "text" else mark
+        scope.report(spot.make_error("text", error.message, write, mark=at))
         return None
     skeleton = "".join(piece if isinstance(piece, str) else "x" for piece in shortest.pieces)
-    known = scope.word(spot, skeleton, mark)
+    known = scope.find_word(spot, skeleton, mark)
     if known is None:
         return None
     words: list[WordSignature] = []
     for slot in text.slots:
-        at = Piece(slot.at + 1, len(slot.word)) if mark == "text" else mark
-        word = scope.word(spot, slot.word, at)
+        at = TextPiece(slot.at + 1, len(slot.word)) if mark == "text" else mark
+        word = scope.find_word(spot, slot.word, at)
         if word is None:
             return None
         if not _fits(spot, slot, word, scope, at):
@@ -65,24 +67,24 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: Mark = "t
         words.append(word)
     join: Join | None = None
     start = str(shortest.pieces[0])
-    if scope.own is not None and scope.own.is_joined(head):
-        through = scope.own.through(start)
+    if scope.entry_words is not None and scope.entry_words.is_joined(head):
+        through = scope.entry_words.split_join_path(start)
         if through is None:
             message = f"{head} is a partner's partner; a word of the join's let can read there"
-            scope.error(spot.error("path", message, "read there by the join's let", mark=mark))
+            scope.report(spot.make_error("path", message, "read there by the join's let", mark=mark))
             return None
         join, start = through
     start = start.replace("{", "[{]")
     pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
     path = Path(start, (start, *pieces), join) if shortest.slots else Path(start, join=join)
     varies = any(word.varies for word in words) or known.varies
-    return WordPath(path, known.many, varies)
+    return WordPath(path, known.is_list, varies)
 
 
 def compile_operand(spot: FilePosition, written: object, kind: ValueType | None, scope: Scope) -> CompiledWord | None:
     """A word or a path that another word is made from. `kind`: what its text is read as; if none, as it is."""
     if not isinstance(written, str) or not written:
-        scope.error(spot.error("type", "a word or a path is wanted here", 'write for example "./file"'))
+        scope.report(spot.make_error("type", "a word or a path is wanted here", 'write for example "./file"'))
         return None
     if is_path(written):
         path = compile_path(spot, written, scope)
@@ -93,46 +95,46 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
         )
     if "{" in written:
         message = "a word is wanted here, and this is a text"
-        scope.error(spot.error("type", message, f'write {{ text = "{written}" }}', mark="text"))
+        scope.report(spot.make_error("type", message, f'write {{ text = "{written}" }}', mark="text"))
         return None
-    known = scope.word(spot, written, "text")
+    known = scope.find_word(spot, written, "text")
     if known is None:
         return None
     if known is ANYTHING or kind is None or kind is known.kind:
         return CompiledWord(known, CopiedWord(written))
     if known.kind is not ValueType.TEXT:
         message = f"{written} is {known.kind.value}, and nothing turns into {kind.value} by itself"
-        scope.error(spot.error("type", message, f'leave type out, or write "{known.kind.value}"', mark="text"))
+        scope.report(spot.make_error("type", message, f'leave type out, or write "{known.kind.value}"', mark="text"))
         return None
     return CompiledWord(replace(known, kind=kind), CopiedWord(written, kind))
 
 
 def compile_operands(said: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
     """The words or paths of a list."""
-    elements = said.spot.elements(said.value)
+    elements = said.spot.list_elements(said.value)
     if not elements:
-        scope.error(said.spot.error("type", "an empty list says nothing", 'write for example ["./file"]'))
+        scope.report(said.spot.make_error("type", "an empty list says nothing", 'write for example ["./file"]'))
     for spot, item in elements:
         yield compile_operand(spot, item, kind, scope)
 
 
 def is_single(leaf: Leaf, made: CompiledWord, scope: Scope) -> bool:
-    if not made.known.many:
+    if not made.signature.is_list:
         return True
-    scope.error(
-        leaf.spot.error(
+    scope.report(
+        leaf.spot.make_error(
             "type", "this is a list, and one value is wanted", "take a word that says one thing", mark="text"
         )
     )
     return False
 
 
-def _fits(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: Mark) -> bool:
+def _fits(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: FindingMark) -> bool:
     """Whether a word can be a piece of a path."""
-    if word is ANYTHING or not (word.many or word.kind is ValueType.PATH):
+    if word is ANYTHING or not (word.is_list or word.kind is ValueType.PATH):
         return True
-    what = "a list, and this is one path" if word.many else "a whole path, and here is place for a name"
-    scope.error(spot.error("type", f"{slot.word} is {what}", "take a word that is a name", mark=mark))
+    what = "a list, and this is one path" if word.is_list else "a whole path, and here is place for a name"
+    scope.report(spot.make_error("type", f"{slot.word} is {what}", "take a word that is a name", mark=mark))
     return False
 
 

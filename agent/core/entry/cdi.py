@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent.core.language.template import digest
+from agent.core.language.template import compute_digest
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field
 
@@ -121,7 +121,7 @@ def annotation_key(resource: str) -> str:
     """
     name = f"device-agent_{resource.replace('/', '_')}"
     if len(name) > KEY_LIMIT:
-        name = f"device-agent_{digest(resource, 32)}"
+        name = f"device-agent_{compute_digest(resource, 32)}"
     return ANNOTATION + name
 
 

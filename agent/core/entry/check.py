@@ -11,11 +11,11 @@ from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate, Log
 from agent.core.entry.query import QueryFacts, QueryStatus, QueryTemplate
 from agent.core.language.clause import Clause, FailedLine
-from agent.core.language.log_pattern import Key, keys_of
+from agent.core.language.log_pattern import MessageKey, make_message_keys
 from agent.core.language.logic import THREE_VALUED
-from agent.core.language.safe_text import cut
-from agent.core.language.template import Fact, Slot, Template, filtered
-from agent.core.language.value import Absent, Scalar, text_of
+from agent.core.language.safe_text import shorten
+from agent.core.language.template import FactReader, Slot, Template, apply_filters
+from agent.core.language.value import Absent, Scalar, format_scalar
 from agent.core.struct import Struct, not_compared, replace
 
 SHOWN = 200  # characters of a reason
@@ -63,7 +63,7 @@ class CheckVerdict(Enum):
 class LogSubscription(NamedTuple):
     """Under which keys the kernel log speaks of a device; and what is then said, but for what the line says."""
 
-    keys: frozenset[Key]
+    keys: frozenset[MessageKey]
     phrase: tuple[str | Slot, ...] = ()
 
 
@@ -92,7 +92,7 @@ class CheckResult(Struct):
 
     def because(self, reason: str) -> CheckResult:
         """The same for another reason."""
-        return self if reason == self.reason else replace(self, reason=cut(reason, SHOWN))
+        return self if reason == self.reason else replace(self, reason=shorten(reason, SHOWN))
 
 
 class Check(Struct):
@@ -121,7 +121,7 @@ class Check(Struct):
 
     def ask(self, facts: QueryFacts) -> CheckResult:
         """What it says of a host device of which `facts` tell."""
-        if self.when is not None and self.when.verdict(facts, THREE_VALUED) is not True:
+        if self.when is not None and self.when.evaluate(facts, THREE_VALUED) is not True:
             return CheckResult(CheckVerdict.BESIDE)
         match self.holds:
             case Clause():
@@ -138,35 +138,35 @@ class Check(Struct):
         return self.holds if isinstance(self.holds, Log) else None
 
     def _held(self, holds: Clause, facts: QueryFacts) -> CheckResult:
-        failed = holds.failing(facts, THREE_VALUED)
+        failed = holds.find_failed_line(facts, THREE_VALUED)
         if failed is None:
             return CheckResult(CheckVerdict.GOOD)
-        if failed.doubt is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
+        if failed.undecided_fact is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
             return self.unknown("")
-        doubt = None if failed.doubt is None else UnknownCause.UNKNOWN
-        return CheckResult(CheckVerdict.BAD, cut(self._said(holds, failed, facts), SHOWN), doubt=doubt)
+        doubt = None if failed.undecided_fact is None else UnknownCause.UNKNOWN
+        return CheckResult(CheckVerdict.BAD, shorten(self._said(holds, failed, facts), SHOWN), doubt=doubt)
 
     def _counted(self, rises: CounterCheck, facts: QueryFacts) -> CheckResult:
         count = facts(rises.word)
         if isinstance(count, Absent):
-            return self.unknown(self._why(count.by(rises.word).reason, facts))
+            return self.unknown(self._why(count.prefix_reason(rises.word).reason, facts))
         if not isinstance(count, int):
             return self.unknown(self._why(f"{rises.word} is no number", facts))
         return CheckResult(CheckVerdict.GOOD, self._why("", facts), count=count)
 
     def _listening(self, log: Log, facts: QueryFacts) -> CheckResult:
         values: list[Scalar] = []
-        for brace in log.pattern.compared:
+        for brace in log.pattern.compared_words:
             value = facts(brace.word)
             if isinstance(value, Absent):
-                return self.unknown(value.by(brace.word).reason)
+                return self.unknown(value.prefix_reason(brace.word).reason)
             if isinstance(value, tuple):
                 return self.unknown(f"{brace.word} is a list")
             values.append(value)
-        kinds = tuple(brace.kind for brace in log.pattern.compared)
-        taken = {brace.word for brace in log.pattern.taken}
+        kinds = tuple(brace.kind for brace in log.pattern.compared_words)
+        taken = {brace.word for brace in log.pattern.captured_words}
         phrase = () if self.reason is None else tuple(_phrase(self.reason, facts, taken))
-        return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(keys_of(kinds, tuple(values)), phrase))
+        return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(make_message_keys(kinds, tuple(values)), phrase))
 
     def _heard(self, asks: QueryTemplate, facts: QueryFacts) -> CheckResult:
         inquiry = asks.inquiry(facts)
@@ -198,37 +198,37 @@ class Check(Struct):
     def _why(self, heard: str, facts: QueryFacts) -> str:
         """The reason, if that is said, and what was heard."""
         said = "" if self.reason is None else told(self.reason, facts)
-        return cut(f"{said} ({heard})" if said and heard else said or heard, SHOWN)
+        return shorten(f"{said} ({heard})" if said and heard else said or heard, SHOWN)
 
-    def _said(self, holds: Clause, failed: FailedLine, facts: Fact) -> str:
+    def _said(self, holds: Clause, failed: FailedLine, facts: FactReader) -> str:
         if self.reason is None:
             statement = failed.statement
             address = statement.address.removeprefix(f"{holds.name}.")
-            return f"{address} = {statement.written}, here {failed.here}"
+            return f"{address} = {statement.source_text}, here {failed.facts_text}"
         said = told(self.reason, facts)
-        return f"{said} ({failed.doubt.reason})" if failed.doubt is not None else said
+        return f"{said} ({failed.undecided_fact.reason})" if failed.undecided_fact is not None else said
 
 
-def told(text: Template, facts: Fact) -> str:
+def told(text: Template, facts: FactReader) -> str:
     """A text for people: lists with commas, and a question mark for a word that says nothing."""
     return spoken(text.pieces, facts)
 
 
-def spoken(pieces: Iterable[str | Slot], facts: Fact) -> str:
+def spoken(pieces: Iterable[str | Slot], facts: FactReader) -> str:
     """The same of the pieces of one."""
     return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in pieces)
 
 
-def _phrase(text: Template, facts: Fact, later: AbstractSet[str]) -> Iterator[str | Slot]:
+def _phrase(text: Template, facts: FactReader, later: AbstractSet[str]) -> Iterator[str | Slot]:
     """The pieces of a text, with all words told but those that are known later."""
     for piece in text.pieces:
         yield piece if isinstance(piece, str) or piece.word in later else spoken((piece,), facts)
 
 
-def _words(slot: Slot, facts: Fact) -> Iterator[str]:
+def _words(slot: Slot, facts: FactReader) -> Iterator[str]:
     value = facts(slot.word)
     if isinstance(value, Absent) or value == ():
         yield _UNKNOWN
         return
     for item in value if isinstance(value, tuple) else (value,):
-        yield filtered(text_of(item), slot.filters)
+        yield apply_filters(format_scalar(item), slot.filters)

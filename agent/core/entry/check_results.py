@@ -17,7 +17,7 @@ from agent.core.entry.partner_checks import HEALTHY, REASON
 from agent.core.entry.query import Inquiry, QueryFacts, QueryResult, QueryStatus, QueryTemplate
 from agent.core.language.clause import Clause
 from agent.core.language.logic import THREE_VALUED, Knowledge
-from agent.core.language.template import Fact
+from agent.core.language.template import FactReader
 from agent.core.language.value import Absent, Value
 from agent.core.reason import Reason, ReasonCause
 from agent.core.struct import replace
@@ -93,9 +93,9 @@ class FactsWithPartnerHealth:
         """See `Knowledge`."""
         return self._said[word] if word in self._said else self._read(word)
 
-    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """See `Knowledge`."""
-        return self._read.each(word)
+        return self._read.follow_relation(word)
 
     def answer(self, inquiry: Inquiry) -> QueryResult:
         """See `Heard`."""
@@ -108,7 +108,7 @@ class _Asked(NamedTuple):
 
     known: Inquiry | Absent
 
-    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
         """See `Asks`."""
         del facts
         return self.known
@@ -125,8 +125,8 @@ def read_for(check: Check, facts: QueryFacts) -> PartnerInputs:
             words.append(word)
         case Log():
             pattern = check.holds.pattern
-            taken = {brace.word for brace in pattern.taken}  # which a line says, and no look
-            words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared]
+            taken = {brace.word for brace in pattern.captured_words}  # which a line says, and no look
+            words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared_words]
         case _:
             inquiry = check.holds.inquiry(facts) if _may_apply(check, facts) else Absent("it does not apply")
             answer = QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.answer(inquiry)
@@ -141,8 +141,8 @@ def _may_apply(check: Check, facts: QueryFacts) -> bool:
     of_health = {f"{name}.{word}" for name in check.leans for word in (HEALTHY, REASON)}
     for statement in check.when.lines:
         one = replace(check.when, lines=(statement,))
-        holds = one.verdict(facts, THREE_VALUED)
-        if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.every_line())):
+        holds = one.evaluate(facts, THREE_VALUED)
+        if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.walk_lines())):
             return False
     return True
 

@@ -12,7 +12,7 @@ from agent.core.language.clause import Clause
 from agent.core.language.glob import Glob
 from agent.core.language.logic import CAREFUL
 from agent.core.language.template import Template
-from agent.core.language.value import Absent, Scalar, Value, ValueType, natural, text_of
+from agent.core.language.value import Absent, Scalar, Value, ValueType, format_scalar, make_sort_key
 from agent.core.struct import Struct
 
 
@@ -49,8 +49,8 @@ class CopiedWord(Struct):
         if self.kind is None or isinstance(value, Absent):
             return value
         if isinstance(value, tuple):
-            return each_parsed(self.kind, map(text_of, value))
-        return parsed(self.kind, text_of(value))
+            return each_parsed(self.kind, map(format_scalar, value))
+        return parsed(self.kind, format_scalar(value))
 
 
 class FirstOf(Struct):
@@ -92,8 +92,8 @@ class ExtractedText(Struct):
         value = self.of.say(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
-        text = text_of(value)
-        taken = self.pattern.take(text)
+        text = format_scalar(value)
+        taken = self.pattern.extract_words(text)
         return taken[0][1] if taken else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
 
 
@@ -148,10 +148,14 @@ class ClauseWord(Struct):
 
     def say(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        failing = self.clause.failing(facts, CAREFUL)
-        if failing is None or failing.doubt is None:
+        failing = self.clause.find_failed_line(facts, CAREFUL)
+        if failing is None or failing.undecided_fact is None:
             return failing is None
-        return Absent(f"{failing.statement.address}: {failing.here}", failing.doubt.unreadable, failing.doubt.pending)
+        return Absent(
+            f"{failing.statement.address}: {failing.facts_text}",
+            failing.undecided_fact.unreadable,
+            failing.undecided_fact.pending,
+        )
 
 
 class KfdAddress(Struct):
@@ -236,7 +240,7 @@ class RankWord(Struct):
             return among if isinstance(among, Absent) else Absent("is no list")
         own, others = self._order(value), {self._order(other) for other in among}
         if own not in others:
-            return Absent(f"{text_of(value)[:64]!r} is none of the {len(others)} in the list")
+            return Absent(f"{format_scalar(value)[:64]!r} is none of the {len(others)} in the list")
         return sum(other < own for other in others)
 
     def _order(self, value: Scalar) -> tuple[int, str]:
@@ -244,7 +248,7 @@ class RankWord(Struct):
             return value, ""
         if self.kind is ValueType.HEX:
             return int(value, 16), ""
-        return (len(value), value) if self.kind is ValueType.PCI else (0, natural(value))
+        return (len(value), value) if self.kind is ValueType.PCI else (0, make_sort_key(value))
 
 
 class ProbeWord(Struct):
@@ -257,7 +261,7 @@ class ProbeWord(Struct):
     def say(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         value = facts.reported(self.probe, self.field)
-        return value if isinstance(value, Absent) else parsed(self.kind, text_of(value))
+        return value if isinstance(value, Absent) else parsed(self.kind, format_scalar(value))
 
 
 def is_nonexistent(value: Value | Absent) -> bool:
@@ -267,4 +271,4 @@ def is_nonexistent(value: Value | Absent) -> bool:
 
 def canonical(kind: ValueType, value: Scalar) -> str:
     """A value as a key: equal for values of the kind that are equal."""
-    return f"{int(str(value), 16):x}" if kind is ValueType.HEX else text_of(value)
+    return f"{int(str(value), 16):x}" if kind is ValueType.HEX else format_scalar(value)

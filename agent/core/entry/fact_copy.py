@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent.core.language.clause import Clause, things_in
+from agent.core.language.clause import Clause, find_relation_tests
 from agent.core.language.logic import Knowledge
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct
@@ -20,7 +20,7 @@ class FactCopy(Struct):
         """See `Knowledge`."""
         return self.words.get(word, Absent("was not read"))
 
-    def each(self, word: str) -> tuple[FactCopy, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
         """See `Knowledge`."""
         return self.things.get(word, Absent("was not read"))
 
@@ -28,7 +28,7 @@ class FactCopy(Struct):
 def recorded(clauses: Iterable[Clause], facts: Knowledge, more: Iterable[str] = ()) -> FactCopy:
     """What these clauses read of a thing, and what more words say of it."""
     asked = tuple(clauses)
-    words = dict.fromkeys((*(line.word for clause in asked for line in clause.every_line()), *more))
+    words = dict.fromkeys((*(line.word for clause in asked for line in clause.walk_lines()), *more))
     return FactCopy({word: facts(word) for word in words}, things(asked, facts))
 
 
@@ -36,11 +36,11 @@ def things(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactC
     """What these clauses read of the things that words lead to, by word."""
     asked: dict[str, list[Clause]] = {}
     for clause in clauses:
-        for line in clause.every_line():
-            for many in things_in(line.test):
+        for line in clause.walk_lines():
+            for many in find_relation_tests(line.test):
                 if isinstance(many.clause, Clause):
                     asked.setdefault(many.word, []).append(many.clause)
-    return {word: _each(inner, facts.each(word)) for word, inner in asked.items()}
+    return {word: _each(inner, facts.follow_relation(word)) for word, inner in asked.items()}
 
 
 def _each(clauses: list[Clause], found: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:

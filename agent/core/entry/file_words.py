@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent.core.entry.joins import Join, WordReader
-from agent.core.language.glob import literal
-from agent.core.language.template import Slot, filtered, is_name
-from agent.core.language.value import Absent, Scalar, Value, ValueType, from_kernel, text_of
+from agent.core.language.glob import escape_glob
+from agent.core.language.template import Slot, apply_filters, is_name
+from agent.core.language.value import Absent, Scalar, Value, ValueType, format_scalar, parse_kernel_text
 from agent.core.struct import Struct, replace
 
 
@@ -144,7 +144,7 @@ def parsed(kind: ValueType, text: str | Absent) -> Scalar | Absent:
         return text
     if not text:
         return Absent("is empty")
-    value = from_kernel(kind, text)
+    value = parse_kernel_text(kind, text)
     return replace(value, unreadable=True) if isinstance(value, Absent) else value
 
 
@@ -188,10 +188,10 @@ def _piece(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent:
     """What a word puts into a path; `begins`: a name begins with it."""
     value = facts(slot.word)
     if isinstance(value, Absent):
-        return value.by(slot.word)
+        return value.prefix_reason(slot.word)
     if isinstance(value, tuple):
         return Absent(f"{slot.word} is a list")
-    text = filtered(text_of(value), slot.filters)
+    text = apply_filters(format_scalar(value), slot.filters)
     if not is_name(text) or (begins and text.startswith(".")):
         return Absent(f"{slot.word}: {text[:64]!r} cannot be in a path")
-    return literal(text)
+    return escape_glob(text)

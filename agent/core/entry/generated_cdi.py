@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from agent.core.entry.cdi import is_name
-from agent.core.language.template import digest
+from agent.core.language.template import compute_digest
 
 Edits: TypeAlias = Mapping[str, Sequence[Any]]  # `containerEdits`, what is empty left out
 
@@ -32,9 +32,9 @@ def kind(resource: str) -> str:
     domain, _, name = resource.partition("/")
     vendor = f"{_VENDOR}{domain}"
     if len(vendor) > _VENDOR_LIMIT:
-        vendor = f"{_VENDOR}{digest(domain, 32)}"
+        vendor = f"{_VENDOR}{compute_digest(domain, 32)}"
     if len(name) > _CLASS_LIMIT or not _CLASS.fullmatch(name):
-        name = f"r-{digest(name, 32)}"  # it begins with a digit
+        name = f"r-{compute_digest(name, 32)}"  # it begins with a digit
     return f"{vendor}/{name}"
 
 
@@ -43,13 +43,13 @@ def device_name(resource: str, id: str) -> str:  # noqa: A002  the API's own wor
     name = f"{kind(resource)}={id}"
     if is_name(name):
         return name
-    return f"{kind(resource)}={_NOT_NAME.sub('_', id).strip('_.:-')[:54] or 'd'}-{digest(id, 8)}"
+    return f"{kind(resource)}={_NOT_NAME.sub('_', id).strip('_.:-')[:54] or 'd'}-{compute_digest(id, 8)}"
 
 
 def file_name(resource: str) -> str:
     """The name of the file with the spec of a resource."""
     name = resource.replace("/", "_")
-    return f"{PREFIX}{name if len(name) <= _FILE_LIMIT else digest(resource, 32)}{SUFFIX}"
+    return f"{PREFIX}{name if len(name) <= _FILE_LIMIT else compute_digest(resource, 32)}{SUFFIX}"
 
 
 def mark(owner: str) -> bytes:

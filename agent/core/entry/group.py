@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from agent.core.language.clause import Clause
-from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable
+from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
 from agent.core.struct import Struct, field, not_compared
 
 Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
@@ -48,5 +48,5 @@ def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]
     for index, by in enumerate(grouping.by):
         value = fact(by.word)
         if not isinstance(value, Absent | tuple):
-            found.append((index, comparable(by.kind, value)))
+            found.append((index, make_comparable(by.kind, value)))
     return tuple(found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agent.core.language.clause import Clause
-from agent.core.language.glob_parts import Taken
-from agent.core.language.log_pattern import Key, LogPattern
-from agent.core.language.logic import NOTHING, PLAIN, Knowledge
+from agent.core.language.glob_parts import CapturedWords
+from agent.core.language.log_pattern import LogPattern, MessageKey
+from agent.core.language.logic import NO_FACTS, PLAIN, Knowledge
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct
 
@@ -37,8 +37,8 @@ class Record(NamedTuple):
 class LogMatch(NamedTuple):
     """What a line that counts says: of whom, what was taken of it, and whether that holds until a person clears it."""
 
-    key: Key
-    taken: Taken
+    key: MessageKey
+    taken: CapturedWords
     latches: bool
 
 
@@ -63,29 +63,29 @@ class Log(Struct):
 
     def hear(self, text: str) -> LogMatch | None:
         """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
-        read = self.pattern.read(text)
+        read = self.pattern.match(text)
         if read is None:
             return None
         key, taken = read
         facts = TakenFacts(taken)
-        if self.only is not None and not self.only.verdict(facts, PLAIN):
+        if self.only is not None and not self.only.evaluate(facts, PLAIN):
             return None
-        if self.ignore is not None and self.ignore.verdict(facts, PLAIN):
+        if self.ignore is not None and self.ignore.evaluate(facts, PLAIN):
             return None
-        latches = self.latch if isinstance(self.latch, bool) else bool(self.latch.verdict(facts, PLAIN))
+        latches = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
         return LogMatch(key, taken, latches)
 
 
 class TakenFacts:
     """What is known of a line: the words that were taken of it."""
 
-    def __init__(self, taken: Taken) -> None:
+    def __init__(self, taken: CapturedWords) -> None:
         self._taken = dict(taken)
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
         return self._taken.get(word, Absent(f"the line has no {word}"))
 
-    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """See `Knowledge`."""
-        return NOTHING.each(word)
+        return NO_FACTS.follow_relation(word)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agent.core.language.clause import Clause, Origin
-from agent.core.language.template import Fact, Slot, Template, has_control
+from agent.core.language.template import FactReader, Slot, Template, has_control
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, not_compared
 
@@ -35,7 +35,7 @@ class Program(Struct):
     origin: Origin
     when: Clause | None = None
 
-    def command(self, fact: Fact) -> Command | Absent:
+    def command(self, fact: FactReader) -> Command | Absent:
         """What is run by these words; see `arguments`."""
         argv = arguments(self.run, fact)
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.optional)
@@ -45,10 +45,10 @@ class Program(Struct):
         for text in self.run:
             yield from (slot.word for slot in text.slots)
         if self.when is not None:
-            yield from (line.word for line in self.when.every_line())
+            yield from (line.word for line in self.when.walk_lines())
 
 
-def arguments(texts: Sequence[Template], fact: Fact) -> tuple[str, ...] | Absent:
+def arguments(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] | Absent:
     """A program and its arguments; a list word is so many of them.
 
     No word of a device can be taken for a switch of the program, or end an argument early.

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from agent.core.entry.program import arguments
 from agent.core.language.logic import Knowledge
-from agent.core.language.template import Fact, Template
+from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
@@ -109,7 +109,7 @@ class QueryFacts(Knowledge, Protocol):
 class QueryTemplate(Protocol):
     """What a check asks that no clause says."""
 
-    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
         """The inquiry about a thing; absent if a word of it is."""
 
 
@@ -120,7 +120,7 @@ class RunTemplate(Struct):
     timeout: float
     every: float
 
-    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
         """See `Asks`."""
         argv = arguments(self.argv, facts)
         return argv if isinstance(argv, Absent) else ProgramQuery(argv, self.timeout, self.every)
@@ -135,7 +135,7 @@ class SocketTemplate(Struct):
     of: Template | None = None
     speaks: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
 
-    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
         """See `Asks`."""
         paths = self.path.write_paths(facts)
         of = None if self.of is None else self.of.write(facts)
@@ -151,7 +151,7 @@ class ProbeTemplate(Struct):
 
     probe: ProbeSpec
 
-    def inquiry(self, facts: Fact) -> Inquiry | Absent:
+    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
         """See `Asks`."""
         del facts
         return self.probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent.core.language.template import Fact, Template
+from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
 
 NAME_LIMIT = 63  # characters behind the "/"
@@ -12,7 +12,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _ENDS = "-_."
 
 
-def resource_name(text: Template, fact: Fact) -> str | Absent:
+def resource_name(text: Template, fact: FactReader) -> str | Absent:
     """The name that a text says of a device: `+` becomes `.`, what else no name can have `-`.
 
     Absent if a word of it is, or leaves nothing, or if the name is longer than the kubelet takes: it is never cut.

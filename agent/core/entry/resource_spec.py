@@ -100,7 +100,7 @@ class EnvGive(Struct):
     @property
     def texts(self) -> tuple[Template, ...]:
         """All texts in it."""
-        value = (self.value,) if isinstance(self.value, Template) else tuple(self.value.texts())
+        value = (self.value,) if isinstance(self.value, Template) else tuple(self.value.find_templates())
         return (self.name, *value, *([] if self.member is None else [self.member]))
 
 
@@ -254,9 +254,9 @@ class ResourceSpec(Struct):
         texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
         texts += [text for saying in (*self.env, *self.annotations) for text in saying.texts]
         texts += [item.name for item in self.cdi]
-        texts += [] if self.devinfo is None else self.devinfo.texts()
+        texts += [] if self.devinfo is None else self.devinfo.find_templates()
         words = {slot.word for text in texts for slot in text.slots}
-        words.update(line.word for when in self.whens for line in when.every_line())
+        words.update(line.word for when in self.whens for line in when.walk_lines())
         return frozenset(word for word in words if word != NODE_NUMBER and not is_of_giving(word))
 
     def starting_words(self) -> frozenset[str]:

@@ -26,5 +26,5 @@ def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
 
 def _same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:
     """Whether the words that the earlier one asks mean the same in the later one."""
-    asked = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.every_line()}
+    asked = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.walk_lines()}
     return add_dependencies(asked, earlier.own) == add_dependencies(asked, later.own)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
 from agent.core.entry.resource_spec import is_of_giving
-from agent.core.language.clause import Clause, shown
+from agent.core.language.clause import Clause, format_fact
 from agent.core.language.logic import CAREFUL, Knowledge
 from agent.core.language.value import Absent, Value
 
@@ -34,8 +34,8 @@ class _Before:
     def __call__(self, word: str) -> Value | Absent:
         return KNOWN_LATER if is_of_giving(word) else self._facts(word)
 
-    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        return self._facts.each(word)
+    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
+        return self._facts.follow_relation(word)
 
 
 def expected(gives: Iterable[_C], facts: Knowledge) -> Iterator[tuple[_C, str]]:
@@ -59,7 +59,9 @@ def _doubt(when: Clause, facts: Knowledge) -> str | None:
 
     What could not be read decides nothing: a container would silently get less than it was promised, or more.
     """
-    failed = when.failing(facts, CAREFUL)
-    if failed is None or failed.doubt is KNOWN_LATER:
+    failed = when.find_failed_line(facts, CAREFUL)
+    if failed is None or failed.undecided_fact is KNOWN_LATER:
         return ""
-    return None if failed.doubt is None else f"{failed.statement.address}: {shown(failed.doubt)}"
+    return (
+        None if failed.undecided_fact is None else f"{failed.statement.address}: {format_fact(failed.undecided_fact)}"
+    )

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from agent.core.entry.resource_spec import EnvGive
 from agent.core.grants.grant_words import GrantWords
-from agent.core.language.json_template import object_of
-from agent.core.language.template import Fact, Template
+from agent.core.language.json_template import build_json_object
+from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
 
 
@@ -33,7 +33,7 @@ class EnvValues:
     def texts(self) -> dict[str, str]:
         """What was said, by name."""
         return {
-            name: object_of(self._members[name]) if name in self._members else join.join(self._values[name])
+            name: build_json_object(self._members[name]) if name in self._members else join.join(self._values[name])
             for name, join in self._joins.items()
         }
 
@@ -62,7 +62,7 @@ def said_of(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
         yield from _filled(give, words, value)
 
 
-def _filled(give: EnvGive, fact: Fact, value: str | Absent) -> Iterator[EnvValue]:
+def _filled(give: EnvGive, fact: FactReader, value: str | Absent) -> Iterator[EnvValue]:
     name = give.name.write(fact)
     member = None if give.member is None else give.member.write(fact)
     if not isinstance(name, Absent) and not isinstance(value, Absent) and not isinstance(member, Absent):

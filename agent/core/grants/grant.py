@@ -11,7 +11,7 @@ from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.fact_copy import FactCopy
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import Device, DeviceNode, HostDevice, MatchedPath
-from agent.core.language.safe_text import cut, escape
+from agent.core.language.safe_text import escape, shorten
 from agent.core.language.template import ID_LIMIT
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct, field
@@ -51,7 +51,7 @@ class GrantRefusedError(Exception):
         self.cause = cause
         self.device = device
         self.has_step = has_step
-        self.text = cut(escape(text), REFUSAL_LIMIT)
+        self.text = shorten(escape(text), REFUSAL_LIMIT)
         super().__init__(self.text)
 
     def explained(self, resource: str) -> GrantRefusedError:
@@ -70,7 +70,7 @@ class GrantRefusedError(Exception):
                 return GrantRefusedError(self.cause, self.text + step)
         if len(self.text) < REFUSAL_LIMIT or len(step) > _STEP_LIMIT:
             return self
-        return GrantRefusedError(self.cause, cut(self.text, REFUSAL_LIMIT - len(step)) + step)
+        return GrantRefusedError(self.cause, shorten(self.text, REFUSAL_LIMIT - len(step)) + step)
 
 
 class GrantedNode(Struct):

@@ -18,8 +18,8 @@ from agent.core.grants.grant_words import GrantWords, overlaid
 from agent.core.inventory.device import Device, DeviceNode, MatchedPath
 from agent.core.language.clause import Clause
 from agent.core.language.json_template import JsonTable
-from agent.core.language.template import Fact, has_control
-from agent.core.language.value import Absent, natural
+from agent.core.language.template import FactReader, has_control
+from agent.core.language.value import Absent, make_sort_key
 
 
 class GrantBuilder:
@@ -42,7 +42,7 @@ class GrantBuilder:
             annotations[annotation_key(self._resource)] = ",".join(told)
         return Grant(
             self._resource,
-            ids=tuple(sorted(ids, key=natural)),
+            ids=tuple(sorted(ids, key=make_sort_key)),
             nodes=tuple(node for path, node in self._places.nodes.items() if self._is_told(f"node {path}", "")),
             env={name: text for name, text in self._env.texts.items() if self._is_told(f"env {name}", text)},
             mounts=tuple(mount for path, mount in self._places.mounts.items() if self._is_told(f"mount {path}", "")),
@@ -196,7 +196,7 @@ class GrantBuilder:
         return given
 
     def _node(
-        self, give: NodeGive, chosen: RereadDevice, fact: Fact, *, element: bool, optional: bool
+        self, give: NodeGive, chosen: RereadDevice, fact: FactReader, *, element: bool, optional: bool
     ) -> tuple[str, DeviceNode] | None:
         """The host path as written and what stands there; none if it is optional and nothing does.
 

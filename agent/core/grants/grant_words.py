@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from agent.core.entry.fact_copy import FactCopy
 from agent.core.grants.grant import RereadDevice, RereadMember
-from agent.core.language.template import Fact, Template
+from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent, Scalar, Value
 
 _EACH = "each "  # how elements are counted under that are of every host device of a device; no word has a blank
@@ -51,11 +51,11 @@ class GrantWords:
         absent = Absent("was not given" if word.startswith("given.") else "was not read")
         return self._facts.get(word, absent)
 
-    def each(self, word: str) -> tuple[FactCopy, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
         """What is known of each thing that a word leads to, as far as a clause asks for it."""
         return self._things.get(word, Absent("was not read"))
 
-    def elements(self, text: Template) -> Iterator[tuple[int, Fact]]:
+    def elements(self, text: Template) -> Iterator[tuple[int, FactReader]]:
         """The words for each element of the text's list word, with that element in its place; else themselves."""
         for slot in text.slots:
             value = self(slot.word)
@@ -115,6 +115,6 @@ def _counted_on(counted: Mapping[str, int], facts: Mapping[str, Value | Absent],
     return more
 
 
-def overlaid(fact: Fact, own: Mapping[str, Scalar]) -> Fact:
+def overlaid(fact: FactReader, own: Mapping[str, Scalar]) -> FactReader:
     """The same, but for these words."""
     return lambda word: own[word] if word in own else fact(word)

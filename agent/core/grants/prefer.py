@@ -12,7 +12,7 @@ from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.choose import Costs, choose, is_exact
 from agent.core.grants.preference_costs import EqualDevices, PreferenceCosts
 from agent.core.inventory.device import DeviceList, ShareBase, split_share
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 
 NO_LIMIT = Limit()
 NOTHING = ChoicePool(DeviceList(""))
@@ -70,7 +70,9 @@ def _named(offered: set[str], stock: ChoicePool) -> tuple[Sequence[str], Mapping
     """All names with their places: those of the list, and behind them those that it does not have by now."""
     if offered <= stock.places.keys():
         return stock.ids, stock.places
-    others = sorted(offered - stock.places.keys(), key=lambda name: (natural(split_share(name)[0][0]), natural(name)))
+    others = sorted(
+        offered - stock.places.keys(), key=lambda name: (make_sort_key(split_share(name)[0][0]), make_sort_key(name))
+    )
     names = [*stock.ids, *others]
     return names, {name: place for place, name in enumerate(names)}
 

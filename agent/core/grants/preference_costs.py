@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from agent.core.entry.prefer import Keyed, Rule
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
-from agent.core.language.value import natural, text_of
+from agent.core.language.value import format_scalar, make_sort_key
 
 # How far from each other two functions are on PCI Express, as the known device plugins tell it apart.
 SAME_BOARD, SAME_SWITCH, SAME_PORT, SAME_COMPLEX, SAME_NODE, FAR = 0, 10, 20, 30, 40, 50
@@ -258,4 +258,4 @@ def _order(trait: Affinity) -> tuple[int, str]:
     if trait is None:
         return 1, ""
     elements = trait if isinstance(trait, tuple) else (trait,)
-    return 0, natural(" ".join(text_of(element) for element in elements if isinstance(element, (str, int))))
+    return 0, make_sort_key(" ".join(format_scalar(element) for element in elements if isinstance(element, (str, int))))

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.language.template import Fact
+from agent.core.language.template import FactReader
 from agent.core.language.value import Absent
 
 
-def node_paths(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+def node_paths(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The host paths that an entry's nodes name for a device; those whose words are absent are left out."""
     return _all(give.path.write_paths(fact) for give in spec.nodes)
 
 
-def mount_patterns(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+def mount_patterns(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The patterns that an entry's mounts name for a device; those whose words are absent are left out."""
     return _all(give.path.write_paths(fact, glob=True) for give in spec.mounts)
 
 
-def cdi_names(spec: ResourceSpec, fact: Fact) -> tuple[str, ...]:
+def cdi_names(spec: ResourceSpec, fact: FactReader) -> tuple[str, ...]:
     """The CDI devices that have to be in a spec for a device; those whose words are absent are left out."""
     return _all(give.name.write_all(fact) for give in spec.cdi if not give.unchecked)
 

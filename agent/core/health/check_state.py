@@ -14,7 +14,7 @@ from agent.core.entry.check import ONE, SHOWN, After, Check, CheckResult, CheckV
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate, TakenFacts
 from agent.core.health.kernel_log import KernelLogHistory, LogLine
-from agent.core.language.safe_text import cut
+from agent.core.language.safe_text import shorten
 from agent.core.language.template import Slot
 from agent.core.struct import Struct, not_compared, replace
 
@@ -106,7 +106,7 @@ def listened(
     line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
     same = condition.failing and not condition.blind and over is not None
     said = condition.reason if same else _said(outcome.ear.phrase, line)
-    evidence = condition.evidence if same and condition.evidence else cut(line.text, SHOWN)
+    evidence = condition.evidence if same and condition.evidence else shorten(line.text, SHOWN)
     return replace(well, failing=True, reason=said, latched=over is None, evidence=evidence), over
 
 
@@ -117,7 +117,7 @@ def dated(condition: CheckState, before: CheckState, now: float) -> CheckState:
 
 
 def _said(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
-    return cut(spoken(phrase, TakenFacts(line.taken)) if phrase else line.text, SHOWN)
+    return shorten(spoken(phrase, TakenFacts(line.taken)) if phrase else line.text, SHOWN)
 
 
 def _goal(check: Check, condition: CheckState) -> After | None:

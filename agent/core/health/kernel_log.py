@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from agent.core.entry.kernel_log_check import Log, LogMatch, Record
-from agent.core.language.glob_parts import Taken
-from agent.core.language.log_pattern import Key
+from agent.core.language.glob_parts import CapturedWords
+from agent.core.language.log_pattern import MessageKey
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
 KEYS_LIMIT = 4096  # of whom it is remembered what one `Log` heard
 
-LogKey: TypeAlias = tuple[Log, Key]
+LogKey: TypeAlias = tuple[Log, MessageKey]
 
 
 class LogLine(Struct):
@@ -25,7 +25,7 @@ class LogLine(Struct):
     number: int
     at: float
     text: str
-    taken: Taken
+    taken: CapturedWords
 
 
 class MatchedLines(Struct):
@@ -78,7 +78,7 @@ class KernelLogHistory:
     def __init__(self) -> None:
         self.last = -1
         self.absent: Absent | None = None
-        self._heard: dict[Log, dict[Key, MatchedLines]] = {}
+        self._heard: dict[Log, dict[MessageKey, MatchedLines]] = {}
         self._upto: dict[Log, int] = {}
         self._spoke: set[Log] = set()  # of whom the line that was read last has spoken already
 
@@ -111,13 +111,13 @@ class KernelLogHistory:
                 told.add((log, spoken.key))
         return frozenset(told)
 
-    def of(self, log: Log, keys: Iterable[Key]) -> tuple[MatchedLines, ...]:
+    def of(self, log: Log, keys: Iterable[MessageKey]) -> tuple[MatchedLines, ...]:
         """What was heard under these keys."""
         heard = self._heard.get(log, {})
         return tuple(heard[key] for key in keys if key in heard)
 
 
-def _remember(heard: dict[Key, MatchedLines], log: Log, record: Record, spoken: LogMatch) -> None:
+def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: Record, spoken: LogMatch) -> None:
     line = LogLine(record.number, record.at, record.text, spoken.taken)
     before = heard.pop(spoken.key, NOTHING_HEARD)
     heard[spoken.key] = before.and_then(log, line, latches=spoken.latches)

@@ -11,7 +11,7 @@ from agent.core.entry.derived_words import canonical
 from agent.core.entry.prefer import Cost, Keyed, Links, Near, Scores
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.facts import Facts
-from agent.core.language.value import Absent, Scalar, ValueType, comparable, from_kernel
+from agent.core.language.value import Absent, Scalar, ValueType, make_comparable, parse_kernel_text
 from agent.core.struct import Struct, field
 
 _STEP = re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}|[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -105,7 +105,7 @@ def _scored(scores: Scores, facts: Facts) -> LinkDistances:
         said = line.partition("#")[0].split()
         if len(said) != 3:  # one, other, score
             continue
-        one, other = (_name(from_kernel(scores.kind, end), scores.kind) for end in said[:2])
+        one, other = (_name(parse_kernel_text(scores.kind, end), scores.kind) for end in said[:2])
         there = other if one == name else one if other == name else None
         cost = _score(said[2]) if scores.cost is None else _cost(scores.cost, said[2])
         if there is not None and cost is not None:
@@ -114,11 +114,11 @@ def _scored(scores: Scores, facts: Facts) -> LinkDistances:
 
 
 def _name(said: object, kind: ValueType) -> Scalar | None:
-    return comparable(kind, said) if isinstance(said, (str, int)) else None
+    return make_comparable(kind, said) if isinstance(said, (str, int)) else None
 
 
 def _score(text: str) -> int | None:
-    score = from_kernel(ValueType.INT, text)
+    score = parse_kernel_text(ValueType.INT, text)
     return score if isinstance(score, int) else None
 
 

@@ -17,10 +17,10 @@ from agent.core.inventory.device import Device, DeviceNode, HostDevice, Member, 
 from agent.core.inventory.grouping import Group
 from agent.core.inventory.host_paths import HostPaths
 from agent.core.inventory.readiness import find_not_ready_reason
-from agent.core.language.glob import Glob, literal, parse
+from agent.core.language.glob import Glob, escape_glob, parse
 from agent.core.language.logic import Knowledge
-from agent.core.language.template import Fact, Template, clean_id
-from agent.core.language.value import Absent, text_of
+from agent.core.language.template import FactReader, Template, clean_id
+from agent.core.language.value import Absent, format_scalar
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, field
 
@@ -194,15 +194,15 @@ def candidate(
     )
 
 
-def _shares(spec: ResourceSpec, fact: Fact) -> int | Absent | None:
+def _shares(spec: ResourceSpec, fact: FactReader) -> int | Absent | None:
     """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
     by = spec.shares_by
     if by is None:
         return spec.shares
     value = fact(by.word)
     if isinstance(value, Absent):
-        return value.by(by.word)
-    said = text_of(value) if not isinstance(value, tuple) else ""
+        return value.prefix_reason(by.word)
+    said = format_scalar(value) if not isinstance(value, tuple) else ""
     count = by.count(said)
     return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
 
@@ -212,23 +212,23 @@ def _shuts(spec: ResourceSpec, device: HostDevice, fact: Knowledge) -> tuple[str
     if not any(expected(spec.vfio, fact)):
         return ()
     members = fact("iommu.members")
-    names = map(text_of, members) if isinstance(members, tuple) else ()
+    names = map(format_scalar, members) if isinstance(members, tuple) else ()
     return tuple(key for key in map(pci_key, names) if key != device.key)
 
 
-def _topology(spec: ResourceSpec, fact: Fact) -> tuple[int, ...]:
+def _topology(spec: ResourceSpec, fact: FactReader) -> tuple[int, ...]:
     if not isinstance(spec.topology, str):
         return spec.topology
     numa = fact(spec.topology)
     return (numa,) if isinstance(numa, int) and numa >= 0 else ()
 
 
-def could_be(text: Template, fact: Fact) -> Glob:
+def could_be(text: Template, fact: FactReader) -> Glob:
     """The ids that a text could be if its absent words said anything at all."""
     parts: list[str] = []
     for piece in text.pieces:
         written = piece if isinstance(piece, str) else Template(text.source, (piece,)).write(fact)
-        part = literal(clean_id(written)) if isinstance(written, str) and written else "*"
+        part = escape_glob(clean_id(written)) if isinstance(written, str) and written else "*"
         if part != "*" or parts[-1:] != ["*"]:
             parts.append(part)
     return parse("".join(parts))

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from agent.core.entry.resource_spec import SHARE_DIGITS, SHARE_MARK
-from agent.core.language.glob_parts import Taken
-from agent.core.language.value import natural
+from agent.core.language.glob_parts import CapturedWords
+from agent.core.language.value import make_sort_key
 from agent.core.reason import NO_REASON, Reason
 from agent.core.struct import Struct, replace
 
@@ -67,7 +67,7 @@ class HostDevice(Struct):
     directory: str = ""
     node: str = ""
     stamp: str = ""
-    captures: Taken = ()
+    captures: CapturedWords = ()
     real: str = ""
 
 
@@ -228,7 +228,7 @@ def split_share(id: str) -> tuple[ShareBase, int | None]:  # noqa: A002  the API
 
 def list_order(device: Device) -> tuple[str, str, int]:
     """The sort key of a list: natural order of id, a whole device before shares of the same id."""
-    return natural(device.id), device.mark, device.first_share
+    return make_sort_key(device.id), device.mark, device.first_share
 
 
 def unhealthy(device: Device, reason: str, gone_since: float | None) -> Device:

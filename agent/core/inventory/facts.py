@@ -141,12 +141,12 @@ class Facts:
         """What the source's pattern took for a word; another of its patterns may have fitted."""
         return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
 
-    def each(self, word: str) -> tuple[Facts, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
         """What the words of its table say of each thing that a many leads to."""
         own = self._own.get(word)
         if isinstance(own, PartnerWord):
             partner = self.partner(own.join)
-            return partner if isinstance(partner, Absent) else partner.each(own.word)
+            return partner if isinstance(partner, Absent) else partner.follow_relation(own.word)
         found = self.things(word)
         if isinstance(found, Absent):
             return found

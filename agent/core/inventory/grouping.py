@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias
 
 from agent.core.entry.group import Grouping, Tie
 from agent.core.inventory.device import HostDevice
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 from agent.core.struct import Struct, field
 
 
@@ -137,7 +137,7 @@ def _is_earlier(judged: MatchOutcome, entry: int) -> bool:
 
 
 def _in_order(keys: Iterable[str], entry: int, now: Mapping[str, MatchOutcome]) -> tuple[HostDevice, ...]:
-    return tuple(sorted((now[key].tied[entry].device for key in keys), key=lambda device: natural(device.place)))
+    return tuple(sorted((now[key].tied[entry].device for key in keys), key=lambda device: make_sort_key(device.place)))
 
 
 def _bonds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from agent.core.inventory.device import DeviceNode, MatchedPath
-from agent.core.language.glob import stem
+from agent.core.language.glob import find_literal_prefix
 from agent.core.language.value import Absent
 
 
@@ -45,7 +45,7 @@ class RecordingHostPaths:
     def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """See `Standing`."""
         found = self._standing.fits(pattern)
-        path, whole = stem(pattern)
+        path, whole = find_literal_prefix(pattern)
         self.places |= {path if whole else f"{path}/"}
         self.places |= {there.path for there in found} if isinstance(found, tuple) else set()
         return found

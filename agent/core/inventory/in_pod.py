@@ -146,7 +146,7 @@ def _unfit(device: HostDevice, facts: Facts) -> str:
 def _said(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
     """What a check says, if it is one of the PCI function alone; else it stands still."""
     clauses = [check.holds] if check.when is None else [check.holds, check.when]
-    lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.every_line()]
+    lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.walk_lines()]
     goes_on = isinstance(check.holds, Clause) and all(_stays(line.word, spec) for line in lines)
     return check.ask(facts) if goes_on else CheckResult(CheckVerdict.NOTHING)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.core.entry.group import Grouping
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.language.clause import ClauseLine, FailedLine, Origin, shown
+from agent.core.language.clause import ClauseLine, FailedLine, Origin, format_fact
 from agent.core.language.logic import CAREFUL, Knowledge
 from agent.core.language.value import Absent, Value
 from agent.core.struct import Struct
@@ -29,18 +29,19 @@ def match_entry(spec: ResourceSpec, facts: Knowledge) -> Mismatch | None:
     for clause in spec.exclude:
         if not clause.lines:
             continue
-        failed = clause.failing(facts, CAREFUL)
+        failed = clause.find_failed_line(facts, CAREFUL)
         if failed is None:
             first = clause.lines[0]
-            return _refusal(spec, FailedLine(first, first.here(facts, CAREFUL)))
-        if failed.doubt is None:
+            return _refusal(spec, FailedLine(first, first.format_facts(facts, CAREFUL)))
+        if failed.undecided_fact is None:
             continue
-        if failed.doubt.pending:
+        if failed.undecided_fact.pending:
             return _refusal(spec, failed)
         return _refusal(
-            spec, FailedLine(failed.statement, f"could not be read ({failed.doubt.reason}), so it stays excluded")
+            spec,
+            FailedLine(failed.statement, f"could not be read ({failed.undecided_fact.reason}), so it stays excluded"),
         )
-    failed = spec.match.failing(facts)
+    failed = spec.match.find_failed_line(facts)
     if failed is not None:
         return _refusal(spec, failed)
     return None if spec.group is None else part_of(spec, spec.group, facts)[1]
@@ -54,10 +55,10 @@ def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str,
     for by in group.by:
         value = facts(by.word)
         if isinstance(value, Absent) and value.pending:
-            return "", Mismatch(spec.name, "group.by", by.word, shown(value), spec.origin, undecided=True)
+            return "", Mismatch(spec.name, "group.by", by.word, format_fact(value), spec.origin, undecided=True)
     first: Mismatch | None = None
     for name, clause in group.parts.items():
-        failing = clause.failing(facts)
+        failing = clause.find_failed_line(facts)
         if failing is None:
             return name, None
         refusal = _refusal(spec, failing)
@@ -69,11 +70,16 @@ def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str,
 
 def make_mismatch(spec: ResourceSpec, line: ClauseLine, value: Value | Absent) -> Mismatch:
     """That the entry turns a device down by a line that only asks for the value of its word."""
-    return _refusal(spec, FailedLine(line, shown(value)))
+    return _refusal(spec, FailedLine(line, format_fact(value)))
 
 
 def _refusal(spec: ResourceSpec, failed: FailedLine) -> Mismatch:
     statement = failed.statement
     return Mismatch(
-        spec.name, statement.address, statement.written, failed.here, statement.origin, failed.doubt is not None
+        spec.name,
+        statement.address,
+        statement.source_text,
+        failed.facts_text,
+        statement.origin,
+        failed.undecided_fact is not None,
     )

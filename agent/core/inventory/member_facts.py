@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from agent.core.entry.joins import Join
 from agent.core.entry.query import Inquiry, QueryResult, QueryStatus
 from agent.core.inventory.facts import Facts
-from agent.core.language.value import Absent, Value, together
+from agent.core.language.value import Absent, Value, merge_values
 
 MATCHED, MEMBERS = "matched", "members"
 ALL_OF = frozenset((MATCHED, MEMBERS))
@@ -41,7 +41,7 @@ class MemberFacts:
         """What a word or path says."""
         head, rest = split_member_word(word)
         if head in self._several:
-            return together([_one(facts, rest) for facts in self._several[head]])
+            return merge_values([_one(facts, rest) for facts in self._several[head]])
         if head in self._parts:
             part = self._parts[head]
             return Absent(f"there is no {head}") if part is None else _one(part, rest)
@@ -59,20 +59,20 @@ class MemberFacts:
         """What is known of a partner of the first one."""
         return _GONE if self._first is None else self._first.partner(join)
 
-    def each(self, word: str) -> tuple[Facts, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
         """What is known of each thing that a many leads to; of all members themselves these are."""
         head, rest = split_member_word(word)
         if head in self._several:
             several = self._several[head]
-            found = [facts.each(rest) for facts in several] if rest else [tuple(several)]
+            found = [facts.follow_relation(rest) for facts in several] if rest else [tuple(several)]
             absent = next(
                 (each for each in found if isinstance(each, Absent) and (each.unreadable or each.pending)), None
             )
             return absent or tuple(facts for each in found if not isinstance(each, Absent) for facts in each)
         if head in self._parts:
             part = self._parts[head]
-            return Absent(f"there is no {head}") if part is None else part.each(rest)
-        return _GONE if self._first is None else self._first.each(word)
+            return Absent(f"there is no {head}") if part is None else part.follow_relation(rest)
+        return _GONE if self._first is None else self._first.follow_relation(word)
 
 
 def wrap_single_member(facts: Facts) -> MemberFacts:

@@ -15,7 +15,7 @@ from agent.core.entry.check_results import (
 )
 from agent.core.entry.query import QueryResult, QueryStatus
 from agent.core.inventory.readiness import find_not_ready_reason
-from agent.core.language.safe_text import cut
+from agent.core.language.safe_text import shorten
 from agent.core.reason import NO_REASON, Reason
 
 
@@ -99,4 +99,4 @@ def _waits(one: PartnerDependent, ill: Mapping[str, str]) -> str:
     )
     for name, why in ill.items() if said else ():
         said += "" if why in said else f" ({name}: {why})"
-    return cut(said, SHOWN)
+    return shorten(said, SHOWN)

@@ -14,9 +14,9 @@ from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import PathIndex
 from agent.core.inventory.facts import Facts, Reader
 from agent.core.inventory.partner_words import Key, key_of
-from agent.core.language.clause import shown
+from agent.core.language.clause import format_fact
 from agent.core.language.logic import PLAIN
-from agent.core.language.value import Absent, natural
+from agent.core.language.value import Absent, make_sort_key
 from agent.core.struct import MutableStruct, field, replace
 
 _NAMED = 3  # partners that a reason names where there are several
@@ -110,12 +110,14 @@ class PartnerIndex:
     def _not_one(self, join: Join, key: Key, found: Collection[HostDevice], doubt: Absent | None) -> Absent:
         """That none is the partner, or several are."""
         if found:
-            names = sorted((device.name for device in found), key=natural)
+            names = sorted((device.name for device in found), key=make_sort_key)
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             return self._missing(join, f"several are: {', '.join(names[:_NAMED])}{more}", Absent("", unreadable=True))
         if doubt is not None:
             return self._missing(join, doubt.reason, doubt)
-        said = ", ".join(f"{each.word} = {shown(value)}" for each, value in zip(join.pool.theirs, key, strict=True))
+        said = ", ".join(
+            f"{each.word} = {format_fact(value)}" for each, value in zip(join.pool.theirs, key, strict=True)
+        )
         return self._missing(join, f"no {join.pool.source} has {said}" if said else f"no {join.pool.source} fits")
 
     def refresh(self, doubtful: AbstractSet[str], anew: AbstractSet[str] = frozenset()) -> set[str]:
@@ -222,10 +224,10 @@ def directories_below(below: RelativeDirectory, facts: Facts) -> Sequence[HostDe
 
 def _key_in(pool: PartnerPool, facts: Facts) -> Key | Absent | None:
     """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
-    fits = pool.match.failing(facts, PLAIN)
+    fits = pool.match.find_failed_line(facts, PLAIN)
     if fits is None:
         return key_of(pool.theirs, facts)
-    return fits.doubt
+    return fits.undecided_fact
 
 
 class KnownPartners:

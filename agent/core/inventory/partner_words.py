@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from agent.core.entry.joins import Join, WordReader
 from agent.core.entry.partner_checks import HEALTHY
-from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable
+from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
 from agent.core.struct import Struct
 
 Key: TypeAlias = tuple[Scalar, ...]
@@ -25,7 +25,7 @@ class PartnerWord(Struct):
         if isinstance(partner, Absent):
             return partner
         said = partner(self.word or "name")
-        return said.by(self.join.name) if isinstance(said, Absent) else said
+        return said.prefix_reason(self.join.name) if isinstance(said, Absent) else said
 
 
 def key_of(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> Key | Absent:
@@ -34,10 +34,10 @@ def key_of(words: Iterable[tuple[str, ValueType]], facts: WordReader) -> Key | A
     for word, kind in words:
         value = facts(word)
         if isinstance(value, Absent):
-            return value.by(word)
+            return value.prefix_reason(word)
         if isinstance(value, tuple):
             return Absent(f"{word} is a list")
-        key.append(comparable(kind, value))
+        key.append(make_comparable(kind, value))
     return tuple(key)
 
 

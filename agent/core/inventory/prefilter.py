@@ -32,7 +32,7 @@ class PrefilterStep(Struct):
 
     def answer(self, value: Value | Absent) -> Stand:
         """Where the entry stands once the word has said this."""
-        verdict = self.line.decide(value, CAREFUL if self.excluding else PLAIN)
+        verdict = self.line.evaluate_value(value, CAREFUL if self.excluding else PLAIN)
         if self.excluding:
             return self.then if verdict is False else None
         if verdict is False:
@@ -118,7 +118,7 @@ def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
     """The lines that a clause begins with and that the value of a word of the source's decides."""
     lines: list[ClauseLine] = []
     for line in clause.lines:
-        if not isinstance(line, ClauseLine) or not line.plain or line.word in spec.own:
+        if not isinstance(line, ClauseLine) or not line.is_plain or line.word in spec.own:
             break
         lines.append(line)
     return lines

@@ -26,7 +26,7 @@ def wanted(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, 
     found: list[PrepareRequest] = []
     fault = ""
     for program in spec.prepare:
-        if program.when is not None and program.when.failing(facts) is not None:
+        if program.when is not None and program.when.find_failed_line(facts) is not None:
             continue
         command = program.command(facts)
         if isinstance(command, Absent):

@@ -8,7 +8,7 @@ from agent.core.entry.partner_checks import PartnerChecks
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.language.clause import Clause, FailedLine, Statement
 from agent.core.language.logic import PLAIN, Knowledge
-from agent.core.language.safe_text import cut
+from agent.core.language.safe_text import shorten
 
 _SHOWN = 100  # characters of what was read
 
@@ -16,7 +16,7 @@ _SHOWN = 100  # characters of what was read
 def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledge) -> str:
     """Which of the entry's gates does not hold; empty if all do. `facts` tell of the machine."""
     for clause in spec.gate:
-        failed = clause.failing(facts)
+        failed = clause.find_failed_line(facts)
         if failed is not None:
             return f"waits for {_said(failed)}"
     return ""
@@ -25,18 +25,18 @@ def find_failed_precondition(spec: ResourceSpec | PartnerChecks, facts: Knowledg
 def find_not_ready_reason(wait: Iterable[Clause], facts: Knowledge) -> str:
     """Which of these `wait` holds, or may hold once all is there; empty if none does."""
     for clause in wait:
-        failed = clause.failing(facts)
+        failed = clause.find_failed_line(facts)
         if failed is None and clause.lines:
             failed = _of(clause.lines[0], facts)
-        elif failed is None or failed.doubt is None:
+        elif failed is None or failed.undecided_fact is None:
             continue
         return f"not yet: {_said(failed)}"
     return ""
 
 
 def _of(statement: Statement, facts: Knowledge) -> FailedLine:
-    return FailedLine(statement, statement.here(facts, PLAIN))
+    return FailedLine(statement, statement.format_facts(facts, PLAIN))
 
 
 def _said(failed: FailedLine) -> str:
-    return f"{failed.statement.address} = {failed.statement.written}, here {cut(failed.here, _SHOWN)}"
+    return f"{failed.statement.address} = {failed.statement.source_text}, here {shorten(failed.facts_text, _SHOWN)}"

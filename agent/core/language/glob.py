@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
-from agent.core.language.glob_parts import CAPTURED, Capture, One, Pieces, Taken, take
+from agent.core.language.glob_parts import CAPTURE_TYPES, Capture, CapturedWords, CharacterSet, Pieces, extract_words
 from agent.core.language.value import Scalar
 from agent.core.struct import Struct
 
@@ -26,11 +26,11 @@ class PatternError(ValueError):
         self.write = write
 
 
-ANY = One((), negated=True)
+ANY = CharacterSet((), negated=True)
 _SPECIAL = re.compile(r"[*?[{\\]")
 _CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
 
-_Run: TypeAlias = tuple[One, ...]  # pieces that stand side by side, with no star among them
+_Run: TypeAlias = tuple[CharacterSet, ...]  # pieces that stand side by side, with no star among them
 
 
 class Glob(Struct, dict=True):
@@ -57,22 +57,22 @@ class Glob(Struct, dict=True):
     @cached_property
     def _segments(self) -> tuple[tuple[_Run, ...], ...]:
         """The pieces as they are matched: split at each `/` into segments, and these at their stars into runs."""
-        segments: list[list[list[One]]] = [[[]]]
+        segments: list[list[list[CharacterSet]]] = [[[]]]
         for piece in self.pieces:
             if piece is None:
                 segments[-1].append([])
             elif piece == _SLASH:
                 segments.append([[]])
-            elif isinstance(piece, One):
+            elif isinstance(piece, CharacterSet):
                 segments[-1][-1].append(piece)
         return tuple(tuple(map(tuple, segment)) for segment in segments)
 
     @property
-    def literal(self) -> bool:
+    def is_literal(self) -> bool:
         """Whether it can match only itself."""
-        return all(isinstance(piece, One) and not piece.negated and _single(piece) for piece in self.pieces)
+        return all(isinstance(piece, CharacterSet) and not piece.negated and _single(piece) for piece in self.pieces)
 
-    def take(self, text: str) -> Taken | None:
+    def extract_words(self, text: str) -> CapturedWords | None:
         """What a whole text has at the places of its captures; none if it does not fit.
 
         From left to right each takes as little as fits, and so does each `*`.
@@ -82,7 +82,7 @@ class Glob(Struct, dict=True):
         if len(parts) != len(segments):
             return None
         for pieces, part in zip(segments, parts, strict=True):
-            found = take(pieces, part)
+            found = extract_words(pieces, part)
             if found is None:
                 return None
             taken += found
@@ -95,21 +95,21 @@ class Glob(Struct, dict=True):
         if self._open:
             return "/" not in text[len(self._begins) :]
         if self.captures:
-            return self.take(text) is not None
+            return self.extract_words(text) is not None
         parts = text.split("/")
         return len(parts) == len(self._segments) and all(map(_segment_fits, self._segments, parts))
 
 
-_SLASH = One((("/", "/"),))
+_SLASH = CharacterSet((("/", "/"),))
 
 
-def parse(text: str, *, taking: bool = False) -> Glob:
+def parse(text: str, *, allow_captures: bool = False) -> Glob:
     """A glob from its text. `taking`: it may have captures.
 
     Raises:
         PatternError: `**`, `{a,b}`, `[:alpha:]`, a backslash, a `[` that is never closed, a capture that is none.
     """
-    pieces: list[One | Capture | None] = []
+    pieces: list[CharacterSet | Capture | None] = []
     at = 0
     while at < len(text):
         character = text[at]
@@ -128,7 +128,7 @@ def parse(text: str, *, taking: bool = False) -> Glob:
             pieces.append(None)
         elif character == "?":
             pieces.append(ANY)
-        elif character == "{" and taking and "," not in text[at : text.find("}", at) + 1]:
+        elif character == "{" and allow_captures and "," not in text[at : text.find("}", at) + 1]:
             capture = _capture(text, at, pieces)
             pieces.append(capture)
             at = text.index("}", at)
@@ -144,12 +144,12 @@ def parse(text: str, *, taking: bool = False) -> Glob:
     return Glob(text, tuple(pieces))
 
 
-def literal(text: str) -> str:
+def escape_glob(text: str) -> str:
     """Text as a glob that fits only that text, so that a device's words can never widen a pattern."""
     return _SPECIAL.sub(r"[\g<0>]", text)
 
 
-def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
+def _capture(text: str, at: int, before: list[CharacterSet | Capture | None]) -> Capture:
     """The capture whose brace stands at `at`."""
     end = text.find("}", at)
     if end < 0:
@@ -164,7 +164,7 @@ def _capture(text: str, at: int, before: list[One | Capture | None]) -> Capture:
             f"{{{inside}}}: a word is letters, digits and _", at, end + 1 - at, 'write for example "{number:int}"'
         )
     word, kind = found.groups()
-    kinds = {each.value: each for each in CAPTURED}
+    kinds = {each.value: each for each in CAPTURE_TYPES}
     if kind not in kinds:
         message = f"{{{inside}}}: what is taken is {', '.join(kinds)}"
         raise PatternError(message, at, end + 1 - at, f'write "{text[:at]}{{{word}:text}}{text[end + 1 :]}"')
@@ -177,7 +177,7 @@ def _beginning(pieces: Pieces) -> str:
     """What all that fits begins with, as far as it is written: most of what does not fit is told by that."""
     begins = ""
     for piece in pieces:
-        if not isinstance(piece, One) or piece.negated or not _single(piece):
+        if not isinstance(piece, CharacterSet) or piece.negated or not _single(piece):
             break
         begins += piece.ranges[0][0]
     return begins
@@ -185,7 +185,7 @@ def _beginning(pieces: Pieces) -> str:
 
 def _split(pieces: Pieces) -> Iterator[Pieces]:
     """The pieces between slashes."""
-    segment: list[One | Capture | None] = []
+    segment: list[CharacterSet | Capture | None] = []
     for piece in pieces:
         if piece == _SLASH:
             yield tuple(segment)
@@ -196,16 +196,16 @@ def _split(pieces: Pieces) -> Iterator[Pieces]:
 
 
 @lru_cache(maxsize=1024)
-def stem(glob: str) -> tuple[str, bool]:
+def find_literal_prefix(glob: str) -> tuple[str, bool]:
     """The path that all it can fit begins with, up to the first part that fits more than itself; and whether that is
     all of it.
     """
     parts: list[str] = []
     for part in glob.split("/"):
         parsed = parse(part)
-        if not parsed.literal:
+        if not parsed.is_literal:
             return "/".join(parts), False
-        parts.append("".join(piece.ranges[0][0] for piece in parsed.pieces if isinstance(piece, One)))
+        parts.append("".join(piece.ranges[0][0] for piece in parsed.pieces if isinstance(piece, CharacterSet)))
     return "/".join(parts), True
 
 
@@ -230,10 +230,10 @@ def _segment_fits(runs: tuple[_Run, ...], text: str) -> bool:
 
 
 def _run_fits(run: _Run, text: str, start: int) -> bool:
-    return all(piece.fits(text[start + offset]) for offset, piece in enumerate(run))
+    return all(piece.contains(text[start + offset]) for offset, piece in enumerate(run))
 
 
-def _set(text: str, start: int) -> tuple[One, int]:
+def _set(text: str, start: int) -> tuple[CharacterSet, int]:
     """The set that begins at `start`, and where it ends. A `]` right at its beginning is one of the set."""
     at = start + 1
     negated = text[at : at + 1] in {"!", "^"}
@@ -262,14 +262,14 @@ def _set(text: str, start: int) -> tuple[One, int]:
             len(text) - start,
             f'write "{text[start:]}]"; a literal bracket is "[[]"',
         )
-    return One(tuple(ranges), negated), at + 1
+    return CharacterSet(tuple(ranges), negated), at + 1
 
 
-def _literal(character: str) -> One:
-    return _SLASH if character == "/" else One(((character, character),))
+def _literal(character: str) -> CharacterSet:
+    return _SLASH if character == "/" else CharacterSet(((character, character),))
 
 
-def _single(piece: One) -> bool:
+def _single(piece: CharacterSet) -> bool:
     return len(piece.ranges) == 1 and piece.ranges[0][0] == piece.ranges[0][1]
 
 

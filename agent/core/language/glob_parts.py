@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from agent.core.language.value import Absent, Scalar, ValueType, from_kernel
+from agent.core.language.value import Absent, Scalar, ValueType, parse_kernel_text
 from agent.core.struct import Struct
 
-Taken: TypeAlias = tuple[tuple[str, Scalar], ...]  # words with what was taken for them, in order
+CapturedWords: TypeAlias = tuple[tuple[str, Scalar], ...]  # words with what was taken for them, in order
 
-CAPTURED = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # the kinds that a piece of a name can be
+CAPTURE_TYPES = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # the kinds that a piece of a name can be
 _LONGEST = {ValueType.INT: 20, ValueType.HEX: 34, ValueType.PCI: 18}  # characters of a value; text has any number
 
 
-class One(Struct):
+class CharacterSet(Struct):
     """One character: any (`?`), or one of a set (`[a-c]`, `[!a-c]`); a literal is a set of one."""
 
     ranges: tuple[tuple[str, str], ...]
     negated: bool = False
 
-    def fits(self, character: str) -> bool:
+    def contains(self, character: str) -> bool:
         """Whether that character may stand here."""
         return any(low <= character <= high for low, high in self.ranges) != self.negated
 
@@ -30,18 +30,18 @@ class Capture(Struct):
     word: str
     kind: ValueType
 
-    def value(self, text: str) -> Scalar | None:
+    def parse_value(self, text: str) -> Scalar | None:
         """What a piece of a name is as this word; none if it cannot be that. An `int` is digits and nothing else."""
         if not text or (self.kind is ValueType.INT and not (text.isascii() and text.isdigit())):
             return None
-        value = from_kernel(self.kind, text)
+        value = parse_kernel_text(self.kind, text)
         return None if isinstance(value, Absent) else value
 
 
-Pieces: TypeAlias = tuple[One | Capture | None, ...]  # None is a `*`
+Pieces: TypeAlias = tuple[CharacterSet | Capture | None, ...]  # None is a `*`
 
 
-def take(pieces: Pieces, text: str) -> Taken | None:
+def extract_words(pieces: Pieces, text: str) -> CapturedWords | None:
     """What a name has at the places of the captures; none if it does not fit the pieces, among which is no `/`."""
     return _Lazy(pieces, text).fit(0, 0)
 
@@ -55,19 +55,19 @@ class _Lazy:
         self._failed: set[tuple[int, int]] = set()
         self._hopeless: dict[int, int] = {}  # of a piece of any length: no end from here on lets the rest fit
 
-    def fit(self, index: int, at: int) -> Taken | None:
+    def fit(self, index: int, at: int) -> CapturedWords | None:
         """What is taken if the pieces from `index` on are to fit the text from `at` on; none if they do not."""
         text = self._text
         while index < len(self._pieces):
             piece = self._pieces[index]
-            if not isinstance(piece, One):
+            if not isinstance(piece, CharacterSet):
                 return self._any_length(index, piece, at)
-            if at == len(text) or not piece.fits(text[at]):
+            if at == len(text) or not piece.contains(text[at]):
                 return None
             index, at = index + 1, at + 1
         return () if at == len(text) else None
 
-    def _any_length(self, index: int, piece: Capture | None, at: int) -> Taken | None:
+    def _any_length(self, index: int, piece: Capture | None, at: int) -> CapturedWords | None:
         if piece is not None and piece.kind in _LONGEST:
             return self._value(index, piece, at)
         first = at + (piece is not None)
@@ -78,9 +78,9 @@ class _Lazy:
         self._hopeless[index] = min(first, self._hopeless.get(index, first))
         return None
 
-    def _value(self, index: int, piece: Capture, at: int) -> Taken | None:
+    def _value(self, index: int, piece: Capture, at: int) -> CapturedWords | None:
         for end in range(at + 1, min(at + _LONGEST[piece.kind], len(self._text)) + 1):
-            taken = piece.value(self._text[at:end])
+            taken = piece.parse_value(self._text[at:end])
             if taken is None or (index, end) in self._failed:
                 continue
             rest = self.fit(index + 1, end)

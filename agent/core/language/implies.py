@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent.core.language.clause import Clause, ClauseLine, EitherLine, Statement
-from agent.core.language.logic import NOTHING, PLAIN
+from agent.core.language.logic import NO_FACTS, PLAIN
 from agent.core.language.operators import (
-    AllOf,
-    AnyOf,
+    AllTests,
+    AnyTest,
     Contains,
     Equals,
     Exists,
@@ -19,7 +19,7 @@ from agent.core.language.operators import (
     Test,
     Within,
 )
-from agent.core.language.value import ValueType, equal
+from agent.core.language.value import ValueType, is_equal
 
 _SOMETHING = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
 _WHOLE = frozenset(
@@ -36,23 +36,23 @@ def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
     """Whether one test of a word of that kind holds of everything that another holds of."""
     if narrow == wide:
         return True
-    if isinstance(narrow, AnyOf):
+    if isinstance(narrow, AnyTest):
         return all(implies(kind, one, wide) for one in narrow.tests)
-    if isinstance(wide, AllOf):
+    if isinstance(wide, AllTests):
         return all(implies(kind, narrow, one) for one in wide.tests)
-    if isinstance(narrow, AllOf) and any(implies(kind, one, wide) for one in narrow.tests):
+    if isinstance(narrow, AllTests) and any(implies(kind, one, wide) for one in narrow.tests):
         return True
-    if isinstance(wide, AnyOf):
+    if isinstance(wide, AnyTest):
         return any(implies(kind, narrow, one) for one in wide.tests)
     match narrow, wide:
         case Not(one), Not(other):
             return implies(kind, other, one)
         case Equals(operand), Equals(other):
-            return equal(kind, operand, other)  # a class, an address: the one with more digits says more
+            return is_equal(kind, operand, other)  # a class, an address: the one with more digits says more
         case Equals(operand), _ if kind in _WHOLE:
-            return wide.verdict(kind, operand, NOTHING, PLAIN) is True
+            return wide.evaluate(kind, operand, NO_FACTS, PLAIN) is True
         case (_, Exists(True)):
-            some = isinstance(narrow, Items) and narrow.of is not Quantifier.NONE
+            some = isinstance(narrow, Items) and narrow.quantifier is not Quantifier.NONE
             return some or isinstance(narrow, _SOMETHING)
     return False
 

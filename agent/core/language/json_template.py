@@ -6,83 +6,83 @@ import json
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from agent.core.language.template import Fact, Template
+from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
 from agent.core.struct import Struct
 
 
-class Literal(Struct):
+class JsonLiteral(Struct):
     """A number or a truth value, as JSON has it: of equal texts, `1` is not `true`."""
 
     json: str
 
 
-class Array(Struct):
+class JsonArray(Struct):
     """A list. The elements of a list word in it are elements of it."""
 
-    items: tuple[Part, ...]
+    items: tuple[JsonPart, ...]
 
 
 class JsonTable(Struct):
     """A table, its members in the order they were written in."""
 
-    members: tuple[tuple[str, Part], ...]
+    members: tuple[tuple[str, JsonPart], ...]
 
-    def texts(self) -> Iterator[Template]:
+    def find_templates(self) -> Iterator[Template]:
         """All texts in it."""
         for _, part in self.members:
             yield from _texts(part)
 
-    def write(self, fact: Fact) -> str:
+    def write(self, fact: FactReader) -> str:
         """The JSON object; empty if nothing is in it."""
         return _written(self, fact)
 
 
-Part: TypeAlias = Template | Literal | Array | JsonTable
+JsonPart: TypeAlias = Template | JsonLiteral | JsonArray | JsonTable
 
 
-def object_of(members: dict[str, str]) -> str:
+def build_json_object(members: dict[str, str]) -> str:
     """The JSON object of members that are JSON already."""
     return "{" + ",".join(f"{_quoted(name)}:{value}" for name, value in members.items()) + "}"
 
 
-def _texts(part: Part) -> Iterator[Template]:
+def _texts(part: JsonPart) -> Iterator[Template]:
     match part:
         case Template():
             yield part
         case JsonTable():
-            yield from part.texts()
-        case Array(items):
+            yield from part.find_templates()
+        case JsonArray(items):
             for item in items:
                 yield from _texts(item)
 
 
-def _written(part: Part, fact: Fact) -> str:
+def _written(part: JsonPart, fact: FactReader) -> str:
     """As JSON; empty if there is nothing: a word is absent, a text, an array or an object is empty."""
     match part:
-        case Literal(text):
+        case JsonLiteral(text):
             return text
         case Template():
             said = _said(part, fact)
             return _array(said) if _is_list(part, fact) else "".join(said)
-        case Array(items):
+        case JsonArray(items):
             return _array([text for item in items for text in _elements(item, fact)])
         case JsonTable(members):
             written = {name: text for name, member in members if (text := _written(member, fact))}
-            return object_of(written) if written else ""
+            return build_json_object(written) if written else ""
 
 
-def _elements(part: Part, fact: Fact) -> list[str]:
+def _elements(part: JsonPart, fact: FactReader) -> list[str]:
     """What it is in an array: an array of a list word is no array in it."""
     return _said(part, fact) if isinstance(part, Template) else list(filter(None, (_written(part, fact),)))
 
 
-def _said(text: Template, fact: Fact) -> list[str]:
+def _said(text: Template, fact: FactReader) -> list[str]:
     written = text.write_all(fact)
     return [] if isinstance(written, Absent) else [_quoted(item) for item in written if item]
 
 
-def _is_list(text: Template, fact: Fact) -> bool:
+def _is_list(text: Template, fact: FactReader) -> bool:
     return any(isinstance(fact(slot.word), tuple) for slot in text.slots)
 
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import TypeAlias
 
 from agent.core.language.glob import PatternError
-from agent.core.language.glob_parts import Taken
-from agent.core.language.value import Absent, Scalar, ValueType, comparable, from_kernel, from_person
+from agent.core.language.glob_parts import CapturedWords
+from agent.core.language.value import Absent, Scalar, ValueType, make_comparable, parse_kernel_text, parse_operand
 from agent.core.struct import Struct, not_compared
 
 LIMIT = 4096  # characters of a message that are looked at; the kernel cuts them far below
@@ -26,7 +26,9 @@ _VALUES = {
 }
 _BRACE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?::([a-z]*))?")
 
-Key: TypeAlias = tuple[Scalar, ...]  # what stands for the words that are compared, in forms that are equal as they are
+MessageKey: TypeAlias = tuple[
+    Scalar, ...
+]  # what stands for the words that are compared, in forms that are equal as they are
 
 
 @not_compared("at")
@@ -35,11 +37,11 @@ class Brace(Struct):
 
     word: str
     kind: ValueType
-    takes: bool
+    is_capture: bool
     at: int = 0
 
 
-Piece: TypeAlias = str | Brace | None  # None is a `*`
+LogPiece: TypeAlias = str | Brace | None  # None is a `*`
 _Part: TypeAlias = tuple[Brace | None, tuple[str | Brace, ...]]  # what has any length, and what follows it
 
 
@@ -47,7 +49,7 @@ class LogPattern(Struct, dict=True):
     """A parsed pattern of a message."""
 
     text: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LogPiece, ...]
 
     @cached_property
     def _begins(self) -> str:
@@ -67,16 +69,16 @@ class LogPattern(Struct, dict=True):
         return tuple((lead, tuple(rest)) for lead, rest in parts)
 
     @property
-    def compared(self) -> tuple[Brace, ...]:
+    def compared_words(self) -> tuple[Brace, ...]:
         """The words whose values have to stand there, in order."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and not piece.takes)
+        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and not piece.is_capture)
 
     @property
-    def taken(self) -> tuple[Brace, ...]:
+    def captured_words(self) -> tuple[Brace, ...]:
         """The words that it takes, in order."""
-        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and piece.takes)
+        return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and piece.is_capture)
 
-    def read(self, message: str) -> tuple[Key, Taken] | None:
+    def match(self, message: str) -> tuple[MessageKey, CapturedWords] | None:
         """What stands for the words that are compared, and what is taken; none if the message does not fit."""
         if not message.startswith(self._begins):
             return None
@@ -93,8 +95,8 @@ class LogPattern(Struct, dict=True):
                 found.append((lead, message[end:at]))
             end, values = fit
             found += values
-        key = tuple(comparable(brace.kind, value) for brace, value in found if not brace.takes)
-        return key, tuple((brace.word, value) for brace, value in found if brace.takes)
+        key = tuple(make_comparable(brace.kind, value) for brace, value in found if not brace.is_capture)
+        return key, tuple((brace.word, value) for brace, value in found if brace.is_capture)
 
 
 def _at(pieces: tuple[str | Brace, ...], message: str, first: int, *, anchored: bool, last: bool) -> int | None:
@@ -137,16 +139,16 @@ def _fit(pieces: tuple[str | Brace, ...], message: str, at: int) -> tuple[int, l
 def _value(kind: ValueType, text: str) -> Scalar | None:
     """What a piece of a message is as that kind. An address may be short there, and of a whole slot."""
     if kind is ValueType.PCI:
-        return from_person(kind, text)
-    value = from_kernel(kind, text)
+        return parse_operand(kind, text)
+    value = parse_kernel_text(kind, text)
     return None if isinstance(value, Absent) else value
 
 
-def keys_of(kinds: tuple[ValueType, ...], values: tuple[Scalar, ...]) -> frozenset[Key]:
+def make_message_keys(kinds: tuple[ValueType, ...], values: tuple[Scalar, ...]) -> frozenset[MessageKey]:
     """The keys by which messages speak of who has these values: an address, or without function its whole slot."""
-    keys: set[Key] = {()}
+    keys: set[MessageKey] = {()}
     for kind, value in zip(kinds, values, strict=True):
-        forms = {comparable(kind, value)}
+        forms = {make_comparable(kind, value)}
         if kind is ValueType.PCI:
             forms.add(str(value).partition(".")[0])
         keys = {(*key, form) for key in keys for form in forms}

@@ -20,23 +20,23 @@ class Knowledge(Protocol):
     def __call__(self, word: str) -> Value | Absent:
         """What a word says of it."""
 
-    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """What is known of each thing that a many leads to."""
 
 
-class _Nothing:
+class _NoFacts:
     """Of a thing of which nothing is known."""
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
         return Absent(f"{word} is not known")
 
-    def each(self, word: str) -> tuple[Knowledge, ...] | Absent:
+    def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """See `Knowledge`."""
         return Absent(f"{word} is not known")
 
 
-NOTHING = _Nothing()
+NO_FACTS = _NoFacts()
 
 
 class Logic(Struct):
@@ -45,8 +45,8 @@ class Logic(Struct):
     Where it does not, a test of the value fails, and the word counts as not being there.
     """
 
-    value: Callable[[Absent], bool]
-    presence: Callable[[Absent], bool]
+    is_value_undecided: Callable[[Absent], bool]
+    is_presence_undecided: Callable[[Absent], bool]
 
 
 # match, wait: an absent word meets only `not`, `none`, `count` and `exists = false`.
@@ -57,7 +57,7 @@ CAREFUL = Logic(lambda absent: absent.pending or absent.unreadable, lambda absen
 THREE_VALUED = Logic(lambda _: True, lambda absent: absent.pending)
 
 
-def both(verdicts: Iterable[Verdict]) -> Verdict:
+def combine_and(verdicts: Iterable[Verdict]) -> Verdict:
     """Whether all hold: one that does not decides, whatever is undecided."""
     undecided = False
     for verdict in verdicts:
@@ -67,7 +67,7 @@ def both(verdicts: Iterable[Verdict]) -> Verdict:
     return None if undecided else True
 
 
-def either(verdicts: Iterable[Verdict]) -> Verdict:
+def combine_or(verdicts: Iterable[Verdict]) -> Verdict:
     """Whether one holds: one that does decides, whatever is undecided."""
     undecided = False
     for verdict in verdicts:
@@ -77,6 +77,6 @@ def either(verdicts: Iterable[Verdict]) -> Verdict:
     return None if undecided else False
 
 
-def opposite(verdict: Verdict) -> Verdict:
+def negate(verdict: Verdict) -> Verdict:
     """Whether it does not hold."""
     return None if verdict is None else not verdict

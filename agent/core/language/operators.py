@@ -7,27 +7,27 @@ from enum import Enum
 from typing import Protocol
 
 from agent.core.language.glob import Glob
-from agent.core.language.logic import Knowledge, Logic, Verdict, both, either, opposite
-from agent.core.language.value import Absent, Scalar, Value, ValueType, comparable, equal, text_of
+from agent.core.language.logic import Knowledge, Logic, Verdict, combine_and, combine_or, negate
+from agent.core.language.value import Absent, Scalar, Value, ValueType, format_scalar, is_equal, make_comparable
 from agent.core.struct import Struct, not_compared
 
 
 class WholeTest(Protocol):
     """What is asked of a whole thing: a clause."""
 
-    def verdict(self, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether it holds of the thing."""
 
 
 class Test(Protocol):
     """What is asked of one fact. Equal tests are equal values."""
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         """Whether it holds of a value of that kind, which is one of these facts."""
 
 
 def _absent(value: Absent, logic: Logic) -> Verdict:
-    return None if logic.value(value) else False
+    return None if logic.is_value_undecided(value) else False
 
 
 class Equals(Struct):
@@ -35,11 +35,11 @@ class Equals(Struct):
 
     operand: Scalar
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
-        return not isinstance(value, tuple) and equal(kind, value, self.operand)
+        return not isinstance(value, tuple) and is_equal(kind, value, self.operand)
 
 
 class Like(Struct):
@@ -47,13 +47,13 @@ class Like(Struct):
 
     patterns: tuple[Glob, ...]
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
         if isinstance(value, tuple):
             return False
-        text = text_of(value)
+        text = format_scalar(value)
         return any(pattern.matches(text) for pattern in self.patterns)
 
 
@@ -64,11 +64,11 @@ class Matching(Struct):
     expression: str
     fits: Callable[[str], bool]
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
-        return not isinstance(value, tuple) and self.fits(text_of(value))
+        return not isinstance(value, tuple) and self.fits(format_scalar(value))
 
 
 class Contains(Struct):
@@ -76,11 +76,11 @@ class Contains(Struct):
 
     piece: str
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
             return _absent(value, logic)
-        return not isinstance(value, tuple) and self.piece in text_of(value)
+        return not isinstance(value, tuple) and self.piece in format_scalar(value)
 
 
 class Within(Struct):
@@ -88,13 +88,13 @@ class Within(Struct):
 
     ranges: tuple[tuple[int | None, int | None], ...]
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
         if isinstance(value, tuple):
             return False
-        number = comparable(kind, value)
+        number = make_comparable(kind, value)
         return isinstance(number, int) and any(
             (low is None or low <= number) and (high is None or number <= high) for low, high in self.ranges
         )
@@ -103,13 +103,13 @@ class Within(Struct):
 class Exists(Struct):
     """`{ exists = … }`: is there, or is not; an empty list is not."""
 
-    wanted: bool
+    must_exist: bool
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
-        if isinstance(value, Absent) and logic.presence(value):
+        if isinstance(value, Absent) and logic.is_presence_undecided(value):
             return None
-        return (isinstance(value, Absent) or value == ()) != self.wanted
+        return (isinstance(value, Absent) or value == ()) != self.must_exist
 
 
 class Not(Struct):
@@ -117,26 +117,26 @@ class Not(Struct):
 
     test: Test
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
-        return opposite(self.test.verdict(kind, value, facts, logic))
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return negate(self.test.evaluate(kind, value, facts, logic))
 
 
-class AnyOf(Struct):
+class AnyTest(Struct):
     """A list: one of them."""
 
     tests: tuple[Test, ...]
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
-        return either(test.verdict(kind, value, facts, logic) for test in self.tests)
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return combine_or(test.evaluate(kind, value, facts, logic) for test in self.tests)
 
 
-class AllOf(Struct):
+class AllTests(Struct):
     """Several operators in one table: all of them."""
 
     tests: tuple[Test, ...]
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
-        return both(test.verdict(kind, value, facts, logic) for test in self.tests)
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+        return combine_and(test.evaluate(kind, value, facts, logic) for test in self.tests)
 
 
 class Has(Struct):
@@ -144,11 +144,11 @@ class Has(Struct):
 
     operand: Scalar
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
             return _absent(value, logic)
-        return isinstance(value, tuple) and any(equal(kind, item, self.operand) for item in value)
+        return isinstance(value, tuple) and any(is_equal(kind, item, self.operand) for item in value)
 
 
 class Quantifier(Enum):
@@ -158,46 +158,46 @@ class Quantifier(Enum):
     EVERY = "every"
     NONE = "none"
 
-    def verdict(self, verdicts: Sequence[Verdict]) -> Verdict:
+    def combine(self, verdicts: Sequence[Verdict]) -> Verdict:
         """Whether it holds of so many, by what holds of each. Of an empty list only `none` does."""
         if self is Quantifier.NONE:
-            return opposite(either(verdicts))
-        return bool(verdicts) and (both(verdicts) if self is Quantifier.EVERY else either(verdicts))
+            return negate(combine_or(verdicts))
+        return bool(verdicts) and (combine_and(verdicts) if self is Quantifier.EVERY else combine_or(verdicts))
 
-    def of_absent(self, value: Absent, logic: Logic) -> Verdict:
+    def evaluate_absent(self, value: Absent, logic: Logic) -> Verdict:
         """The same of a list that is not there."""
         if self is Quantifier.NONE:
-            return None if logic.presence(value) else True
+            return None if logic.is_presence_undecided(value) else True
         return _absent(value, logic)
 
 
 class Items(Struct):
     """`any`, `every`, `none` of a list: the test holds of so many of its items."""
 
-    of: Quantifier
+    quantifier: Quantifier
     test: Test
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         if isinstance(value, Absent):
-            return self.of.of_absent(value, logic)
+            return self.quantifier.evaluate_absent(value, logic)
         if not isinstance(value, tuple):
             return False
-        return self.of.verdict([self.test.verdict(kind, item, facts, logic) for item in value])
+        return self.quantifier.combine([self.test.evaluate(kind, item, facts, logic) for item in value])
 
 
-class Things(Struct):
+class RelationItems(Struct):
     """`any`, `every`, `none` of a many: the clause holds of so many of the things that the word leads to."""
 
-    of: Quantifier
+    quantifier: Quantifier
     word: str
     clause: WholeTest
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, value
-        things = facts.each(self.word)
+        things = facts.follow_relation(self.word)
         if isinstance(things, Absent):
-            return self.of.of_absent(things, logic)
-        return self.of.verdict([self.clause.verdict(thing, logic) for thing in things])
+            return self.quantifier.evaluate_absent(things, logic)
+        return self.quantifier.combine([self.clause.evaluate(thing, logic) for thing in things])
 
 
 class Count(Struct):
@@ -205,8 +205,8 @@ class Count(Struct):
 
     test: Test
 
-    def verdict(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
+    def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind
         if isinstance(value, Absent):
-            return None if logic.presence(value) else self.test.verdict(ValueType.INT, 0, facts, logic)
-        return isinstance(value, tuple) and self.test.verdict(ValueType.INT, len(value), facts, logic)
+            return None if logic.is_presence_undecided(value) else self.test.evaluate(ValueType.INT, 0, facts, logic)
+        return isinstance(value, tuple) and self.test.evaluate(ValueType.INT, len(value), facts, logic)

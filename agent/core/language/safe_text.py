@@ -16,7 +16,7 @@ _UNSEEN = re.compile(
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
-def printable(text: str, limit: int | None = LIMIT) -> str:
+def make_printable(text: str, limit: int | None = LIMIT) -> str:
     r"""The text on one line, at most `limit` columns wide and then `…(+N)`, N counting what is left out.
 
     Characters that move the cursor, turn or hide text, and bytes that were no UTF-8 (as surrogateescape
@@ -30,7 +30,7 @@ def printable(text: str, limit: int | None = LIMIT) -> str:
     width = 2 if quoted else 0
     for piece in _pieces(text, quoted=quoted):
         # A combining mark has no width, but thousands of them on one letter have to end as well.
-        width += max(1, columns(piece))
+        width += max(1, count_columns(piece))
         if width > room:
             break
         shown.append(piece)
@@ -44,12 +44,12 @@ def escape(text: str) -> str:
     return text if _is_clean(text) else "".join(_pieces(text, quoted=False))
 
 
-def cut(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """The text, or as much of it as so many characters hold, with a mark of the rest."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def columns(text: str) -> int:
+def count_columns(text: str) -> int:
     """How many columns of a terminal a text takes that `escape` or `printable` has been over."""
     if text.isascii():
         return len(text)
@@ -79,6 +79,6 @@ def _escaped(code: int) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def format_count(number: int, noun: str, plural: str = "") -> str:
     """`1 device`, `1,000 devices`; `plural` where an `s` does not make it."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from agent.core.language.glob import literal
-from agent.core.language.value import Absent, Value, text_of
+from agent.core.language.glob import escape_glob
+from agent.core.language.value import Absent, Value, format_scalar
 from agent.core.struct import Struct
 
-Fact: TypeAlias = Callable[[str], Value | Absent]  # what a word says
+FactReader: TypeAlias = Callable[[str], Value | Absent]  # what a word says
 
 ID_LIMIT = 63  # characters of a device id, as the device plugin API documents it
 
@@ -21,7 +21,7 @@ _NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half a character
 
 
-class TextError(ValueError):
+class TemplateError(ValueError):
     """A text that cannot be parsed. `at` and `length` mark the piece, `write` says what to write instead."""
 
     def __init__(self, message: str, at: int, length: int, write: str = "") -> None:
@@ -51,7 +51,7 @@ class Template(Struct):
         """Its slots, in order."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Slot))
 
-    def write(self, fact: Fact) -> str | Absent:
+    def write(self, fact: FactReader) -> str | Absent:
         """The text with every slot filled; absent, with the reason, if one of its words is.
 
         A list word here is a mistake that the load refuses; it is absent with that reason.
@@ -63,7 +63,7 @@ class Template(Struct):
             return Absent(f"{self.source} has {len(written)} values")
         return written[0]
 
-    def write_all(self, fact: Fact, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
+    def write_all(self, fact: FactReader, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
         """As `write`, once for each element of the one list word that the text may have; `form` is given each word."""
         texts = [""]
         for piece in self.pieces:
@@ -72,15 +72,15 @@ class Template(Struct):
                 continue
             value = fact(piece.word)
             if isinstance(value, Absent):
-                return value.by(piece.word)
+                return value.prefix_reason(piece.word)
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")
-            filled = [form(filtered(text_of(item), piece.filters)) for item in values]
+            filled = [form(apply_filters(format_scalar(item), piece.filters)) for item in values]
             texts = [text + item for text in texts for item in filled]
         return tuple(texts)
 
-    def write_paths(self, fact: Fact, *, glob: bool = False) -> tuple[str, ...] | Absent:
+    def write_paths(self, fact: FactReader, *, glob: bool = False) -> tuple[str, ...] | Absent:
         """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
 
         Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
@@ -101,7 +101,7 @@ class Template(Struct):
                     return Absent(f"{item[:64]!r} cannot be in a path")
             return value
 
-        written = self.write_all(safe, literal if glob else str)
+        written = self.write_all(safe, escape_glob if glob else str)
         if not isinstance(written, Absent) and (odd := next((path for path in written if not _is_path(path)), "")):
             return Absent(f"{odd[:64]!r} is not the shortest form of a path")
         return written
@@ -123,14 +123,14 @@ def parse(source: str) -> Template:
         elif source[at] == "{":
             end = source.find("}", at)
             if end < 0:
-                raise TextError("this brace is never closed", at, len(source) - at, 'a literal brace is "{{"')
+                raise TemplateError("this brace is never closed", at, len(source) - at, 'a literal brace is "{{"')
             if literal:
                 pieces.append(literal)
                 literal = ""
             pieces.append(_slot(source[at + 1 : end], at))
             at = end + 1
         elif source[at] == "}":
-            raise TextError("this brace was never opened", at, 1, 'a literal brace is "}}"')
+            raise TemplateError("this brace was never opened", at, 1, 'a literal brace is "}}"')
         else:
             literal += source[at]
             at += 1
@@ -148,15 +148,15 @@ def clean_id(text: str, suffix_length: int = 0) -> str:
     limit = ID_LIMIT - suffix_length
     if len(cleaned) <= limit:
         return cleaned
-    return f"{cleaned[: limit - 9]}-{digest(text, 8)}"
+    return f"{cleaned[: limit - 9]}-{compute_digest(text, 8)}"
 
 
-def env_name(text: str, keep: str = "") -> str:
+def make_env_name(text: str, keep: str = "") -> str:
     """Text as a part of a variable's name: upper case, all but A-Z, 0-9 and `keep` become `_`."""
     return "".join(c if c in keep or (c.isascii() and c.isalnum()) else "_" for c in text.upper())
 
 
-def digest(text: str, length: int) -> str:
+def compute_digest(text: str, length: int) -> str:
     """The first `length` hexadecimal digits of the text's SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:length]
 
@@ -185,7 +185,7 @@ def _is_path(text: str) -> bool:
 def _slot(inside: str, at: int) -> Slot:
     word, *filters = inside.split("|")
     if not _WORD.fullmatch(word):
-        raise TextError(
+        raise TemplateError(
             f"{{{inside}}}: a word is letters, digits, _ and dots; a path becomes a word by [let]",
             at,
             len(inside) + 2,
@@ -193,7 +193,7 @@ def _slot(inside: str, at: int) -> Slot:
         )
     for name in filters:
         if not _FILTER.fullmatch(name):
-            raise TextError(
+            raise TemplateError(
                 f"no filter {name!r}; filters are lower, upper, first:N, last:N, digest:N, env, env:-",
                 at,
                 len(inside) + 2,
@@ -202,7 +202,7 @@ def _slot(inside: str, at: int) -> Slot:
     return Slot(word, tuple(filters), at)
 
 
-def filtered(text: str, filters: tuple[str, ...]) -> str:
+def apply_filters(text: str, filters: tuple[str, ...]) -> str:
     """The text after these filters, in order."""
     for name in filters:
         kind, _, argument = name.partition(":")
@@ -212,11 +212,11 @@ def filtered(text: str, filters: tuple[str, ...]) -> str:
             case "upper":
                 text = text.upper()
             case "env":
-                text = env_name(text, keep=argument)
+                text = make_env_name(text, keep=argument)
             case "first":
                 text = text[: int(argument)]
             case "last":
                 text = text[-int(argument) :]
             case "digest":
-                text = digest(text, int(argument))
+                text = compute_digest(text, int(argument))
     return text

@@ -37,7 +37,7 @@ class Absent(Struct):
     unreadable: bool = False
     pending: bool = False
 
-    def by(self, name: str) -> Absent:
+    def prefix_reason(self, name: str) -> Absent:
         """The same of what rests on this, which has that name there."""
         return replace(self, reason=f"{name}: {self.reason}")
 
@@ -59,16 +59,16 @@ _DIGITS = re.compile(r"0*([0-9]+)")
 _BOOLS = dict.fromkeys(("1", "y", "yes", "on", "true"), True) | dict.fromkeys(("0", "n", "no", "off", "false"), False)
 
 
-def from_kernel(kind: ValueType, text: str) -> Scalar | Absent:
+def parse_kernel_text(kind: ValueType, text: str) -> Scalar | Absent:
     """The value that a file's trimmed text says, or `Absent` with the reason; no kind turns into another.
 
     Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full.
     """
-    value = saying(kind)(text)
+    value = get_kernel_parser(kind)(text)
     return Absent(f"reads {text[:64]!r}, which is no {kind.value}") if value is None else value
 
 
-def saying(kind: ValueType) -> Callable[[str], Scalar | None]:
+def get_kernel_parser(kind: ValueType) -> Callable[[str], Scalar | None]:
     """What `from_kernel` does for one kind: the value, None for text that is none. Who reads many asks once."""
     return _SAYING[kind]
 
@@ -107,7 +107,7 @@ _SAYING: Mapping[ValueType, Callable[[str], Scalar | None]] = {
 }
 
 
-def from_person(kind: ValueType, written: object) -> Scalar:
+def parse_operand(kind: ValueType, written: object) -> Scalar:
     """The value that a TOML operand says, for comparison with words of this kind.
 
     Raises:
@@ -147,7 +147,7 @@ def _from_text(kind: ValueType, written: str) -> Scalar:
     return written
 
 
-def equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
+def is_equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
     """Whether a fact equals an operand of the same kind, by the kind's rule."""
     match kind:
         case ValueType.HEX:
@@ -160,12 +160,12 @@ def equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
     return type(value) is type(operand) and value == operand
 
 
-def comparable(kind: ValueType, value: Scalar) -> Scalar:
+def make_comparable(kind: ValueType, value: Scalar) -> Scalar:
     """The form of a fact in which equal ones are equal, and a hexadecimal one is a number."""
     return int(value, 16) if kind is ValueType.HEX and isinstance(value, str) else value
 
 
-def together(said: Sequence[Value | Absent]) -> Value | Absent:
+def merge_values(said: Sequence[Value | Absent]) -> Value | Absent:
     """What several things say, lists opened; absent if that of one cannot be known, or is that of the only one."""
     found: list[Scalar] = []
     for value in said:
@@ -178,14 +178,14 @@ def together(said: Sequence[Value | Absent]) -> Value | Absent:
     return tuple(found)
 
 
-def text_of(value: Scalar) -> str:
+def format_scalar(value: Scalar) -> str:
     """How a value is written into a text."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-def natural(text: str) -> str:
+def make_sort_key(text: str) -> str:
     """A sort key in which `tty10` follows `tty9`, equal for equal texts only: no order depends on the input's."""
     # A number goes by its length first, as one character that is lower than letters are. The text itself decides
     # between `1` and `01`.

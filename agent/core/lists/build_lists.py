@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.device import Device, DeviceList, amount, list_bytes, unhealthy
 from agent.core.inventory.inventory import Inventory
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 from agent.core.lists.host_exclusive import apply_host_exclusion
 from agent.core.lists.id_assignment import Unlisted, assign_ids
 from agent.core.lists.iommu_exclusive import apply_iommu_exclusion
@@ -111,7 +111,7 @@ def build_lists(
             Unlisted(candidate.resource, candidate.device.place, candidate.device.key, why)
             for candidate, why in names.left_out
         ),
-        key=lambda one: (one.resource, natural(one.place), one.key),
+        key=lambda one: (one.resource, make_sort_key(one.place), one.key),
     )
     partly = {left_out.resource for left_out in unlisted}
     again = {

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, HostDevice
-from agent.core.language.value import OperandError, ValueType, equal, from_person
+from agent.core.language.value import OperandError, ValueType, is_equal, parse_operand
 from agent.core.lists.list_builder import offered
 from agent.core.lists.resource_names import Offers
 
@@ -67,6 +67,6 @@ def _is_address(host: HostDevice, name: str) -> bool:
     if ":" not in name or host.source != "pci":
         return False
     try:
-        return equal(ValueType.PCI, host.name, from_person(ValueType.PCI, name))
+        return is_equal(ValueType.PCI, host.name, parse_operand(ValueType.PCI, name))
     except OperandError:
         return False

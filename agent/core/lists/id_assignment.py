@@ -14,7 +14,7 @@ from itertools import chain
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import ShareBase
 from agent.core.inventory.hardware import hardware
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 from agent.core.lists.host_exclusive import holders
 from agent.core.lists.list_builder import ListBuilder, may_be_same, offered, update_device
 from agent.core.lists.list_inputs import ListInputs
@@ -197,4 +197,4 @@ def _order(newcomer: Candidate, draft: ListBuilder) -> tuple[int, str, str]:
     """
     key = newcomer.device.key
     rank = 2 if key in draft.doubtful else 0 if key in draft.known else 1
-    return rank, natural(newcomer.device.place), key
+    return rank, make_sort_key(newcomer.device.place), key

@@ -8,7 +8,7 @@ from agent.core.entry.group import Grouping
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, Member
 from agent.core.inventory.inventory import Inventory
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 from agent.core.struct import replace
 
 
@@ -24,7 +24,7 @@ def find_missing_members(device: Device, candidate: Candidate, look: Inventory, 
     there = set(candidate.places)
     parts = {member.part for member in candidate.members if member.part}
     missing = (member for member in former if member.place not in there and member.part not in parts)
-    gone = tuple(sorted(missing, key=lambda member: natural(member.place)))
+    gone = tuple(sorted(missing, key=lambda member: make_sort_key(member.place)))
     if not gone or held:
         return gone
     grouping = candidate.grouping

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList
-from agent.core.language.value import natural
+from agent.core.language.value import make_sort_key
 from agent.core.struct import MutableStruct, Struct, replace
 
 NAMES_LIMIT = 64  # names of one entry
@@ -64,7 +64,7 @@ def map_names_to_entries(specs: Sequence[ResourceSpec], fanned: Mapping[str, Gen
         if spec.name_text is None:
             written[spec.name] = ""
         else:
-            written.update((name, spec.name) for name in sorted(by_entry.get(spec.name, ()), key=natural))
+            written.update((name, spec.name) for name in sorted(by_entry.get(spec.name, ()), key=make_sort_key))
     return written
 
 
@@ -120,7 +120,7 @@ def _new(
     count = dict.fromkeys(order, 0)
     for owned in known.values():
         count[owned.written] += 1
-    for name, written in sorted(offers, key=lambda offer: (order.get(offer[1], -1), natural(offer[0]))):
+    for name, written in sorted(offers, key=lambda offer: (order.get(offer[1], -1), make_sort_key(offer[0]))):
         if not written or name == written or name in known or name in fresh or name in static:
             continue
         if count[written] < NAMES_LIMIT:

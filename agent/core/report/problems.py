@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.core.grants.held_ids import Holder
 from agent.core.inventory.device import Device, DeviceList, Health
-from agent.core.language.safe_text import counted
+from agent.core.language.safe_text import format_count
 from agent.core.reason import Reason, ReasonCause
 from agent.core.registration_phase import Phase
 from agent.core.report.agent_snapshot import AgentSnapshot
@@ -53,7 +53,7 @@ def _kubelet(moment: AgentSnapshot) -> Iterator[Problem]:
     kubelet = moment.kubelet
     if kubelet.up is False:
         listed = sum(state.phase is Phase.STREAMING for state in moment.states.values())
-        reason = f"{kubelet.reason}; {listed} of {counted(len(moment.states), 'resource')} streaming"
+        reason = f"{kubelet.reason}; {listed} of {format_count(len(moment.states), 'resource')} streaming"
         yield Problem(KUBELET, "down", reason, ("journalctl -u kubelet -n 50",), kubelet.since, effect=_NO_KUBELET)
 
 
@@ -62,7 +62,7 @@ def _configuration(moment: AgentSnapshot) -> Iterator[Problem]:
     if said.reload_error:
         yield Problem("configuration", "refused", said.reload_error, (_CHECK,), effect=_REFUSED)
     elif said.error_count:
-        errors = counted(said.error_count, "error")
+        errors = format_count(said.error_count, "error")
         yield Problem("configuration", "incomplete", f"{errors}; files with errors are left out", (_CHECK,))
 
 
