@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from zlib import crc32
 
 from agent.app import Agent
 from agent.config.load import load
@@ -26,6 +27,11 @@ FOREIGN = "foreign.sock"
 SHORT = Limits(
     dial=5.0, dial_backoff=0.02, pre_start=30.0, get_info=5.0, notify=5.0, watcher_poll=0.01, watcher_backoff=0.02
 )
+
+
+def minor_of(name: str) -> int:
+    """Return the minor number of a test's node: two nodes of one number would be one device."""
+    return crc32(name.encode()) % (1 << 20)
 
 
 def entry(name: str, more: str = "", *, nodes: str | None = None, give: str | None = None) -> str:
@@ -96,8 +102,7 @@ class Rig:
 
     def plug(self, *names: str, major: int = 240) -> None:
         for name in names:
-            minor = sum(name.encode()) % 256
-            self.tree.node(f"/dev/{name}", f"c {major}:{minor}")
+            self.tree.node(f"/dev/{name}", f"c {major}:{minor_of(name)}")
 
     def unplug(self, *names: str) -> None:
         for name in names:

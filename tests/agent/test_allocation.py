@@ -11,7 +11,7 @@ from agent.core.grants.grant import GrantRefusedError
 from agent.core.inventory.device import Health
 from agent.kubelet.messages import v1beta1
 from agent.kubelet.simulated.errors import PodRefused
-from tests.agent.rig import BAR, FOO, entry, unseen
+from tests.agent.rig import BAR, FOO, entry, minor_of, unseen
 
 GIVE = """
 [resource.give.nodes]
@@ -287,7 +287,7 @@ async def test_a_node_can_come_out_under_its_number(rig):
     async with rig.agent():
         await rig.streaming(FOO)
         (answer,) = await ask(rig, ["foo0", "foo1"])
-        numbers = [f"240:{sum(name.encode()) % 256}" for name in ("foo0", "foo1")]
+        numbers = [f"240:{minor_of(name)}" for name in ("foo0", "foo1")]
         assert [device.container_path for device in answer.devices] == [
             "/dev/foo0", f"/dev/char/{numbers[0]}", "/dev/foo1", f"/dev/char/{numbers[1]}",
         ]  # fmt: skip
