@@ -83,9 +83,18 @@ def run(line, directory, *more):
 
 
 def test_links_lead_somewhere():
-    for name in (*PAGES, "docs/classes.md", "docs/new-class.md"):
-        for target in re.findall(r"\]\(([^)#]+)\)", text_of(name)):
-            assert (TOP / name).parent.joinpath(target).exists(), f"{name}: {target}"
+    """Each link of each page leads to a file, and to a heading of it if the link has an anchor."""
+    for file in (TOP / "README.md", TOP / "CONTRIBUTING.md", *(TOP / "docs").rglob("*.md")):
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", file.read_text()):
+            path = file.parent / target if target else file
+            assert path.exists(), f"{file}: {target}"
+            assert not anchor or anchor in anchors(path.read_text()), f"{file}: {target}#{anchor}"
+
+
+def anchors(text):
+    """The anchors of a page: its headings in lower case, without punctuation, with - for each space."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"(?ms)^```.*?^```$", "", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_decisions_are_numbered_and_listed_once_each():

@@ -1,0 +1,30 @@
+"""docs/glossary.md: each term occurs once, has a meaning, and its fixed words are those of the program."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import TOP
+
+ROWS = re.findall(r"^\| (\*\*.+?) \| (.+?) \| (.*?) ?\|$", (TOP / "docs/glossary.md").read_text(), re.MULTILINE)
+TERMS = [term for terms, _, _ in ROWS for term in re.findall(r"\*\*(.+?)\*\*", terms)]
+FIXED_WORDS = [word for _, _, words in ROWS for word in re.findall(r"`(.+?)`", words)]
+
+
+def test_each_term_has_one_meaning():
+    assert len(TERMS) == len({term.lower() for term in TERMS}) > 100
+    assert len(ROWS) == len({meaning for _, meaning, _ in ROWS})
+
+
+def test_each_fixed_word_is_of_the_program():
+    text = "\n".join(file.read_text() for file in (TOP / "agent").rglob("*.py"))
+    assert [word for word in FIXED_WORDS if word.removeprefix("--as ") not in text] == []
+
+
+@pytest.mark.parametrize("name", ["README.md"])
+def test_it_is_linked(name):
+    assert "glossary.md)" in (TOP / name).read_text()
+
+
+def test_make_install_installs_it():
+    assert "install -m644 docs/*.md" in (TOP / "Makefile").read_text()
