@@ -124,7 +124,7 @@ class Agent:
         self._put(configuration)
         self.tracker.configure(configuration.resources)
         specs = configuration.resources
-        self.parts.offering.keep({spec.name: way_of(spec, specs) for spec in specs if not spec.adds})
+        self.parts.offering.keep({spec.name: way_of(spec, specs) for spec in specs if not spec.is_addition})
         await self.tracker.looked()
         extra = fields(MessageId.CONFIGURED, config=configuration.digest)
         log.log(NOTICE, "configuration: %s: %s", configuration.digest, change, extra=extra)

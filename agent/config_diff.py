@@ -11,18 +11,29 @@ from agent.core.language.safe_text import escape, format_count
 from agent.core.struct import Struct, field, replace
 
 _TOLD = frozenset(
-    {"origin", "class_name", "match", "exclude", "wait", "hinges", "gate", "leans", "registration", "adds"}
+    {
+        "origin",
+        "class_name",
+        "match",
+        "exclude",
+        "wait",
+        "partner_conditions",
+        "gate",
+        "partner_joins",
+        "registration",
+        "is_addition",
+    }
 )
 _KEYS = {  # what is called otherwise in a file
-    "name_text": "name",
+    "name_template": "name",
     "shares": "replicas",
-    "shares_by": "replicas",
-    "suffix": "replicas",
-    "own": "let",
+    "share_map": "replicas",
+    "share_suffix": "replicas",
+    "derived_words": "let",
     "joins": "join",
     "checks": "health",
-    "every": "source.every",
-    "moves": "moves_into_pod",
+    "interval": "source.every",
+    "moved_words": "moves_into_pod",
     **{name: f"give.{name}" for name in ("nodes", "mounts", "env", "annotations", "cdi", "vfio", "devinfo", "via")},
 }
 
@@ -63,7 +74,9 @@ def diff_config(old: Sequence[ResourceSpec], new: Sequence[ResourceSpec]) -> Con
     known = [name for name in after if name in before]
     moved = tuple(name for name in known if after[name][0].registration != before[name][0].registration)
     same = tuple(
-        name for name in known if [each.meaning() for each in after[name]] == [each.meaning() for each in before[name]]
+        name
+        for name in known
+        if [each.drop_origin() for each in after[name]] == [each.drop_origin() for each in before[name]]
     )
     return ConfigDiff(
         unchanged=same,
@@ -98,7 +111,7 @@ def _clauses(old: ResourceSpec, new: ResourceSpec) -> Iterator[str]:
 
 
 def _lines(spec: ResourceSpec) -> dict[str, Statement]:
-    waits = (*spec.wait, *(hinge.clause for hinge in spec.hinges))
+    waits = (*spec.wait, *(hinge.clause for hinge in spec.partner_conditions))
     return {line.address: line for clause in (*spec.exclude, spec.match, *waits, *spec.gate) for line in clause.lines}
 
 
@@ -126,7 +139,10 @@ def _named(value: object, spec: ResourceSpec) -> dict[str, object]:
         return {name: each for name, each in value.items() if name.partition(".")[0] not in joins}
     items = value if isinstance(value, tuple) else ()
     if value is spec.joins:
-        return {join.name: replace(join, pool=replace(join.pool, own=_own(join.pool.own))) for join in spec.joins}
+        return {
+            join.name: replace(join, pool=replace(join.pool, derived_words=_own(join.pool.derived_words)))
+            for join in spec.joins
+        }
     return {name: item for item in items if (name := getattr(item, "key", getattr(item, "name", None))) is not None}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from agent.core.entry.check import CheckVerdict
-from agent.core.entry.fact_copy import things
+from agent.core.entry.fact_copy import copy_related_facts
 from agent.core.entry.group import Grouping
 from agent.core.entry.query import QueryFacts
 from agent.core.entry.resource_spec import ResourceSpec
@@ -35,11 +35,11 @@ class RereadScope(NamedTuple):
     """What is read anew for: the words of the host that are wanted of an entry, and the clauses."""
 
     words: Callable[[ResourceSpec], frozenset[str]]
-    whens: Callable[[ResourceSpec], Iterable[Clause]]
+    conditions: Callable[[ResourceSpec], Iterable[Clause]]
 
 
-GIVING = RereadScope(ResourceSpec.giving_words, lambda spec: spec.whens)
-STARTING = RereadScope(ResourceSpec.starting_words, lambda spec: spec.starting_whens)
+GIVING = RereadScope(ResourceSpec.find_give_words, lambda spec: spec.give_conditions)
+STARTING = RereadScope(ResourceSpec.find_prestart_words, lambda spec: spec.prestart_conditions)
 
 
 class DeviceRequest(NamedTuple):
@@ -102,7 +102,7 @@ def _whole(
 ) -> Iterator[DeviceRequest]:
     """Everything healthy of a resource, which each of its slots gives."""
     slots = tuple(sorted(int(device.key.rpartition(":")[2]) for device in devices))
-    offers = truth.offers.get((resource, spec.written), {})
+    offers = truth.offers.get((resource, spec.written_name), {})
     for found in sorted(offers.values(), key=lambda one: (make_sort_key(one.device.place), one.device.key)):
         if not found.trouble:
             name = found.ids[0] if found.ids else found.device.name
@@ -124,7 +124,7 @@ def reread_devices(
     ailing = {of: why for one in asked for of, why in one.candidate.ailing.items()}
     finder = KnownPartners(reader, partners, ailing)
     same_partners = all(source_kinds.is_same_device(root, partner) for partner in partners.values())
-    wanted = {key: (purpose.words(spec), tuple(purpose.whens(spec))) for key, spec in specs_of(asked).items()}
+    wanted = {key: (purpose.words(spec), tuple(purpose.conditions(spec))) for key, spec in specs_of(asked).items()}
     return [
         _anew(root, one, *wanted[id(one.spec)], reader, finder=finder, same_partners=same_partners) for one in asked
     ]
@@ -162,12 +162,14 @@ def _anew(
         cdi={name: reader.cdi(name) for name in cdi_names(spec, fact)},
         each=tuple(
             RereadMember(
-                {word: one(word) for word in words}, group is None or host in group.matched, things(whens, one)
+                {word: one(word) for word in words},
+                group is None or host in group.matched,
+                copy_related_facts(whens, one),
             )
             for host, one in by_each
         ),
         spec=spec,
-        things=things(whens, fact),
+        things=copy_related_facts(whens, fact),
         host=candidate.device,
         unfit=_unfit(spec, [one for _, one in by_each] or [fact]),
     )
@@ -180,5 +182,5 @@ def specs_of(asked: Sequence[DeviceRequest]) -> dict[int, ResourceSpec]:
 
 def _unfit(spec: ResourceSpec, hosts: Sequence[QueryFacts]) -> str:
     """What a check that is asked again says against a device, of one of its host devices; empty if none does."""
-    outcomes = (check.ask(facts) for check in spec.checks if check.again for facts in hosts)
-    return next((outcome.reason for outcome in outcomes if outcome.says is CheckVerdict.BAD), "")
+    outcomes = (check.evaluate(facts) for check in spec.checks if check.recheck_on_allocate for facts in hosts)
+    return next((outcome.reason for outcome in outcomes if outcome.verdict is CheckVerdict.FAIL), "")

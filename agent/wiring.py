@@ -14,7 +14,7 @@ from agent.checks.probe_processes import Probes
 from agent.checks.query_results import QueryResults
 from agent.checks.query_scheduler import QueryScheduler
 from agent.config.load import Configuration
-from agent.core.entry.query import ProgramQuery, QueryResult, Question
+from agent.core.entry.query import PolledQuery, ProgramQuery, QueryResult
 from agent.core.health.check_states import DeviceRef
 from agent.core.inventory.device import DeviceList
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
@@ -206,6 +206,6 @@ class AgentParts:
         return condition.evidence if condition else ""
 
 
-def _ask(question: Question) -> AsyncGenerator[QueryResult, None]:
+def _ask(question: PolledQuery) -> AsyncGenerator[QueryResult, None]:
     """Ask whom a question is for."""
     return program_query.ask(question) if isinstance(question, ProgramQuery) else socket_query.ask(question)

@@ -3,7 +3,7 @@
 import threading
 from types import SimpleNamespace
 
-from agent.core.entry.generated_cdi import file_name, mark
+from agent.core.entry.generated_cdi import make_file_name, make_header
 from agent.core.lists.list_inputs import HeldIds
 from agent.host.cdi_specs import SpecDirectories
 from agent.host.root import Root
@@ -17,7 +17,7 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
     """Lists are not kept waiting, what is new meanwhile stays, and then everything is looked at again."""
     monkeypatch.setattr(generated_specs, "ANSWER_SECONDS", 0.0)
     for resource in (OLD, NEW):
-        (tmp_path / file_name(resource)).write_bytes(mark("me"))
+        (tmp_path / make_file_name(resource)).write_bytes(make_header("me"))
     slow, stirred = threading.Event(), threading.Event()
     files = GeneratedSpecs(Root(), "me", SpecDirectories([str(tmp_path)]), stirred.set)
     sweep = files._files.remove_except
@@ -41,6 +41,6 @@ async def test_what_a_slow_sweep_finds_counts_once_it_ends(tmp_path, monkeypatch
     await sweeping
     assert stirred.is_set()
     assert await renew(NEW) == {}
-    assert [path.name for path in tmp_path.iterdir()] == [file_name(NEW)]
+    assert [path.name for path in tmp_path.iterdir()] == [make_file_name(NEW)]
     assert files._has(NEW)
     assert not files._has(OLD)

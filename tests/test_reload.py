@@ -86,7 +86,7 @@ def test_everything_else_is(fields):
         (give("n", "{node}"), give("n", "{node}", permissions="rwm")),
         (give("n", "{node}"), give("n", "{node}", optional=True)),
         (give("n", "{node}"), give("n", "{node}", "/dev/x")),
-        (give("n", "{node}"), give("n", "{node}", each=True)),
+        (give("n", "{node}"), give("n", "{node}", per_member=True)),
     ],
 )
 def test_also_within_what_is_given(one, other):
@@ -118,12 +118,22 @@ def test_what_is_another_in_a_resource_is_said_with_its_place():
     assert numa.startswith("match.numa = ")
     assert numa.endswith(", no more")
     assert others == ["replicas", "give.env.Y", "give.env.Z"]
-    assert diff_config((old, replace(B, adds=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
+    assert diff_config((old, replace(B, is_addition=True, name=A.name)), (old,)).said[A.name] == ("1 entry, 2 before",)
 
 
 def test_every_field_of_an_entry_can_be_said():
     """A field that a file calls otherwise is said as there."""
-    ours = {"own", "joins", "checks", "moves", "shares", "shares_by", "suffix", "name_text", "every"}
+    ours = {
+        "derived_words",
+        "joins",
+        "checks",
+        "moved_words",
+        "shares",
+        "share_map",
+        "share_suffix",
+        "name_template",
+        "interval",
+    }
     told = set(ResourceSpec.__struct_fields__) - _TOLD - set(_KEYS)
     assert set(_KEYS) >= ours
     assert told <= set(PLACES["entry"][1])

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from agent.allocation.preferred_allocation import PreferredAllocation, TrackerView
 from agent.allocation.prestart_runner import run_before_start
-from agent.core.entry.derived_words import Captured, Constant
+from agent.core.entry.derived_words import CapturedWord, Constant
 from agent.core.entry.devinfo import DevInfo
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_grant, edits_of
@@ -325,7 +325,7 @@ class Allocation:
 
 def _elsewhere(asked: DeviceRequest) -> bool:
     """Whether the host does not show the device itself, for a pod has it."""
-    return asked.candidate.away and not asked.spec.moves
+    return asked.candidate.away and not asked.spec.moved_words
 
 
 def _begun(since: float | None) -> str:
@@ -340,10 +340,10 @@ def _begun(since: float | None) -> str:
 
 def _words_at_hand(spec: ResourceSpec) -> frozenset[str] | None:
     """The words of the host that a grant reads; none if there is more to it than words of one host device."""
-    if spec.mounts or spec.cdi or spec.group or any(check.again for check in spec.checks):
+    if spec.mounts or spec.cdi or spec.group or any(check.recheck_on_allocate for check in spec.checks):
         return None
-    if not all(line.is_plain for when in spec.whens for line in when.walk_lines()):
+    if not all(line.is_plain for when in spec.give_conditions for line in when.walk_lines()):
         return None
-    words = spec.giving_words().union(slot.word for text in spec.id for slot in text.slots)
-    words -= {word for word, own in spec.own.items() if isinstance(own, (Captured, Constant))}
-    return words if words.isdisjoint(spec.own) else None
+    words = spec.find_give_words().union(slot.word for text in spec.id for slot in text.slots)
+    words -= {word for word, own in spec.derived_words.items() if isinstance(own, (CapturedWord, Constant))}
+    return words if words.isdisjoint(spec.derived_words) else None

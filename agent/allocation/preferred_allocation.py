@@ -35,7 +35,7 @@ class PreferredAllocation:
 
     def _stock(self, resource: str, spec: ResourceSpec | None) -> ChoicePool:
         """What there is to choose from, worked out once for each list and what the look made of its devices."""
-        written = spec.written if spec else ""
+        written = spec.written_name if spec else ""
         found = self._truth.look.candidates().get((resource, written), {})
         seen = self._registry.current(resource), found, self._truth.specs
         known = self._stocks.get(resource)

@@ -73,7 +73,7 @@ class Probes:
         """What it says of what has these names: the worst. One that was never heard of is started. Any thread."""
         life = self._life(probe)
         if life is None or life.off:
-            return QueryResult(QueryStatus.OFF, f"{probe.name} is off: {life.off}") if life else _AWAITED
+            return QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {life.off}") if life else _AWAITED
         if life.down:
             return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {life.down}")
         if (worst := life.reports.get_worst(places)) is not None:
@@ -97,7 +97,7 @@ class Probes:
     def finish_look(self, looks: QueryUser) -> None:
         """A look is over: have what it asked for the first time started, and end what nothing rests on."""
         for probe, task in self._tasks.items():
-            if probe not in self._ending and not looks.needs_probe(probe.mark):
+            if probe not in self._ending and not looks.needs_probe(probe.dirty_key):
                 self._ending.add(probe)
                 task.cancel()
         if self._new:
@@ -129,7 +129,7 @@ class Probes:
             life.fall.cancel()
         del self._lives[probe], self._tasks[probe]
         self._ending.discard(probe)
-        looks.report_change(probe.mark, changed=True)
+        looks.report_change(probe.dirty_key, changed=True)
 
     async def _watched(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Have it run, again and again."""
@@ -225,7 +225,7 @@ class Probes:
         if (life.down or life.off) and not isinstance(line, ProbeOff):
             life.down = life.off = ""
             self._say(probe, life, logging.INFO, "reports")
-            looks.report_change(probe.mark, changed=True)
+            looks.report_change(probe.dirty_key, changed=True)
         match line:
             case ProbeOff(reason):
                 self._off(probe, life, looks, reason)
@@ -234,28 +234,28 @@ class Probes:
             case ProbeAlive():
                 pass
             case ReportRemoval(place):
-                looks.report_change(probe.about(place), changed=life.reports.remove(place))
+                looks.report_change(probe.make_dirty_key(place), changed=life.reports.remove(place))
             case _:
                 changed = life.reports.add(line, next(self._numbers))
                 if life.reports.full:
                     self._say(probe, life, logging.WARNING, "it says more than can be remembered: the rest is dropped")
-                looks.report_change(probe.about(line.location), changed=changed)
+                looks.report_change(probe.make_dirty_key(line.location), changed=changed)
 
     def _complete(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Forget what an earlier life said and this one has not."""
         first = not life.reports.complete
         gone = life.reports.finish()
         if first:
-            looks.report_change(probe.mark, changed=True)
+            looks.report_change(probe.dirty_key, changed=True)
         for place in gone:
-            looks.report_change(probe.about(place), changed=True)
+            looks.report_change(probe.make_dirty_key(place), changed=True)
 
     def _off(self, probe: ProbeSpec, life: _Life, looks: QueryUser, reason: str) -> None:
         """There is nothing to report on this host."""
         if life.off != reason:
             life.off, life.down = reason, ""
             self._say(probe, life, logging.INFO, f"off: {reason}")
-            looks.report_change(probe.mark, changed=True)
+            looks.report_change(probe.dirty_key, changed=True)
 
     def _fallen(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
         """Nothing was heard of it for as long as it may be silent."""
@@ -263,7 +263,7 @@ class Probes:
         down = life.why or f"it was silent for {probe.timeout:g} s"
         if life.down != down and not life.off:
             life.down = down
-            looks.report_change(probe.mark, changed=True)
+            looks.report_change(probe.dirty_key, changed=True)
 
     @staticmethod
     def _say(probe: ProbeSpec, life: _Life, level: int, what: str) -> None:
@@ -273,4 +273,4 @@ class Probes:
             log.log(level, "probe %s: %s", escape(probe.name), what)
 
 
-_AWAITED = QueryResult(QueryStatus.AWAITED, "no answer yet")
+_AWAITED = QueryResult(QueryStatus.PENDING, "no answer yet")

@@ -52,7 +52,7 @@ class ProbeAlive(Struct):
 
 
 ProbeLine: TypeAlias = ReportedHealth | ReportedField | ReportRemoval | ProbeOff | ReportComplete | ProbeAlive
-_HEALTH = {True: QueryStatus.WELL, False: QueryStatus.ILL, None: QueryStatus.UNKNOWN}
+_HEALTH = {True: QueryStatus.HEALTHY, False: QueryStatus.UNHEALTHY, None: QueryStatus.UNKNOWN}
 
 
 def parse_line(line: bytes) -> ProbeLine | None:

@@ -11,7 +11,7 @@ from agent.core.language.value import Scalar, format_scalar
 PLACES_LIMIT = 10_000  # of which one probe may speak
 FIELDS_LIMIT = 64  # of one place
 SIZE_LIMIT = 16 * 1024 * 1024  # characters of all that is known of one probe at a time
-_WORST = (QueryStatus.ILL, QueryStatus.UNKNOWN, QueryStatus.WELL)
+_WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
 
 class ProbeReports:
@@ -42,8 +42,8 @@ class ProbeReports:
         said = [found[1] for place in places if (found := self._verdicts.get(place)) is not None]
         if not said:
             return None
-        worst = min(said, key=lambda answer: _WORST.index(answer.reply))
-        return QueryResult(worst.reply, worst.reason, max(answer.number for answer in said))
+        worst = min(said, key=lambda answer: _WORST.index(answer.status))
+        return QueryResult(worst.status, worst.reason, max(answer.number for answer in said))
 
     def get_field(self, places: Iterable[str], name: str) -> Scalar | None:
         """A fact of what has these names; None if it is not known."""
@@ -83,7 +83,7 @@ class ProbeReports:
         reason = line.reason if self._has_room((), 1, len(line.location) + len(line.reason)) else ""
         self._verdicts[line.location] = self.life, QueryResult(line.reply, reason, number)
         self._size += len(line.location) + len(reason)
-        return before is None or before[1].reply is not line.reply
+        return before is None or before[1].status is not line.reply
 
     def _field(self, line: ReportedField) -> bool:
         before = self.get_field((line.location,), line.name)

@@ -23,10 +23,10 @@ async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
 
 def _answer(command: ProgramQuery, code: int | None, how: str, output: str) -> QueryResult:
     if code == 0:
-        return QueryResult(QueryStatus.WELL)
+        return QueryResult(QueryStatus.HEALTHY)
     if code is None:
         how = f"no end within {command.timeout:g} s"
     said = " ".join(output.split())
     program = command.argv[0].rpartition("/")[2]
     reason = f"{program}: {how}{f': {said}' if said else ''}"
-    return QueryResult(QueryStatus.UNKNOWN if code is None else QueryStatus.ILL, reason, late=code is None)
+    return QueryResult(QueryStatus.UNKNOWN if code is None else QueryStatus.UNHEALTHY, reason, timed_out=code is None)

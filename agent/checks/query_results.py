@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from agent.checks.probe_processes import Probes
 from agent.checks.query_scheduler import QueryScheduler
 from agent.checks.query_user import QueryUser
-from agent.core.entry.query import ProbeSpec, QueryResult, Question
+from agent.core.entry.query import PolledQuery, ProbeSpec, QueryResult
 from agent.core.language.value import Absent, Scalar
 from agent.core.struct import Struct
 
@@ -19,7 +19,7 @@ class QueryResults(Struct):
     scheduler: QueryScheduler
     probes: Probes
 
-    def get_result(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: PolledQuery) -> QueryResult:
         """What is known of an inquiry."""
         return self.scheduler.get_result(inquiry)
 

@@ -16,15 +16,15 @@ from math import inf
 from typing import TypeAlias
 
 from agent.checks.query_user import QueryUser
-from agent.core.entry.query import QueryResult, QueryStatus, Question
+from agent.core.entry.query import PolledQuery, QueryResult, QueryStatus
 from agent.core.struct import replace
 
 WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
 _GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
-_AWAITED = QueryResult(QueryStatus.AWAITED, "no answer yet")
+_AWAITED = QueryResult(QueryStatus.PENDING, "no answer yet")
 
 
-QueryFunction: TypeAlias = Callable[[Question], AsyncGenerator[QueryResult, None]]
+QueryFunction: TypeAlias = Callable[[PolledQuery], AsyncGenerator[QueryResult, None]]
 
 
 class QueryScheduler:
@@ -37,15 +37,15 @@ class QueryScheduler:
 
     def __init__(self, ask: QueryFunction) -> None:
         self._ask = ask
-        self._answers: dict[Question, QueryResult] = {}
-        self._new: deque[Question] = deque()
-        self._idle: list[Question] = []
-        self._due: list[tuple[float, int, Question]] = []
+        self._answers: dict[PolledQuery, QueryResult] = {}
+        self._new: deque[PolledQuery] = deque()
+        self._idle: list[PolledQuery] = []
+        self._due: list[tuple[float, int, PolledQuery]] = []
         self._numbers = count(1)
         self._workers = asyncio.Semaphore(WORKERS)
         self._more = asyncio.Event()
 
-    def get_result(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: PolledQuery) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
         known = self._answers.get(inquiry)
         if known is None:
@@ -55,7 +55,7 @@ class QueryScheduler:
     def finish_look(self, looks: QueryUser) -> None:
         """A look is over: have what it asked for the first time asked at once, and drop what nothing rests on."""
         for inquiry in self._idle:
-            if looks.needs_query(inquiry.mark):
+            if looks.needs_query(inquiry.dirty_key):
                 self._new.append(inquiry)
             del self._answers[inquiry]
         self._idle.clear()
@@ -75,7 +75,7 @@ class QueryScheduler:
                         tasks.create_task(self._answered(inquiry, looks, first=True))
                 while self._due and self._due[0][0] <= loop.time():
                     _, _, inquiry = heappop(self._due)
-                    if looks.needs_query(inquiry.mark):
+                    if looks.needs_query(inquiry.dirty_key):
                         tasks.create_task(self._answered(inquiry, looks))
                     else:
                         self._idle.append(inquiry)  # it may be of a look that is not over yet
@@ -88,7 +88,7 @@ class QueryScheduler:
         except TimeoutError:
             return
 
-    async def _answered(self, inquiry: Question, looks: QueryUser, *, first: bool = False) -> None:
+    async def _answered(self, inquiry: PolledQuery, looks: QueryUser, *, first: bool = False) -> None:
         """Ask once, and have it asked again in its time."""
         loop = asyncio.get_running_loop()
         async with aclosing(self._ask(inquiry)) as answers:
@@ -99,13 +99,13 @@ class QueryScheduler:
             async for answer in answers:
                 self._hear(inquiry, answer, looks)
         part = number * _GOLDEN % 1.0 if first else 1.0
-        heappush(self._due, (max(began + inquiry.every * part, loop.time()), number, inquiry))
+        heappush(self._due, (max(began + inquiry.interval * part, loop.time()), number, inquiry))
         self._more.set()
 
-    def _hear(self, inquiry: Question, answer: QueryResult, looks: QueryUser) -> int:
+    def _hear(self, inquiry: PolledQuery, answer: QueryResult, looks: QueryUser) -> int:
         """Remember an answer and say so; its number."""
         number = next(self._numbers)
-        changed = self._answers[inquiry].reply is not answer.reply
+        changed = self._answers[inquiry].status is not answer.status
         self._answers[inquiry] = replace(answer, number=number)
-        looks.report_change(inquiry.mark, changed=changed)
+        looks.report_change(inquiry.dirty_key, changed=changed)
         return number

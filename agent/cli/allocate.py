@@ -28,7 +28,7 @@ from agent.cli.output import fail
 from agent.cli.terminal import Terminal
 from agent.config.load import load
 from agent.config.toml.finding import find_nearest
-from agent.core.entry.prefer import PCIE, Near, Rule
+from agent.core.entry.prefer import PCIE, DistanceRule, PreferRule
 from agent.core.grants.grant import Grant, GrantRefusedError, RefusalCause
 from agent.core.inventory.device import split_share
 from agent.core.language.safe_text import make_printable
@@ -171,9 +171,9 @@ def _title(seen: DryRun, grant: Grant, pool: _Pool) -> str:
     return f"grant of {grant.resource} for one container: {ids}   ({count}{numa}{by})"
 
 
-def _rule(rule: Rule) -> str:
+def _rule(rule: PreferRule) -> str:
     """A rule of `prefer`, as people say it."""
-    if isinstance(rule, Near):
+    if isinstance(rule, DistanceRule):
         return f"near {rule.links.name if rule.links else PCIE}"
     return {"same": f"same {rule.word}", "order": f"by {rule.word}"}.get(rule.verb, f"{rule.verb} by {rule.word}")
 

@@ -114,7 +114,7 @@ def _compile(
     group = compile_group(tree, scope)
     scope.is_before_grouping = False
     scope.is_grouped = group is not None
-    scope.is_single = scope.is_single or (group is not None and not group.by)
+    scope.is_single = scope.is_single or (group is not None and not group.words)
     named = compile_name(tree, scope)
     slots = compile_slots(tree, scope, words=named is not None and named.text is not None)
     demanded = scope.has_all_keys and (entry or not tree.is_on("part"))  # a part has its id from who uses it
@@ -157,24 +157,24 @@ def _compile(
         nodes=nodes,
         env=env,
         registration=own_registration or registration,
-        own={**constants, **words},
-        every=every,
+        derived_words={**constants, **words},
+        interval=every,
         mounts=mounts,
         annotations=annotations,
         cdi=cdi,
         devinfo=devinfo,
-        moves=compile_moves(tree, scope),
+        moved_words=compile_moves(tree, scope),
         group=group,
         joins=own.joins(),
-        adds=named.adds,
-        name_text=named.text,
-        shares_by=shares.by,
-        suffix=shares.suffix,
+        is_addition=named.adds,
+        name_template=named.text,
+        share_map=shares.by,
+        share_suffix=shares.suffix,
         slots=slots,
         limit=limit,
         wait=wait,
         gate=gate,
-        hinges=hinges,
+        partner_conditions=hinges,
         topology=() if slots else topology,
         expect=compile_expect(tree),
         checks=checks,
@@ -184,7 +184,7 @@ def _compile(
         prestart=prestart,
         via=via,
     )
-    return replace(made, leans=leans) if (leans := leans_of(made.whens, scope)) else made
+    return replace(made, partner_joins=leans) if (leans := leans_of(made.give_conditions, scope)) else made
 
 
 def _chosen(

@@ -132,7 +132,7 @@ def _canonical(text: Template, spec: ResourceSpec) -> _Key:
             pieces.append(piece)
         elif piece.word == "resource":
             pieces.append((spec.name, *piece.filters))
-        elif piece.word in spec.own:
+        elif piece.word in spec.derived_words:
             pieces.append(("own", piece.word, *piece.filters))  # what it means is compared where one is found
         else:
             pieces.append((*_word(piece.word, spec.source), *piece.filters))
@@ -153,7 +153,9 @@ def _may_meet(one: ResourceSpec, other: ResourceSpec, text: Template) -> bool:
     if one.slots is None and one.source == other.source:
         return False  # what one source shows goes to one of them
     words = list(list_dependencies(text))
-    return add_dependencies(words, one.own) == add_dependencies(words, other.own) and not _apart(one, other)
+    return add_dependencies(words, one.derived_words) == add_dependencies(words, other.derived_words) and not _apart(
+        one, other
+    )
 
 
 def _apart(one: ResourceSpec, other: ResourceSpec) -> bool:
@@ -166,7 +168,7 @@ def _equalities(spec: ResourceSpec) -> Mapping[tuple[object, ...], Scalar]:
     return {
         _word(line.word, spec.source): line.test.operand
         for line in spec.match.lines
-        if isinstance(line, ClauseLine) and isinstance(line.test, Equals) and line.word not in spec.own
+        if isinstance(line, ClauseLine) and isinstance(line.test, Equals) and line.word not in spec.derived_words
     }
 
 
@@ -206,7 +208,7 @@ def _given(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str,
     for one in gives:
         section = "nodes" if isinstance(one, NodeGive) else "mounts"
         path = _plain(one.path, spec)
-        for to in one.to:
+        for to in one.container_paths:
             place = _plain(to, spec)
             if place is not None and not place.endswith("/") and place != path:
                 yield "the path", place, path or "", _node(give, section, one.name, "to")
@@ -219,7 +221,7 @@ def _plain(text: Template, spec: ResourceSpec) -> str | None:
         if isinstance(piece, str):
             written += piece
             continue
-        own = spec.own.get(piece.word)
+        own = spec.derived_words.get(piece.word)
         if piece.word == "n" and not piece.filters:
             written += "{n}"
         elif isinstance(own, Constant) and not isinstance(own.value, tuple) and not piece.filters:

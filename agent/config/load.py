@@ -17,7 +17,7 @@ from agent.config.toml.document import Document
 from agent.config.toml.file_position import FilePosition, FindingMark
 from agent.config.toml.files import ConfigFiles
 from agent.config.toml.finding import Finding, Severity, sort_findings
-from agent.core.entry.prefer import Near, Rule
+from agent.core.entry.prefer import DistanceRule, PreferRule
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.language.glob import PatternError
 from agent.core.struct import Struct, replace
@@ -186,7 +186,7 @@ def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
     first: dict[str, ResourceSpec] = {}
     made: list[ResourceSpec] = []
     for spec in resources:
-        if not spec.adds:
+        if not spec.is_addition:
             first.setdefault(spec.name, spec)
             made.append(spec)
         elif (owner := first.get(spec.name)) is not None:
@@ -206,17 +206,17 @@ def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
     return tuple(made)
 
 
-def _preferred(owner: ResourceSpec, spec: ResourceSpec) -> tuple[Rule, ...]:
+def _preferred(owner: ResourceSpec, spec: ResourceSpec) -> tuple[PreferRule, ...]:
     """By which of a resource's rules what another entry adds to it can be told apart."""
     return tuple(rule for rule in owner.prefer if rule in spec.prefer or _is_known(rule, spec))
 
 
-def _is_known(rule: Rule, spec: ResourceSpec) -> bool:
+def _is_known(rule: PreferRule, spec: ResourceSpec) -> bool:
     """Whether a rule can be asked of the devices of an entry that does not say it."""
-    if isinstance(rule, Near):
+    if isinstance(rule, DistanceRule):
         return rule.links is None
     try:
-        return rule.word in spec.own or bool(source_kinds.get_word_type(spec.source.kind, rule.word))
+        return rule.word in spec.derived_words or bool(source_kinds.get_word_type(spec.source.kind, rule.word))
     except (source_kinds.UnknownWordError, PatternError):
         return False
 

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Container
 from contextlib import suppress
 
-from agent.core.entry.generated_cdi import PREFIX, SUFFIX, mark
+from agent.core.entry.generated_cdi import PREFIX, SUFFIX, make_header
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -25,7 +25,7 @@ class SpecFiles:
         self.directory = directory
         self.owner = owner
         self._root = root
-        self._mark = mark(owner)
+        self._mark = make_header(owner)
 
     def get_path(self, name: str) -> str:
         """Where a file is, as people know it."""

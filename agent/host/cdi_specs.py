@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.core.entry.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, device_names, together
+from agent.core.entry.cdi import DIRECTORIES, SUFFIXES, SpecError, SpecFile, Specs, merge_specs, parse_device_names
 from agent.core.entry.generated_cdi import MARK
 from agent.core.language.value import Absent
 from agent.host.root import Root
@@ -41,7 +41,7 @@ class SpecDirectories:
         now = {path: _file(root, path, known.get(path)) for path in self._paths(root)}
         files = [read.file for read in now.values()]
         if files != [read.file for read in known.values()]:
-            specs = together(self.directories, files)
+            specs = merge_specs(self.directories, files)
         self._known = now, specs
         return specs
 
@@ -67,7 +67,7 @@ def _parse(path: str, data: bytes | Absent) -> SpecFile:
     if len(data) > LIMIT:
         return SpecFile(path, fault=f"has more than {LIMIT >> 20} MiB")
     try:
-        return SpecFile(path, device_names(_document(path, data)))
+        return SpecFile(path, parse_device_names(_document(path, data)))
     except SpecError as error:
         return SpecFile(path, fault=str(error))
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from agent.core.entry.kernel_log_check import Record
+from agent.core.entry.kernel_log_check import LogRecord
 from agent.core.language.value import Absent
 from agent.host.root import Root
 
@@ -88,7 +88,7 @@ class KernelLog:
             os.close(self._handle)
         self._handle, self._plain, self._torn, self._live, self._last = None, False, b"", False, None
 
-    def read_records(self, limit: int) -> tuple[Record, ...] | None:
+    def read_records(self, limit: int) -> tuple[LogRecord, ...] | None:
         """The next lines of the kernel's among so many records; none if there is no record now."""
         if self._handle is None and self._plain:
             self.open()  # a file may have come
@@ -101,7 +101,7 @@ class KernelLog:
             return None
         return tuple(record for one in said if one is not None and (record := self._record(one)) is not None)
 
-    def _record(self, said: _Said) -> Record | None:
+    def _record(self, said: _Said) -> LogRecord | None:
         """A line as it was heard: one that comes while we listen now, an earlier one when the kernel says it was."""
         before, self._last = self._last, said
         if before is not None and said.number > before.number + 1 and self._live:
@@ -114,7 +114,7 @@ class KernelLog:
             if before is None or not before.kernel or said.number != before.number + 1:
                 return None  # of a line of which the beginning is lost
             self._last = said = said._replace(text=before.text + said.text)
-        return Record(said.number, now if self._live else min(said.stamp, now), said.text, said.continues)
+        return LogRecord(said.number, now if self._live else min(said.stamp, now), said.text, said.continues)
 
     def _records(self, limit: int) -> Iterator[_Said | None]:
         """The next records; none in the place of what is none, or lost."""

@@ -15,11 +15,11 @@ from agent.kubelet.grpc_channel import LimitedChannel
 _LIST = "/metricssvc.MetricsService/List"
 _SHOWN = 40  # characters of what it says
 _SAYS = {
-    "healthy": QueryResult(QueryStatus.WELL),
-    "unhealthy": QueryResult(QueryStatus.ILL, "the exporter says unhealthy"),
+    "healthy": QueryResult(QueryStatus.HEALTHY),
+    "unhealthy": QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy"),
     "unknown": QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown"),
 }
-_WORST = (QueryStatus.ILL, QueryStatus.UNKNOWN, QueryStatus.WELL)
+_WORST = (QueryStatus.UNHEALTHY, QueryStatus.UNKNOWN, QueryStatus.HEALTHY)
 
 
 async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
@@ -27,9 +27,9 @@ async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerat
     async with asyncio.timeout(service.timeout), channel.request(_LIST, Cardinality.UNARY_UNARY, bytes, bytes) as call:
         await call.send_message(b"", end=True)
         message = await call.recv_message()
-    said = await asyncio.to_thread(_said, message or b"", service.of)  # in many parts it takes its time
-    nothing = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.of}")
-    yield min(said, key=lambda answer: _WORST.index(answer.reply), default=nothing)
+    said = await asyncio.to_thread(_said, message or b"", service.device_name)  # in many parts it takes its time
+    nothing = QueryResult(QueryStatus.UNKNOWN, f"the exporter does not list {service.device_name}")
+    yield min(said, key=lambda answer: _WORST.index(answer.status), default=nothing)
 
 
 def _said(message: bytes, of: str) -> list[QueryResult]:

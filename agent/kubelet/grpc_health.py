@@ -23,8 +23,8 @@ _STATUS = 0x08  # the tag of HealthCheckResponse.status, a varint
 _SHORT = 0x7F  # what a length of one byte can say
 _SAYS = {
     0: QueryResult(QueryStatus.UNKNOWN, "the service says UNKNOWN"),
-    1: QueryResult(QueryStatus.WELL),
-    2: QueryResult(QueryStatus.ILL, "the service says NOT_SERVING"),
+    1: QueryResult(QueryStatus.HEALTHY),
+    2: QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING"),
     3: QueryResult(QueryStatus.UNKNOWN, "the service says SERVICE_UNKNOWN"),
 }
 
@@ -45,10 +45,10 @@ async def answers(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerat
 
 async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """All that it says while it is watched."""
-    until = asyncio.get_running_loop().time() + service.every
+    until = asyncio.get_running_loop().time() + service.interval
     async with channel.request(_WATCH, Cardinality.UNARY_STREAM, bytes, bytes) as stream:
         async with asyncio.timeout(service.timeout):
-            await stream.send_message(_request(service.of), end=True)
+            await stream.send_message(_request(service.device_name), end=True)
             message = await stream.recv_message()
         while message is not None:
             yield _says(message)
@@ -68,7 +68,7 @@ async def _watched(channel: LimitedChannel, service: SocketQuery) -> AsyncGenera
 async def _checked(channel: LimitedChannel, service: SocketQuery) -> QueryResult:
     """What it says when it is asked once."""
     async with asyncio.timeout(service.timeout), channel.request(_CHECK, Cardinality.UNARY_UNARY, bytes, bytes) as call:
-        await call.send_message(_request(service.of), end=True)
+        await call.send_message(_request(service.device_name), end=True)
         message = await call.recv_message()
     return _says(message or b"")
 

@@ -26,21 +26,23 @@ _MAY_BE_MISSING = frozenset({ServiceProtocol.AMD_METRICS})  # products that not 
 
 async def ask(service: SocketQuery) -> AsyncGenerator[QueryResult, None]:
     """What a service says, and what it says instead until it is time to ask again."""
-    answers = _LANGUAGES[service.speaks]
+    answers = _LANGUAGES[service.protocol]
     channel = LimitedChannel(service.path, _LIMIT)
     try:
         async with _dialled(channel, service), aclosing(answers(channel, service)) as said:
             async for answer in said:
                 yield answer
     except TimeoutError:
-        yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", late=True)
+        yield QueryResult(
+            QueryStatus.UNKNOWN, f"{service.path}: no answer within {service.timeout:g} s", timed_out=True
+        )
     except GRPCError as error:
         text = one_line(f"{error.status.name}: {error.message or 'no text'}")
         yield QueryResult(QueryStatus.UNKNOWN, f"{service.path}: {text}")
     except OSError as error:
-        off = isinstance(error, FileNotFoundError) and service.speaks in _MAY_BE_MISSING
+        off = isinstance(error, FileNotFoundError) and service.protocol in _MAY_BE_MISSING
         why = os.strerror(error.errno) if error.errno else "no connection"
-        yield QueryResult(QueryStatus.OFF if off else QueryStatus.UNKNOWN, f"{service.path}: {why}")
+        yield QueryResult(QueryStatus.NOT_APPLICABLE if off else QueryStatus.UNKNOWN, f"{service.path}: {why}")
     except (StreamTerminatedError, ProtocolError, H2Error, RuntimeError, ValueError, AssertionError):
         # RuntimeError: uvloop's for a transport that is closed; AssertionError: grpclib's for a message that is cut.
         why = "it says too much" if channel.flooded else "the connection was lost, or is none of gRPC"

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from agent.core.entry.cdi import Specs
-from agent.core.entry.query import Inquiry, ProbeSpec, QueryResult
+from agent.core.entry.query import ProbeSpec, Query, QueryResult
 from agent.core.inventory.device import DeviceNode, HostDevice, MatchedPath
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.preconditions import is_gate
@@ -103,7 +103,7 @@ class HostReader:
         if name not in self._found:
             if self._specs is None:
                 self._specs = self._cdi.read(self._root)
-            self._found[name] = self._specs.find(name)
+            self._found[name] = self._specs.find_file(name)
         return self._found[name]
 
     @property
@@ -111,7 +111,7 @@ class HostReader:
         """Where CDI specs are looked for."""
         return self._cdi.directories
 
-    def answer(self, device: HostDevice, inquiry: Inquiry) -> QueryResult:
+    def answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about a device."""
         return self._once(device, ("answer", inquiry), self._answer)
 
@@ -206,10 +206,10 @@ class HostReader:
                 seen.setdefault(directory.key, directory)
         return tuple(seen.values())
 
-    def _answer(self, device: HostDevice, inquiry: Inquiry) -> QueryResult:
+    def _answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
         if isinstance(inquiry, ProbeSpec):
             return self._answers.get_health(inquiry, self._places_of(device, inquiry))
-        self._of(device).places.add(inquiry.mark)
+        self._of(device).places.add(inquiry.dirty_key)
         return self._answers.get_result(inquiry)
 
     def _reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
@@ -218,7 +218,7 @@ class HostReader:
     def _places_of(self, device: HostDevice, probe: ProbeSpec) -> tuple[str, ...]:
         """The names by which a probe may speak of a device; its facts rest on what that says of these."""
         names = get_device_names(device)
-        self._of(device).places.update(map(probe.about, names))
+        self._of(device).places.update(map(probe.make_dirty_key, names))
         return names
 
     def _mountable(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from agent.core.entry.query import ProbeSpec, QueryResult, QueryStatus, Question
+from agent.core.entry.query import PolledQuery, ProbeSpec, QueryResult, QueryStatus
 from agent.core.language.value import Absent, Scalar
 
 
 class QuerySource(Protocol):
     """Who knows what programs, services and probes have told."""
 
-    def get_result(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: PolledQuery) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
@@ -28,7 +28,7 @@ class _FixedResult:
     def __init__(self, reply: QueryStatus, why: str) -> None:
         self._answer = QueryResult(reply, why)
 
-    def get_result(self, inquiry: Question) -> QueryResult:
+    def get_result(self, inquiry: PolledQuery) -> QueryResult:
         """See `Answers`."""
         del inquiry
         return self._answer
@@ -41,8 +41,8 @@ class _FixedResult:
     def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
         """See `Answers`."""
         del probe, places, field
-        return Absent(self._answer.reason, pending=self._answer.reply is QueryStatus.AWAITED)
+        return Absent(self._answer.reason, pending=self._answer.status is QueryStatus.PENDING)
 
 
-NO_AGENT = _FixedResult(QueryStatus.AWAITED, "only a running agent asks")
-NO_PROGRAMS = _FixedResult(QueryStatus.OFF, "no program is run here")
+NO_AGENT = _FixedResult(QueryStatus.PENDING, "only a running agent asks")
+NO_PROGRAMS = _FixedResult(QueryStatus.NOT_APPLICABLE, "no program is run here")

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.core.entry.generated_cdi import Edits, device_name, file_name
+from agent.core.entry.generated_cdi import Edits, make_device_name, make_file_name
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import Device, DeviceList, Health
@@ -134,7 +134,7 @@ class GeneratedSpecs:
         swept = self._files is None or (self._swept is not None and self._sweeping is None)
         if not vias and not self._of and not self._there and swept:
             return {}  # as with most agents
-        own = {spec.name: spec for spec in specs if not spec.adds}
+        own = {spec.name: spec for spec in specs if not spec.is_addition}
         await self._sweep(assembly)
         begun: list[asyncio.Future[WrittenSpec]] = []
         for resource, written in assembly.written.items():
@@ -156,20 +156,20 @@ class GeneratedSpecs:
 
     def missing(self, resource: str, device: Device, edits: Edits) -> str:
         """Why a runtime would not find a device's spec, or one that says something else; empty if it does."""
-        name, spec = device_name(resource, device.id), self._of.get(resource)
+        name, spec = make_device_name(resource, device.id), self._of.get(resource)
         if spec is None or self._files is None or name not in spec.done.edits:
             return f"{name} is in no CDI spec yet"
         if spec.done.edits[name] != edits:
             said = {other: each for other, each in spec.done.said.items() if other != name}
             spec.done = spec.done._replace(said=said)  # it is read again
             return f"{name}: its CDI spec is of something that has changed since"
-        if self._files.read_version(file_name(resource)) != spec.done.version:
-            return f"{name}: its CDI spec {self._files.get_path(file_name(resource))} was changed by somebody else"
+        if self._files.read_version(make_file_name(resource)) != spec.done.version:
+            return f"{name}: its CDI spec {self._files.get_path(make_file_name(resource))} was changed by somebody else"
         return ""
 
     def _has(self, resource: str) -> bool:
         """Whether there is a file of a resource, which may want none any more."""
-        return file_name(resource) in self._there
+        return make_file_name(resource) in self._there
 
     async def _sweep(self, assembly: DeviceLists) -> None:
         """Remove what is of resources that are no more, once for each set of these.
@@ -179,7 +179,7 @@ class GeneratedSpecs:
         names = frozenset(assembly.snapshots)
         if self._files is None or (self._sweeping is None and names == self._swept):
             return
-        self._kept.names = frozenset(map(file_name, names))  # a sweep that has begun leaves what is new, too
+        self._kept.names = frozenset(map(make_file_name, names))  # a sweep that has begun leaves what is new, too
         if self._sweeping is None:
             self._swept = names
             self._sweeping = sweeping = start_in_thread(self._files.remove_except, self._kept)
@@ -187,7 +187,7 @@ class GeneratedSpecs:
             if not done:
                 sweeping.add_done_callback(lambda _: self._stirred())
         if self._sweeping.done():
-            written = (file_name(resource) for resource, spec in self._of.items() if spec.done.version)
+            written = (make_file_name(resource) for resource, spec in self._of.items() if spec.done.version)
             self._there = frozenset((*self._sweeping.result(), *written))
             self._sweeping = None
 
@@ -201,10 +201,10 @@ class GeneratedSpecs:
         ):
             return []
         spec.basis, spec.late = basis, False
-        wanted = {device_name(resource, one.device.id): one for one in now.asked(specs)}
+        wanted = {make_device_name(resource, one.device.id): one for one in now.asked(specs)}
         known = {name: said for name, one in wanted.items() if (said := spec.done.said.get(name)) and said.is_of(one)}
         asked = {name: one for name, one in wanted.items() if name not in known}
-        listed = frozenset(device_name(resource, device.id) for device in now.kept())
+        listed = frozenset(make_device_name(resource, device.id) for device in now.kept())
         spec.renewing = start_in_thread(self._making.make, SpecInputs(resource, known, asked, listed | wanted.keys()))
         spec.renewing.add_done_callback(lambda _: self._stirred() if spec.late else None)
         return [spec.renewing]
@@ -214,7 +214,7 @@ class GeneratedSpecs:
         spec = self._of[resource]
         if spec.renewing is not None and spec.renewing.done():
             spec.done, spec.renewing = spec.renewing.result(), None
-            name = {file_name(resource)}
+            name = {make_file_name(resource)}
             self._there = self._there | name if spec.done.version else self._there - name
         if spec.renewing is None:
             return spec.done.faults

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from agent.core.entry.generated_cdi import Edits, document, file_name, parsed, rendered
+from agent.core.entry.generated_cdi import Edits, build_spec, make_file_name, parse_spec, render_spec
 from agent.core.grants.build_grant import edits_of
 from agent.core.grants.grant import GrantRefusedError
 from agent.core.language.value import Absent
@@ -66,13 +66,13 @@ class SpecBuilder:
         keys = {one.device.key for one in plan.asked.values()} | {one.asked.device.key for one in plan.known.values()}
         if self._files is None:
             return WrittenSpec(said, {}, dict.fromkeys(keys, "its CDI spec: paths.cdi names no directory for it"))
-        name = file_name(plan.resource)
+        name = make_file_name(plan.resource)
         try:
-            former = parsed(self._files.read(name) or b"", self._files.owner) or {}
+            former = parse_spec(self._files.read(name) or b"", self._files.owner) or {}
             edits = {one: former[one] for one in former if one in plan.listed} | {
                 one: each.edits for one, each in said.items()
             }
-            data = rendered(document(plan.resource, edits), self._files.owner) if edits else None
+            data = render_spec(build_spec(plan.resource, edits), self._files.owner) if edits else None
             self._files.put(name, data)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else error.strerror
@@ -80,7 +80,7 @@ class SpecBuilder:
             return WrittenSpec(said, {}, {**dict.fromkeys(keys, reason), **faults})
         specs = self._specs.read(self._root)
         for one, each in said.items():
-            if isinstance(found := specs.find(one), Absent):
+            if isinstance(found := specs.find_file(one), Absent):
                 faults[each.asked.device.key] = f"its CDI spec: {one} {found.reason}"
         return WrittenSpec(said, edits, faults, self._files.read_version(name))
 

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from agent.core.entry.kernel_log_check import Record
+from agent.core.entry.kernel_log_check import LogRecord
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.health.check_states import CheckStates, DeviceCheckStates, DeviceRef
 from agent.core.health.drain_overlay import DrainOverlay, DrainSet, overlay
@@ -80,7 +80,7 @@ class CheckEvaluator:
         """Whether the kernel log spoke of somebody since the last conclusion."""
         return self._stirred is None or bool(self._stirred)
 
-    def hear(self, records: Iterable[Record]) -> None:
+    def hear(self, records: Iterable[LogRecord]) -> None:
         """Take what the kernel says."""
         for record in records:
             told = self.journal.hear(record)
@@ -106,7 +106,9 @@ class CheckEvaluator:
     def conclude(self, look: Inventory, specs: Sequence[ResourceSpec], now: float) -> None:
         """Have the checks say what a look says. The same look again is no other look."""
         entries = [
-            name for spec in specs for name in (spec.name, *(one.name for join in spec.joins for one in join.cared()))
+            name
+            for spec in specs
+            for name in (spec.name, *(one.name for join in spec.joins for one in join.list_partner_checks()))
         ]
         stirred, self._stirred = self._stirred, set()
         before = self._concluded
@@ -117,7 +119,7 @@ class CheckEvaluator:
             self.answers.update(self._concluded.answers)
         if specs is not self._specs:
             self._specs = specs
-            kept = {check.name for spec in specs for check in spec.every_check()}
+            kept = {check.name for spec in specs for check in spec.list_checks()}
             self.answers = Counter({one: count for one, count in self.answers.items() if one[0] in kept})
         self._overlay = overlay(self._overlay, self._concluded.offers, self.drained)
 
@@ -125,7 +127,7 @@ class CheckEvaluator:
         """Whether a check of one of these is about to turn: another answer counts, though it says the same."""
         there = self._concluded.conditions.there
         for one in (one for candidate in candidates for one in every_check(candidate)):
-            ward = there.get(DeviceRef(one.entry, one.key))
+            ward = there.get(DeviceRef(one.entry, one.device_key))
             condition = ward.conditions.get(one.check.name) if ward else None
             if condition is None or condition.early or condition.since is not None:
                 return True

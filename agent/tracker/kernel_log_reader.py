@@ -103,5 +103,5 @@ class KernelLogReader:
 
 def logs(specs: Iterable[ResourceSpec]) -> dict[Log, None]:
     """What the checks of these entries listen for, and those of partners of whose health they speak."""
-    checks = (check for spec in specs for check in spec.every_check())
+    checks = (check for spec in specs for check in spec.list_checks())
     return dict.fromkeys(check.log for check in checks if check.log is not None)

@@ -311,6 +311,6 @@ class Tracker:
 
     def _movers(self, specs: Sequence[ResourceSpec]) -> Mapping[str, MovableDevice]:
         """The devices that pods hold and that may be in them."""
-        if not any(spec.moves is not None for spec in specs):
+        if not any(spec.moved_words is not None for spec in specs):
             return {}
         return find_movable_devices(specs, self.assembly.snapshots, self.assembly.written, HeldIds(self._known()).holds)

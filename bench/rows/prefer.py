@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from agent.core.entry.prefer import Keyed, Near, Rule, Scores
+from agent.core.entry.prefer import DistanceRule, PreferRule, Scores, WordRule
 from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.prefer import NO_LIMIT, prefer
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
@@ -19,7 +19,7 @@ from bench.subjects import Agent, Subject
 NAME = "prefer"
 BUDGET = 10.0  # ms: no pod on the node starts while a choice is made
 
-_LINKS = Near(Scores("links", "", "number", ValueType.INT))
+_LINKS = DistanceRule(Scores("links", "", "number", ValueType.INT))
 
 
 async def measure(subjects: Sequence[Subject], size: Size) -> Result:
@@ -31,23 +31,28 @@ async def measure(subjects: Sequence[Subject], size: Size) -> Result:
         value = min(_cpu(work) for _ in range(size.looks))
         lines.append(Line(NAME, f"a choice, {what}: CPU, least", "ms", {Agent.name: value}, budget, digits=1))
 
-    gpus = _stock((_LINKS, Keyed("packed", "board"), Keyed("same", "numa")), _gpus(16, chance))
+    gpus = _stock((_LINKS, WordRule("packed", "board"), WordRule("same", "numa")), _gpus(16, chance))
     add("8 of 16, links between all, all ways gone through", lambda: _choose(gpus, 8))
     many = _stock((_LINKS,), _gpus(64, chance))
     add("8 of 64, links between all", lambda: _choose(many, 8))
     add("63 of 64, links between all", lambda: _choose(many, 63))
     add("32 of 64, links between all, 16 of them forced", lambda: _choose(many, 32, many.ids[::4]))
     many_functions = 2 * max(size.look_functions, 8)
-    functions = _stock((Keyed("packed", "pf"), Keyed("same", "numa"), Near()), _functions(many_functions))
+    functions = _stock((WordRule("packed", "pf"), WordRule("same", "numa"), DistanceRule()), _functions(many_functions))
     add(f"1 of {many_functions} functions", lambda: _choose(functions, 1))
     add(f"16 of {many_functions} functions", lambda: _choose(functions, 16))
     most = many_functions - 1
     add(f"{most} of {many_functions} functions", lambda: _choose(functions, most))
-    apart = _stock((Keyed("packed", "pf"), Keyed("same", "numa"), Near()), _functions(many_functions, each=1, nodes=64))
+    apart = _stock(
+        (WordRule("packed", "pf"), WordRule("same", "numa"), DistanceRule()),
+        _functions(many_functions, each=1, nodes=64),
+    )
     add(f"16 of {many_functions} functions, each of an adapter of its own, on 64 nodes", lambda: _choose(apart, 16))
     half = many_functions // 2
     add(f"{half} of these, half of them forced", lambda: _choose(apart, half, apart.ids[::4]))
-    shares = _stock((Keyed("same", "numa"), Keyed("balanced", "name")), _functions(max(1, size.big // 100)), shares=100)
+    shares = _stock(
+        (WordRule("same", "numa"), WordRule("balanced", "name")), _functions(max(1, size.big // 100)), shares=100
+    )
     add(f"1 of {len(shares.ids)} shares", lambda: _choose(shares, 1))
     add(
         f"1 of {len(shares.ids)} shares, the first of a list",
@@ -68,7 +73,9 @@ def _choose(stock: ChoicePool, count: int, forced: Sequence[str] = ()) -> None:
         raise RuntimeError("a request that can be satisfied was not")
 
 
-def _stock(rules: Sequence[Rule], traits: Mapping[str, tuple[Affinity, ...]], shares: int | None = None) -> ChoicePool:
+def _stock(
+    rules: Sequence[PreferRule], traits: Mapping[str, tuple[Affinity, ...]], shares: int | None = None
+) -> ChoicePool:
     devices = tuple(Device(name, name, name, Health.HEALTHY, shares=shares) for name in traits)
     return ChoicePool(DeviceList("bench.example/r", devices), rules, traits)
 

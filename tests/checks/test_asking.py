@@ -8,7 +8,7 @@ from agent.checks import query_scheduler
 from agent.checks.query_scheduler import QueryScheduler
 from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus
 
-WELL, ILL = QueryResult(QueryStatus.WELL), QueryResult(QueryStatus.ILL, "why")
+WELL, ILL = QueryResult(QueryStatus.HEALTHY), QueryResult(QueryStatus.UNHEALTHY, "why")
 
 
 def command(name, every=3600.0):
@@ -52,7 +52,7 @@ class World:
 
     def look(self, *inquiries):
         answers = [self.asking.get_result(one) for one in inquiries]
-        self.wanted |= {one.mark for one in inquiries}
+        self.wanted |= {one.dirty_key for one in inquiries}
         self.asking.finish_look(self)
         return answers
 
@@ -74,13 +74,13 @@ async def world():
 
 async def test_what_a_look_asks_is_asked_once_and_known_to_the_next(world):
     (answer,) = world.look(command("a"))
-    assert answer.reply is QueryStatus.AWAITED
+    assert answer.reply is QueryStatus.PENDING
     world.look(command("a"), command("a"))
     await world.until(lambda: world.told_of)
     assert world.asked == [command("a")]
-    assert world.told_of == [command("a").mark]
+    assert world.told_of == [command("a").dirty_key]
     (answer,) = world.look(command("a"))
-    assert (answer.reply, answer.number) == (QueryStatus.WELL, 1)
+    assert (answer.reply, answer.number) == (QueryStatus.HEALTHY, 1)
     assert world.changes == [True]
 
 
@@ -92,7 +92,7 @@ async def test_each_answer_has_another_number_and_says_whether_it_is_another(wor
     await world.until(lambda: len(world.told_of) > seen + 2)
     assert world.changes.count(True) == 2
     (answer,) = world.look(command("a", 0.01))
-    assert (answer.reply, answer.reason) == (QueryStatus.ILL, "why")
+    assert (answer.reply, answer.reason) == (QueryStatus.UNHEALTHY, "why")
     assert answer.number == len(world.told_of)
 
 
@@ -122,7 +122,7 @@ async def test_what_does_not_end_costs_no_worker_once_it_is_told(world):
     world.look(*stuck)
     await world.until(lambda: len(world.told_of) == len(stuck))
     world.look(command("other"))
-    await world.until(lambda: command("other").mark in world.told_of)
+    await world.until(lambda: command("other").dirty_key in world.told_of)
     assert len(world.asked) == len(stuck) + 1
     world.linger.set()
     await world.until(lambda: len(world.asked) > len(stuck) + 1)
@@ -131,7 +131,7 @@ async def test_what_does_not_end_costs_no_worker_once_it_is_told(world):
 async def test_what_nothing_rests_on_is_forgotten(world):
     world.look(command("a", 0.01), command("b", 0.01))
     await world.until(lambda: len(set(world.told_of)) == 2)
-    world.wanted.remove(command("a", 0.01).mark)
+    world.wanted.remove(command("a", 0.01).dirty_key)
     await world.until(lambda: world.asking._idle)
     seen = len(world.asked)
     await world.until(lambda: len(world.asked) > seen + 2)
@@ -147,6 +147,6 @@ async def test_what_was_unwanted_only_between_two_looks_is_asked_again(world):
     world.wanted.clear()
     await world.until(lambda: world.asking._idle)
     (answer,) = world.look(one)
-    assert answer.reply is QueryStatus.WELL
+    assert answer.reply is QueryStatus.HEALTHY
     seen = len(world.told_of)
     await world.until(lambda: len(world.told_of) > seen)

@@ -63,7 +63,7 @@ class World:
     def verdict(self, probe, *places):
         answer = self.probes.get_health(probe, places or (A,))
         self.probes.finish_look(self)
-        return answer.reply, answer.reason
+        return answer.status, answer.reason
 
     async def until(self, holds):
         async with asyncio.timeout(60):
@@ -91,7 +91,7 @@ def verdict(healthy, place=A, reason=""):
     return f'{{"place": "{place}", "healthy": {healthy}, "reason": "{reason}"}}'
 
 
-AWAITED = QueryStatus.AWAITED, "no answer yet"
+AWAITED = QueryStatus.PENDING, "no answer yet"
 NOTHING = QueryStatus.UNKNOWN, "the probe it says nothing of it"
 
 
@@ -99,13 +99,13 @@ async def test_what_it_says_is_known_by_place(world):
     probe = world.probe()
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"), verdict("false", B, "Xid 79"))
-    await world.hears(probe, QueryStatus.WELL, "")
-    await world.hears(probe, QueryStatus.ILL, "Xid 79", place=B)
+    await world.hears(probe, QueryStatus.HEALTHY, "")
+    await world.hears(probe, QueryStatus.UNHEALTHY, "Xid 79", place=B)
     assert world.verdict(probe, "other") == AWAITED
     world.say('{"complete": true}')
     await world.hears(probe, *NOTHING, place="other")
-    assert world.verdict(probe, A, B) == (QueryStatus.ILL, "Xid 79")
-    assert (probe.about(B), True) in world.marks
+    assert world.verdict(probe, A, B) == (QueryStatus.UNHEALTHY, "Xid 79")
+    assert (probe.make_dirty_key(B), True) in world.marks
     world.say(f'{{"place": "{B}", "gone": true}}')
     await world.hears(probe, *NOTHING, place=B)
     assert len(world.pids) == 1
@@ -115,11 +115,11 @@ async def test_each_verdict_is_another_answer_and_only_another_reply_a_change(wo
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
     first = world.probes.get_health(probe, (A,)).number
     world.say(verdict("true"))
     await world.until(lambda: world.probes.get_health(probe, (A,)).number > first)
-    assert world.marks == [(probe.about(A), True), (probe.about(A), False)]
+    assert world.marks == [(probe.make_dirty_key(A), True), (probe.make_dirty_key(A), False)]
 
 
 async def test_fields(world):
@@ -139,26 +139,26 @@ async def test_killed_and_started_again_in_time_it_costs_nothing(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"), verdict("false", B, "old"), '{"complete": true}')
-    await world.hears(probe, QueryStatus.ILL, "old", place=B)
+    await world.hears(probe, QueryStatus.UNHEALTHY, "old", place=B)
     os.kill(world.pids[0], signal.SIGKILL)
     await world.until(lambda: len(world.pids) == 2)
-    assert world.verdict(probe) == (QueryStatus.WELL, "")
+    assert world.verdict(probe) == (QueryStatus.HEALTHY, "")
     world.say(verdict("true"), '{"complete": true}')
     await world.hears(probe, *NOTHING, place=B)
-    assert world.verdict(probe) == (QueryStatus.WELL, "")
+    assert world.verdict(probe) == (QueryStatus.HEALTHY, "")
 
 
 async def test_what_is_silent_for_too_long_is_known_no_more_until_it_speaks(world):
     probe = world.probe(2.0)  # it has to have begun by then
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
     os.kill(world.pids[0], signal.SIGSTOP)
     await world.hears(probe, QueryStatus.UNKNOWN, "the probe it: it was silent for 2 s")
-    assert (probe.mark, True) in world.marks
+    assert (probe.dirty_key, True) in world.marks
     await world.until(lambda: len(world.pids) > 1)
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
 
 
 async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monkeypatch):
@@ -182,7 +182,7 @@ async def test_what_dies_at_once_is_started_ever_more_seldom(world, caplog, monk
 async def test_a_program_that_is_not_there_is_off(world):
     probe = ProbeSpec("it", ("/no/such",), 30.0)
     world.verdict(probe)
-    await world.hears(probe, QueryStatus.OFF, "it is off: /no/such: no such program")
+    await world.hears(probe, QueryStatus.NOT_APPLICABLE, "it is off: /no/such: no such program")
     assert world.probes.get_field(probe, (A,), "f") == Absent("the probe it is off: /no/such: no such program")
 
 
@@ -190,15 +190,15 @@ async def test_one_that_says_so_is_off_and_may_come_on(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("false"), '{"off": "no driver"}')
-    await world.hears(probe, QueryStatus.OFF, "it is off: no driver")
+    await world.hears(probe, QueryStatus.NOT_APPLICABLE, "it is off: no driver")
     os.kill(world.pids[0], signal.SIGKILL)
     await world.until(lambda: len(world.pids) > 1)
-    assert world.verdict(probe) == (QueryStatus.OFF, "it is off: no driver")
+    assert world.verdict(probe) == (QueryStatus.NOT_APPLICABLE, "it is off: no driver")
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
 
 
-@pytest.mark.parametrize(
+@pytest.dirty_key.parametrize(
     "junk",
     ["hello", '{"place": 1}', "\x1b[2J", "{" * 1000, "x" * 3_000_000],
     ids=["text", "other", "escape", "braces", "megabytes"],
@@ -208,18 +208,18 @@ async def test_junk_is_no_report_and_costs_none(world, junk):
     (world.top / "junk").write_text(f"{junk}\n")
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
     assert len(world.pids) == 1
 
 
 async def test_a_flood_leaves_others_their_turn(world):
     flood = world.probe(script="echo $$ >> {top}/pids; exec yes '" + verdict("true") + "'")
     world.verdict(flood)
-    await world.hears(flood, QueryStatus.WELL, "")
+    await world.hears(flood, QueryStatus.HEALTHY, "")
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("false"))
-    await world.hears(probe, QueryStatus.ILL, "")
+    await world.hears(probe, QueryStatus.UNHEALTHY, "")
     number = world.probes.get_health(flood, (A,)).number
     await world.until(lambda: world.probes.get_health(flood, (A,)).number > number)
 
@@ -232,8 +232,8 @@ async def test_places_are_bounded(world, monkeypatch):
     world.say(*(verdict("true", f"p{number}") for number in range(5)), '{"complete": true}')
     world.say(*(f'{{"place": "p{p}", "field": "{f}", "value": 1}}' for p in range(3) for f in "fg"), "{}")
     world.say(verdict("false", "p0", "end"))
-    await world.hears(probe, QueryStatus.ILL, "end", place="p0")
-    assert world.verdict(probe, "p1") == (QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.UNHEALTHY, "end", place="p0")
+    assert world.verdict(probe, "p1") == (QueryStatus.HEALTHY, "")
     assert world.verdict(probe, "p2") == NOTHING
     assert world.probes.get_field(probe, ("p0",), "f") == 1
     assert isinstance(world.probes.get_field(probe, ("p0",), "g"), Absent)
@@ -247,9 +247,9 @@ async def test_all_that_is_remembered_is_bounded(world, monkeypatch, caplog):
     world.say(*(f'{{"place": "p{n}", "field": "{f}", "value": "{"x" * 200}"}}' for n in range(9) for f in "fg"))
     world.say(verdict("true", A, "short"), *(verdict("false", B, "y" * 4000) for _ in range(9)))
     world.say(verdict("false", A, "z" * 999), '{"complete": true}', verdict("true", "p0", "end"))
-    await world.hears(probe, QueryStatus.WELL, "end", place="p0")
+    await world.hears(probe, QueryStatus.HEALTHY, "end", place="p0")
     assert world.verdict(probe, A) == (
-        QueryStatus.ILL,
+        QueryStatus.UNHEALTHY,
         "",
     )  # for its reason there is no room, and for what is so there is
     held = world.probes._lives[probe].reports
@@ -274,7 +274,7 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
     world.wanted = False
     world.probes.finish_look(world)
     world.probes.finish_look(world)
@@ -283,7 +283,7 @@ async def test_what_nothing_rests_on_is_ended_and_begins_anew_when_it_is_wanted(
     world.wanted = True
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
 
 
 async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_again(world):
@@ -299,17 +299,17 @@ async def test_one_that_is_ended_before_it_has_begun_begins_when_it_is_wanted_ag
     world.wanted = True
     assert world.verdict(probe) == AWAITED
     world.say(verdict("true"))
-    await world.hears(probe, QueryStatus.WELL, "")
+    await world.hears(probe, QueryStatus.HEALTHY, "")
 
 
 async def test_the_worst_of_several_names_counts(world):
     probe = world.probe()
     world.verdict(probe)
     world.say(verdict("true", "a"), verdict("null", "b", "why"), verdict("false", "c", "ill"), '{"complete": true}')
-    await world.hears(probe, QueryStatus.ILL, "ill", place="c")
+    await world.hears(probe, QueryStatus.UNHEALTHY, "ill", place="c")
     assert world.verdict(probe, "a", "b") == (QueryStatus.UNKNOWN, "why")
-    assert world.verdict(probe, "a", "b", "c", "d") == (QueryStatus.ILL, "ill")
-    assert world.probes.get_health(probe, ("a", "c")) == QueryResult(QueryStatus.ILL, "ill", 3)
+    assert world.verdict(probe, "a", "b", "c", "d") == (QueryStatus.UNHEALTHY, "ill")
+    assert world.probes.get_health(probe, ("a", "c")) == QueryResult(QueryStatus.UNHEALTHY, "ill", 3)
 
 
 DOCS = Path(__file__).parents[2] / "docs/probes.md"
@@ -331,13 +331,13 @@ async def test_the_example_of_the_docs(world):
     assert len(program.splitlines()) <= 24
     probe = ProbeSpec("fan", (sys.executable, str(world.top / "probe")), 30.0)
     world.verdict(probe)
-    await world.hears(probe, QueryStatus.WELL, "", place=str(board))
+    await world.hears(probe, QueryStatus.HEALTHY, "", place=str(board))
     await world.until(lambda: world.probes.get_field(probe, (str(board),), "fan") == 900)
     fan.write_text("0\n")
-    await world.hears(probe, QueryStatus.ILL, "its fan stands still", place=str(board))
+    await world.hears(probe, QueryStatus.UNHEALTHY, "its fan stands still", place=str(board))
     fan.unlink()
     await world.until(lambda: world.verdict(probe, str(board))[0] is QueryStatus.UNKNOWN)
     (world.top / "class/hwmon3").unlink()
     probe = ProbeSpec("no fan", probe.argv, 30.0)
     world.verdict(probe)
-    await world.hears(probe, QueryStatus.OFF, "no fan is off: no board with a fan")
+    await world.hears(probe, QueryStatus.NOT_APPLICABLE, "no fan is off: no board with a fan")

@@ -21,11 +21,11 @@ from agent.core.entry.query import QueryStatus
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"place": "a", "healthy": true}', ReportedHealth("a", QueryStatus.WELL)),
-        ('{"place": "a", "healthy": false, "reason": "b c"}', ReportedHealth("a", QueryStatus.ILL, "b c")),
-        ('{"place": "a", "healthy": false, "reason": null}', ReportedHealth("a", QueryStatus.ILL)),
+        ('{"place": "a", "healthy": true}', ReportedHealth("a", QueryStatus.HEALTHY)),
+        ('{"place": "a", "healthy": false, "reason": "b c"}', ReportedHealth("a", QueryStatus.UNHEALTHY, "b c")),
+        ('{"place": "a", "healthy": false, "reason": null}', ReportedHealth("a", QueryStatus.UNHEALTHY)),
         ('{"place": "a", "healthy": null}', ReportedHealth("a", QueryStatus.UNKNOWN)),
-        ('{"place": "00000000:3B:00.0", "healthy": true}', ReportedHealth("0000:3b:00.0", QueryStatus.WELL)),
+        ('{"place": "00000000:3B:00.0", "healthy": true}', ReportedHealth("0000:3b:00.0", QueryStatus.HEALTHY)),
         ('{"place": "/dev/x", "field": "f", "value": "v"}', ReportedField("/dev/x", "f", "v")),
         ('{"place": "a", "field": "f", "value": 7}', ReportedField("a", "f", 7)),
         ('{"place": "a", "field": "f", "value": false}', ReportedField("a", "f", False)),

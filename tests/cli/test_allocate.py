@@ -15,7 +15,7 @@ from agent.cli.grant_preview.grant_formats import (
     build_docker_arguments,
     list_notes,
 )
-from agent.core.entry.cdi import device_names
+from agent.core.entry.cdi import parse_device_names
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.inventory.device import DeviceNode
 
@@ -125,7 +125,7 @@ def test_as_a_cdi_spec(asked):
     code, out, _ = asked(CARD, "--id", "0000:3b:02.0", "--dry-run", "--as", "cdi")
     spec = json.loads(out)
     assert code == 0
-    assert device_names(spec) == (f"{CARD}=grant",)
+    assert parse_device_names(spec) == (f"{CARD}=grant",)
     assert spec["cdiVersion"] == "0.6.0"
     assert spec["annotations"] == {"a.example/cards": "0000:3b:02.0"}
     (device,) = spec["devices"]
@@ -306,7 +306,7 @@ def test_what_a_spec_of_its_own_says_is_shown(asked):
     said = json.loads(asked(CARD, "--count", "1", "--dry-run", "-o", "json", text=text)[1])
     assert said["nodes"] == []
     assert said["cdi_spec"]["file"] == file
-    assert device_names(said["cdi_spec"]["spec"]) == tuple(said["cdi"])
+    assert parse_device_names(said["cdi_spec"]["spec"]) == tuple(said["cdi"])
 
 
 def test_files_of_device_information_are_named_once(asked):
@@ -333,4 +333,4 @@ def test_what_they_were_preferred_by_is_said(asked, rules, said):
 @pytest.mark.parametrize("kind", ["a.example/card", "a.example/4g.20gb"])
 def test_a_resource_that_no_kind_may_be_called_like_has_a_kind_all_the_same(kind):
     node = GrantedNode("/dev/a", "/dev/a", "rw", DeviceNode("/dev/a", "c", 1, 3))
-    assert device_names(build_cdi_spec(Grant(kind, nodes=(node,)))) == (build_cdi_name(Grant(kind)),)
+    assert parse_device_names(build_cdi_spec(Grant(kind, nodes=(node,)))) == (build_cdi_name(Grant(kind)),)

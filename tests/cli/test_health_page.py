@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from agent.config.load import load
-from agent.core.entry.kernel_log_check import Record
+from agent.core.entry.kernel_log_check import LogRecord
 from agent.core.health.evaluation import Evaluation, evaluate
 from agent.core.health.kernel_log import KernelLogHistory
 from agent.core.inventory.dirty_set import ALL_DIRTY
@@ -37,7 +37,7 @@ class Machine:
 
     def say(self, line):
         """Something in the kernel log, just now."""
-        self.journal.hear(Record(self.journal.last + 1, self.now + 3600, line))
+        self.journal.hear(LogRecord(self.journal.last + 1, self.now + 3600, line))
 
     def faults(self, looks=1):
         """What fails after so many looks, by the device's name."""

@@ -23,7 +23,7 @@ def test_what_stands_in_the_file(configure):
     )
     said = {"address": "0000:3b:00.2", "rdma.name": Absent("it has no RDMA device")}
     assert spec.devinfo.write(said.__getitem__) == '{"type":"pci","pci":{"pci-address":"0000:3b:00.2"},"n":1}'
-    assert spec.giving_words() == {"address", "rdma.name"}
+    assert spec.find_give_words() == {"address", "rdma.name"}
 
 
 def test_an_entry_changes_one_thing_of_its_class_or_takes_the_file_out(configure):
@@ -35,7 +35,7 @@ def test_an_entry_changes_one_thing_of_its_class_or_takes_the_file_out(configure
 
 def test_the_file_is_a_part_of_what_an_entry_means(configure):
     one, other = (made(configure, f'give.devinfo.type = "{kind}"') for kind in ("pci", "vdpa"))
-    assert one.meaning() != other.meaning()
+    assert one.drop_origin() != other.drop_origin()
 
 
 @pytest.mark.parametrize(

@@ -26,16 +26,16 @@ def test_mounts(configure):
         'own   = { path = "/run/{name}/s", to = "/run/s{n}" }\n',
     )
     short, libs, own = spec.mounts
-    assert (short.name, short.path.source, short.to, short.read_only, short.optional) == (
+    assert (short.name, short.path.source, short.container_paths, short.read_only, short.optional) == (
         *("short", "/opt/{name}", ()),
         *(False, False),
     )
-    assert (libs.path.source, sources(libs.to), libs.read_only, libs.optional) == (
+    assert (libs.path.source, sources(libs.container_paths), libs.read_only, libs.optional) == (
         *("/usr/lib/*.so", ["/a/", "/b/"]),
         *(True, True),
     )
-    assert sources(own.to) == ["/run/s{n}"]
-    assert spec.giving_words() == {"name"}
+    assert sources(own.container_paths) == ["/run/s{n}"]
+    assert spec.find_give_words() == {"name"}
 
 
 def test_annotations(configure):
@@ -46,7 +46,7 @@ def test_annotations(configure):
         'ids   = { name = "example.com/ids", value = "{name}", join = "/" }\n'
         'each  = { name = "{resource}-{n}", value = "{name}" }\n',
     )
-    assert [(one.key, one.name.source, one.value.source, one.join) for one in spec.annotations] == [
+    assert [(one.key, one.name.source, one.value.source, one.separator) for one in spec.annotations] == [
         ("plain", "plain", "{id}", ","),
         ("ids", "example.com/ids", "{name}", "/"),
         ("each", "{resource}-{n}", "{name}", None),
@@ -76,8 +76,8 @@ def test_cdi_devices(configure):
     ],
 )
 def test_what_is_given_is_a_part_of_what_an_entry_means(configure, one, other):
-    assert given(configure, one).meaning() != given(configure, other).meaning()
-    assert given(configure, one).meaning() == given(configure, f"\n{one}").meaning()
+    assert given(configure, one).drop_origin() != given(configure, other).drop_origin()
+    assert given(configure, one).drop_origin() == given(configure, f"\n{one}").drop_origin()
 
 
 def test_a_class_gives_and_an_entry_takes_out(configure):
@@ -142,8 +142,8 @@ def test_what_is_given_by_what_an_entry_chose_is_settled_at_load(configure, chos
     assert [one.name for one in spec.mounts] == mounts
     assert [one.value.source for one in spec.env] == env
     assert [one.key for one in spec.cdi] == cdi
-    assert [one.when for one in (*spec.nodes, *spec.mounts, *spec.env)] == [None] * len(nodes + mounts + env)
-    assert [[line.address for line in one.when.lines] for one in spec.cdi] == [
+    assert [one.condition for one in (*spec.nodes, *spec.mounts, *spec.env)] == [None] * len(nodes + mounts + env)
+    assert [[line.address for line in one.condition.lines] for one in spec.cdi] == [
         ["give.also.cdi.when.options.by", "give.also.cdi.cdi.gpu.when.name"] for _ in cdi
     ]
 
@@ -177,8 +177,8 @@ def test_a_condition_is_a_clause_with_words_of_the_grant(configure):
         "[resource.give.env]\n"
         "A = { value = '{given.a}', join = ',', when.given.a.exists = true, when.either = { a.asked = 2, b.n = 0 } }\n",
     )
-    assert spec.giving_words() == {"node", "mine"}
-    assert [line.address for line in spec.env[0].when.walk_lines()] == [
+    assert spec.find_give_words() == {"node", "mine"}
+    assert [line.address for line in spec.env[0].condition.walk_lines()] == [
         "give.env.A.when.given.a",
         "give.env.A.when.either.a.asked",
         "give.env.A.when.either.b.n",
@@ -204,7 +204,7 @@ def test_of_a_group_each_member_is_asked(configure):
     )
     made = configure({"resources.d/a.toml": text})
     assert made.findings == ()
-    assert [(one.name, one.each) for one in made.resources[0].nodes] == [("one", True), ("all", False)]
+    assert [(one.name, one.per_member) for one in made.resources[0].nodes] == [("one", True), ("all", False)]
 
 
 def test_json(configure):
@@ -216,12 +216,12 @@ def test_json(configure):
         "[resource.give.annotations]\none = { json = { a = '{name}' }, name = 'info-{n}' }\n",
     )
     (info,) = spec.env
-    assert info.member.source == "{id}"
-    assert [text.source for text in info.texts] == ["INFO", "x{name}", "{given.x}", "{id}"]
+    assert info.member_key.source == "{id}"
+    assert [text.source for text in info.templates] == ["INFO", "x{name}", "{given.x}", "{id}"]
     assert info.value.write(lambda word: f"<{word}>") == (
         '{"a":"x<name>","b":{"c":[1,"<given.x>"],"d":true},"e":[{"f":0.5}]}'
     )
-    assert spec.annotations[0].member is None
+    assert spec.annotations[0].member_key is None
 
 
 def test_json_merges_by_its_names(configure):

@@ -40,7 +40,7 @@ def read(configure):
 )
 def test_what_puts_devices_together(read, group, by, claims):
     found = read(PCI + group)
-    assert (found.group.by, found.group.claims, found.group.parts) == (by, claims, {})
+    assert (found.group.words, found.group.includes_unmatched, found.group.member_clauses) == (by, claims, {})
 
 
 def test_parts_are_words_of_every_text(read):
@@ -49,8 +49,8 @@ def test_parts_are_words_of_every_text(read):
         'nodes.dongle = { path = "/dev/{dongle.usb.port}", to = "/dev/dongle{n}" }\n'
         'env.SERIAL = { value = "{dongle.usb.serial}-{programmer}", join = "," }\n'
     )
-    assert list(found.group.parts) == ["dongle", "programmer"]
-    assert [node.each for node in found.nodes] == [True, False]
+    assert list(found.group.member_clauses) == ["dongle", "programmer"]
+    assert [node.per_member for node in found.nodes] == [True, False]
 
 
 def test_a_group_is_taken_out_by_false(configure):
@@ -63,7 +63,7 @@ def test_a_group_is_taken_out_by_false(configure):
     )
     assert found.is_valid, found.findings
     assert [bool(spec.group) for spec in found.resources] == [False, True]
-    assert not found.resources[1].group.claims
+    assert not found.resources[1].group.includes_unmatched
 
 
 def test_all_members_are_a_list_with_a_group_and_without(read):
@@ -75,7 +75,7 @@ def test_all_members_are_a_list_with_a_group_and_without(read):
 
 def test_parts_that_nothing_keeps_apart_are_one_device_at_most(read):
     single = KIT.replace('by = "usb.hub"\n', "")
-    assert read(single + 'env.SERIAL = "{dongle.usb.serial}"\n').group.by == ()
+    assert read(single + 'env.SERIAL = "{dongle.usb.serial}"\n').group.words == ()
     wrong = read(KIT + 'env.SERIAL = "{dongle.usb.serial}"\n')[-1]
     assert wrong.code == "differs-between-devices"
 
@@ -84,7 +84,7 @@ def test_parts_that_nothing_keeps_apart_are_one_device_at_most(read):
 def test_a_list_comes_out_element_by_element_where_n_is_in_its_place(read):
     text = HEAD + 'source = "usb"\ngive.nodes.t = { path = "{tty.node}", to = "/dev/ttyX{n}" }\n'
     assert read(text).nodes
-    assert read(text + 'group = "hub"\n').nodes[0].each
+    assert read(text + 'group = "hub"\n').nodes[0].per_member
     assert read(text + 'give.env.port = { name = "PORT_{n}", value = "{given.t}" }\n').env
     assert read(text + 'give.env.PORT = "{given.t}"\n')[0].code == "differs-between-devices"
     (wrong,) = read(text.replace("{n}", ""))
@@ -163,7 +163,7 @@ def test_own_words_are_of_each_host_device(read):
     (wrong,) = read(text)
     assert (wrong.code, wrong.line) == ("unknown-word", 5)
     found = read(text.replace("{members.address}", "{a}") + 'id = "{x.b}-{b}"\n')
-    assert found.group.by == (GroupWord("a", ValueType.TEXT),)
+    assert found.group.words == (GroupWord("a", ValueType.TEXT),)
 
 
 def test_a_part_has_no_name_of_an_own_word(read):
@@ -180,7 +180,7 @@ def test_a_join_is_of_each_host_device_too(read):
         + join.replace("X", "address")
         + 'group = "slot"\ngive.nodes.x = { path = "{card.render}", to = "/dev/Y" }\n'
     )
-    assert read(text.replace("Y", "dri/")).nodes[0].each
+    assert read(text.replace("Y", "dri/")).nodes[0].per_member
     assert read(text.replace("Y", "render{n}"))[0].code == "differs-between-devices"
     (wrong,) = read(PCI + join.replace("X", "address") + 'group.parts.card = { driver = "x" }\n')
     assert wrong.write == "give the part another name"

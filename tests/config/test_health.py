@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent.core.entry.check import ONE, Check, LookCount, LookDuration, OnUnknown
+from agent.core.entry.check import ONE_LOOK, Check, LookCount, LookDuration, OnUnknown
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.derived_words import OrElse, ProbeWord
-from agent.core.entry.kernel_log_check import ONCE, EventRate, LogMatch
+from agent.core.entry.derived_words import DefaultedWord, ProbeWord
+from agent.core.entry.kernel_log_check import ONE_EVENT, EventRate, LogMatch
 from agent.core.entry.query import ProbeSpec, ProbeTemplate, RunTemplate, ServiceProtocol, SocketTemplate
 from agent.core.language.template import parse
 from agent.core.language.value import ValueType
@@ -22,14 +22,14 @@ def checks(configure, lines, head=HEAD):
 
 
 def course(check: Check):
-    return check.every, check.trip, check.recover, check.on_unknown
+    return check.interval, check.failure_threshold, check.recovery_threshold, check.on_unknown
 
 
 def test_what_is_not_said(configure):
     (check,) = checks(configure, 'health.link.holds = { driver = "x" }')
     assert course(check) == (None, LookCount(1), LookCount(1), OnUnknown.UNHEALTHY)
-    assert (check.name, check.when, check.reason) == ("link", None, None)
-    (line,) = check.holds.lines
+    assert (check.name, check.condition, check.reason) == ("link", None, None)
+    (line,) = check.criterion.lines
     assert (line.address, line.word, str(line.origin)) == ("health.link.holds.driver", "driver", "resources.d/a.toml:5")
 
 
@@ -55,7 +55,7 @@ def test_course(configure, said, made):
 def test_looks_may_come_from_the_source(configure):
     head = HEAD.replace('"npu" }', '"npu", every = "1s" }')
     (check,) = checks(configure, 'health.a = { holds.driver = "x", trip = "2 looks" }', head)
-    assert check.trip == LookCount(2)
+    assert check.failure_threshold == LookCount(2)
 
 
 def test_words_of_the_entry(configure):
@@ -68,8 +68,8 @@ def test_words_of_the_entry(configure):
         'when = { "./on" = "1" }\n'
         'reason = "it says {state|upper} at {heat} m°C: {all}, {nodes}"',
     )
-    assert [line.word for line in check.holds.lines] == ["state", "heat", "all"]
-    assert [line.address for line in check.when.lines] == ["health.state.when../on"]
+    assert [line.word for line in check.criterion.lines] == ["state", "heat", "all"]
+    assert [line.address for line in check.condition.lines] == ["health.state.when../on"]
     assert [slot.word for slot in check.reason.slots] == ["state", "heat", "all", "nodes"]
 
 
@@ -86,13 +86,13 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
     )
     assert found.is_valid
     a, b = found.resources
-    assert [(check.name, check.trip) for check in a.checks] == [
+    assert [(check.name, check.failure_threshold) for check in a.checks] == [
         ("link", LookDuration(30)),
         ("heat", LookCount(1)),
         ("more", LookCount(1)),
     ]
     assert [check.name for check in b.checks] == ["link"]
-    assert a.meaning() != b.meaning()
+    assert a.drop_origin() != b.drop_origin()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_an_entry_says_more_of_its_class_and_order_is_kept(configure):
 def test_whom_to_ask(configure, said, made):
     """How often is of whom is asked, not of looks; and that several looks are counted is no chance."""
     (check,) = checks(configure, f"health.a = {{ {said} }}")
-    assert (check.holds, check.every) == (made, None)
+    assert (check.criterion, check.interval) == (made, None)
 
 
 def test_a_probe_is_of_the_entry_its_class_or_agent_toml(configure):
@@ -134,8 +134,8 @@ def test_a_probe_is_of_the_entry_its_class_or_agent_toml(configure):
     assert found.findings == ()
     (spec,) = found.resources
     own, whole = ProbeSpec("own", ("/bin/own", "2"), 5), ProbeSpec("all", ("/bin/all", "-x"), 30)
-    assert [check.holds for check in spec.checks] == [ProbeTemplate(own), ProbeTemplate(whole)]
-    assert spec.own["model"] == OrElse(ProbeWord(own, "m", ValueType.INT), 7)
+    assert [check.criterion for check in spec.checks] == [ProbeTemplate(own), ProbeTemplate(whole)]
+    assert spec.derived_words["model"] == DefaultedWord(ProbeWord(own, "m", ValueType.INT), 7)
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,11 @@ def test_looks_by_chance(configure):
 
 def test_what_is_not_said_of_the_kernel_log(configure):
     (check,) = checks(configure, 'health.a.log = "npu {path_id}: gone, {{{code:int}}}"')
-    assert (check.every, check.trip, check.recover) == (None, ONE, None)
-    assert (check.log.trip, check.log.recover, check.log.latch) == (ONCE, None, False)
-    assert check.log.only is check.log.ignore is None
-    assert check.log.hear("npu platform-a: gone, {-5} times") == LogMatch(("platform-a",), (("code", -5),), False)
-    assert check.log.hear("npu platform-a: gone, -5") is None
+    assert (check.interval, check.failure_threshold, check.recovery_threshold) == (None, ONE_LOOK, None)
+    assert (check.log.event_rate, check.log.recovery_s, check.log.latch) == (ONE_EVENT, None, False)
+    assert check.log.include_clause is check.log.ignore_clause is None
+    assert check.log.match_line("npu platform-a: gone, {-5} times") == LogMatch(("platform-a",), (("code", -5),), False)
+    assert check.log.match_line("npu platform-a: gone, -5") is None
 
 
 def test_what_is_said_of_the_kernel_log(configure):
@@ -310,10 +310,10 @@ reason = "it says {code} of {driver}: {why|upper}"
 """
     (check,) = checks(configure, lines)
     log = check.log
-    assert (log.trip, log.recover, check.on_unknown) == (EventRate(3, 600), 3600, OnUnknown.HEALTHY)
-    assert log.hear("npu a: 0x1f broken") == LogMatch(("a",), (("code", "1f"), ("why", "broken")), False)
-    assert log.hear("npu a: 0x02 x").latches
-    assert log.hear("npu a: 3 broken") is log.hear("npu a: 2 harmless!") is None
+    assert (log.event_rate, log.recovery_s, check.on_unknown) == (EventRate(3, 600), 3600, OnUnknown.HEALTHY)
+    assert log.match_line("npu a: 0x1f broken") == LogMatch(("a",), (("code", "1f"), ("why", "broken")), False)
+    assert log.match_line("npu a: 0x02 x").is_latching
+    assert log.match_line("npu a: 3 broken") is log.match_line("npu a: 2 harmless!") is None
     assert [slot.word for slot in check.reason.slots] == ["code", "driver", "why"]
 
 
@@ -344,14 +344,18 @@ def test_a_counter(configure):
         'let.errors = { read = "./errors", type = "int" }\nhealth.a = { rises = "errors", every = "5s",'
         ' trip = "3 in 10m", recover = "1h" }',
     )
-    assert (check.holds, check.trip, check.recover, check.every) == (
+    assert (check.criterion, check.failure_threshold, check.recovery_threshold, check.interval) == (
         CounterCheck("errors"),
         EventRate(3, 600),
         LookDuration(3600),
         5,
     )
     (check,) = checks(configure, 'health.a.rises = "numa"')
-    assert (check.holds, check.trip, check.recover) == (CounterCheck("numa"), ONE, None)
+    assert (check.criterion, check.failure_threshold, check.recovery_threshold) == (
+        CounterCheck("numa"),
+        ONE_LOOK,
+        None,
+    )
 
 
 GPU = """about = "x"
@@ -374,22 +378,22 @@ def test_the_health_of_a_class_that_is_joined(configure):
     found = joining(configure, lines)
     assert found.is_valid, found.findings
     (spec,) = found.resources
-    assert [check.leans for check in spec.checks] == [("gpu",), ()]
+    assert [check.partner_joins for check in spec.checks] == [("gpu",), ()]
     (join,) = spec.joins
-    assert join.pool.cared.name == "gpu"
-    assert [check.name for check in join.pool.cared.checks] == ["link"]
-    assert [clause.name for clause in (*join.pool.cared.wait, *join.pool.cared.gate)] == [
+    assert join.pool.partner_checks.name == "gpu"
+    assert [check.name for check in join.pool.partner_checks.checks] == ["link"]
+    assert [clause.name for clause in (*join.pool.partner_checks.wait, *join.pool.partner_checks.gate)] == [
         "wait.firmware",
         "gate.driver",
     ]
-    assert list(join.cared()) == [join.pool.cared]
+    assert list(join.list_partner_checks()) == [join.pool.partner_checks]
 
 
 def test_nobody_asks_of_the_health_of_which_nobody_speaks(configure):
     (spec,) = joining(configure, "health.own.holds.gpu.driver = 'x'").resources
-    assert spec.joins[0].pool.cared is None
+    assert spec.joins[0].pool.partner_checks is None
     (spec,) = joining(configure, "health.own = { holds.driver = 'x', reason = '{gpu.reason}' }").resources
-    assert spec.joins[0].pool.cared is not None
+    assert spec.joins[0].pool.partner_checks is not None
 
 
 @pytest.mark.parametrize(
@@ -424,7 +428,7 @@ def test_one_check_speaks_of_as_many_as_it_likes(configure):
     joins = "".join(JOIN.replace("join.gpu", f"join.g{number}") for number in range(4))
     lines = "health.a.holds = { " + ", ".join(f"g{number}.healthy = true" for number in range(4)) + " }\n"
     (spec,) = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": HEAD + joins + lines}).resources
-    assert [check.leans for check in spec.checks] == [("g0", "g1", "g2", "g3")]
+    assert [check.partner_joins for check in spec.checks] == [("g0", "g1", "g2", "g3")]
 
 
 def test_who_waits_for_a_partner_to_be_well(configure):
@@ -433,10 +437,10 @@ def test_who_waits_for_a_partner_to_be_well(configure):
     assert found.is_valid, found.findings
     (spec,) = found.resources
     assert [clause.name for clause in spec.wait] == ["wait.own"]
-    assert [(hinge.clause.name, hinge.partner_joins) for hinge in spec.hinges] == [("wait.ill", ("gpu",))]
-    assert spec.joins[0].pool.cared is not None
+    assert [(hinge.clause.name, hinge.partner_joins) for hinge in spec.partner_conditions] == [("wait.ill", ("gpu",))]
+    assert spec.joins[0].pool.partner_checks is not None
     (spec,) = joining(configure, "wait.a.either = { x.gpu.reason = '*79*', y.driver = 'z' }").resources
-    assert [hinge.partner_joins for hinge in spec.hinges] == [("gpu",)]
+    assert [hinge.partner_joins for hinge in spec.partner_conditions] == [("gpu",)]
 
 
 def test_what_a_class_waits_for_of_its_own_partner(configure):
@@ -446,8 +450,8 @@ def test_what_a_class_waits_for_of_its_own_partner(configure):
     found = configure({**files, "resources.d/a.toml": HEAD + JOIN + "wait.gpu.gpu.healthy = false\n"})
     assert found.is_valid, found.findings
     (join,) = found.resources[0].joins
-    assert [hinge.partner_joins for hinge in join.pool.cared.hinges] == [("card",)]
-    assert [one.name for one in join.cared()] == ["gpu", "card"]
+    assert [hinge.partner_joins for hinge in join.pool.partner_checks.partner_conditions] == [("card",)]
+    assert [one.name for one in join.list_partner_checks()] == ["gpu", "card"]
 
 
 @pytest.mark.parametrize(
@@ -462,9 +466,9 @@ def test_what_is_given_by_the_health_of_a_partner(configure, lines):
     found = joining(configure, lines)
     assert found.is_valid, found.findings
     (spec,) = found.resources
-    assert spec.leans == ("gpu",)
-    assert spec.joins[0].pool.cared is not None
-    assert spec.giving_words() & {"gpu.healthy", "gpu.reason"}
+    assert spec.partner_joins == ("gpu",)
+    assert spec.joins[0].pool.partner_checks is not None
+    assert spec.find_give_words() & {"gpu.healthy", "gpu.reason"}
 
 
 def test_a_spec_of_our_own_says_nothing_that_hangs_on_the_health_of_a_partner(configure):
@@ -478,7 +482,7 @@ def test_vfio_by_the_health_of_a_partner_is_checked_by_it(configure):
     text = f"[[resource]]\nname = 'example.com/a'\n{lines}give.vfio.when.gpu.healthy = true\n"
     for more in ("", "health.vfio.trip = '2s'\n"):
         (spec,) = configure({"classes/gpu.toml": GPU, "resources.d/a.toml": text + more}).resources
-        assert [(check.name, check.leans) for check in spec.checks] == [("vfio", ("gpu",))]
+        assert [(check.name, check.partner_joins) for check in spec.checks] == [("vfio", ("gpu",))]
 
 
 def test_health_in_a_circle(configure):

@@ -30,12 +30,12 @@ def test_a_join_is_where_to_look_for_whom_and_by_what(configure):
     assert found.is_valid
     (spec,) = found.resources
     (join,) = spec.joins
-    assert (join.name, join.ours, join.optional, str(join.pool.source)) == ("mgmt", ("slot",), True, "pci")
-    assert join.pool.theirs == (("slot", ValueType.TEXT),)
+    assert (join.name, join.key_words, join.optional, str(join.pool.source)) == ("mgmt", ("slot",), True, "pci")
+    assert join.pool.keys == (("slot", ValueType.TEXT),)
     assert join.pool.match.lines[0].word == "./mgmt_pf"
-    assert set(join.pool.own) == {"instance"}
-    assert spec.own["mgmt.instance"].join == join
-    assert spec.rounds == ((join.pool.source, 5.0),)
+    assert set(join.pool.derived_words) == {"instance"}
+    assert spec.derived_words["mgmt.instance"].join == join
+    assert spec.source_intervals == ((join.pool.source, 5.0),)
     assert spec.sources == (spec.source, join.pool.source)
 
 
@@ -60,8 +60,8 @@ def test_a_join_may_be_of_any_source_and_need_a_let_and_another_join(configure):
     (spec,) = found.resources
     kfd, board = spec.joins
     assert kfd.pool.source.kind == "dir"
-    assert board.ours == ("kfd.serial",)
-    assert {"kfd.drm_minor", "kfd.serial", "usb_board/state", "usb_board"} < set(spec.own)
+    assert board.key_words == ("kfd.serial",)
+    assert {"kfd.drm_minor", "kfd.serial", "usb_board/state", "usb_board"} < set(spec.derived_words)
 
 
 CLASS = (
@@ -83,7 +83,7 @@ def test_a_class_brings_its_source_its_words_and_its_joins(configure):
     assert found.is_valid
     (join,) = found.resources[0].joins
     assert [nested.name for nested in join.pool.joins] == ["board"]
-    assert {"serial", "board_slot", "color", "board.slot", "options.depth"} <= set(join.pool.own)
+    assert {"serial", "board_slot", "color", "board.slot", "options.depth"} <= set(join.pool.derived_words)
 
 
 def test_a_join_of_an_entry_has_its_overrides(configure):
@@ -94,7 +94,7 @@ def test_a_join_of_an_entry_has_its_overrides(configure):
     later = HEAD + 'let.color = "./paint"\n'
     found = configure({"resources.d/a.toml": entry, "resources.d/b.toml": later})
     assert found.is_valid
-    assert set(found.resources[0].joins[0].pool.own) == {"color"}
+    assert set(found.resources[0].joins[0].pool.derived_words) == {"color"}
 
 
 def test_below_proc_a_join_may_be_the_pci_function(configure):
@@ -105,7 +105,7 @@ def test_below_proc_a_join_may_be_the_pci_function(configure):
     )
     found = load(configure, text)
     assert found.is_valid
-    assert found.resources[0].own["pci.address"].word == "address"
+    assert found.resources[0].derived_words["pci.address"].word == "address"
     taken = load(configure, HEAD + '[resource.join.pci]\nsource = "pci"\n')
     assert [finding.code for finding in taken.findings] == ["taken"]
 
@@ -122,8 +122,8 @@ def test_a_join_may_look_below_the_device_or_what_belongs_to_it(configure):
     region, meter, deeper = spec.joins
     assert str(region.pool.source) == "dir pf/fpga_region/region{region:int}"
     assert spec.sources == (spec.source,)  # nothing of it is listed: each device has its own
-    assert meter.ours == ("vf_index",)
-    assert deeper.pool.below.place.join == region
+    assert meter.key_words == ("vf_index",)
+    assert deeper.pool.directory.path.join == region
 
 
 # What stands in `[resource.join.x]` from line 5 on; then line, column, marked text, code, hint.
@@ -205,7 +205,7 @@ def test_two_entries_that_look_for_one_partner_in_one_way_share_its_index(config
     one, two = (spec.joins[0] for spec in found.resources)
     assert one.pool == two.pool
     assert hash(one.pool) == hash(two.pool)
-    assert found.resources[0].meaning() != found.resources[1].meaning()
+    assert found.resources[0].drop_origin() != found.resources[1].drop_origin()
 
 
 def test_what_only_follows_from_a_mistake_in_a_word_is_not_said(configure):

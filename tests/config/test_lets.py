@@ -50,7 +50,7 @@ def said(configure, tree, lines, *, device="0000:00:02.0"):
     reader = HostReader(tree.root)
     (host,) = (host for host in listing.found[spec.source] if host.name == device)
     facts = Facts(spec, host, reader)
-    return {word: facts(word) for word in spec.own}
+    return {word: facts(word) for word in spec.derived_words}
 
 
 def reason(value):
@@ -408,7 +408,7 @@ def test_a_path_with_words_stands_in_a_clause(configure, tree):
     let.one = "./none"
     """
     (spec,) = configure({"resources.d/a.toml": HEAD + lines}).resources
-    assert set(spec.own) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
+    assert set(spec.derived_words) == {"/proc/acme/{address}/1/state", "/proc/acme/{address}/*/state", "b", "one"}
     listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
     (sighting,) = update_inventory([spec], listing, HostReader(tree.root)).sightings.values()
     assert sighting.candidate is not None
@@ -452,4 +452,4 @@ def test_whatever_a_let_says_it_loads_or_is_reported_and_never_fails(configure, 
     for spec in found.resources:
         listing = source_kinds.list_devices(tree.root, [spec.source], None, ALL_DIRTY)
         facts = Facts(spec, listing.found[spec.source][0], HostReader(tree.root))
-        assert all(facts(word) is not None for word in spec.own)
+        assert all(facts(word) is not None for word in spec.derived_words)

@@ -21,7 +21,7 @@ def test_two_lines_serve_a_device(configure):
     assert found.findings == ()
     (resource,) = found.resources
     assert (resource.name, resource.class_name, resource.shares) == ("lab.example/tun", "tun", 100)
-    assert [(node.path.source, node.to[0].source, node.permissions) for node in resource.nodes] == [
+    assert [(node.path.source, node.container_paths[0].source, node.permissions) for node in resource.nodes] == [
         ("{node}", "{node}", "rw")
     ]
     assert found.files == ("resources.d/40-lab.toml", "classes/tun.toml", "classes/node.toml")

@@ -31,11 +31,11 @@ def test_short_forms_are_what_they_stand_for(configure):
     )
     assert short.source == full.source == Source("pci")
     assert short.shares == full.shares == 8
-    assert [(node.name, node.path, node.to, node.permissions, node.optional) for node in short.nodes] == [
-        (node.name, node.path, node.to, node.permissions, node.optional) for node in full.nodes
+    assert [(node.name, node.path, node.container_paths, node.permissions, node.optional) for node in short.nodes] == [
+        (node.name, node.path, node.container_paths, node.permissions, node.optional) for node in full.nodes
     ]
-    assert [(env.key, env.name, env.value, env.join) for env in short.env] == [
-        (env.key, env.name, env.value, env.join) for env in full.env
+    assert [(env.key, env.name, env.value, env.separator) for env in short.env] == [
+        (env.key, env.name, env.value, env.separator) for env in full.env
     ]
 
 

@@ -26,7 +26,7 @@ CARRIED = ("netdev.name", "rdma.name")
 def test_what_moves(configure, text, moves):
     made = configure({"resources.d/a.toml": HEAD + text})
     assert made.findings == ()
-    assert made.resources[0].moves == moves
+    assert made.resources[0].moved_words == moves
 
 
 @pytest.mark.parametrize(

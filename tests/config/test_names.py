@@ -26,8 +26,8 @@ def mistakes(configure, *entries):
 
 def test_a_name_may_have_words_behind_its_slash(configure):
     (spec,) = loaded(configure, f'name = "example.com/{{driver|upper}}-vf"\n{PCI}').resources
-    assert spec.name == spec.name_text.source == "example.com/{driver|upper}-vf"
-    assert one(configure, "").name_text is None
+    assert spec.name == spec.name_template.source == "example.com/{driver|upper}-vf"
+    assert one(configure, "").name_template is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_entry_adds_to_one_before_it(configure):
     configuration = loaded(configure, first, adding)
     assert configuration.is_valid
     owner, more = configuration.resources
-    assert (owner.adds, more.adds, more.name) == (False, True, "example.com/x")
+    assert (owner.is_addition, more.is_addition, more.name) == (False, True, "example.com/x")
     assert (more.registration, more.limit, more.topology) == ("watcher", Limit(distinct=True), ())
     assert (owner.expect, more.expect) == (3, None)
 
@@ -63,8 +63,8 @@ def test_a_name_with_words_is_added_to_by_its_text(configure):
     first = f'name = "example.com/{{driver}}"\n{PCI}'
     adding = 'adds_to = "example.com/{driver}"\nsource = { subsystem = "net" }\nid = "{path_id}"'
     _, more = loaded(configure, first, adding).resources
-    assert more.adds
-    assert more.name_text.source == "example.com/{driver}"
+    assert more.is_addition
+    assert more.name_template.source == "example.com/{driver}"
 
 
 def test_what_is_added_to_stands_before(configure):
@@ -98,13 +98,18 @@ def test_what_adds_to_an_entry_with_an_error_is_left_out_with_it(configure):
 
 
 def test_shares_by_a_word(configure):
-    by = one(configure, 'replicas = { by = "driver", map = { "a*" = 2, "ab*" = 3, abc = 4 }, else = 1 }').shares_by
-    assert [by.count(text) for text in ("abc", "abd", "ax", "b")] == [4, 3, 2, 1]
+    by = one(configure, 'replicas = { by = "driver", map = { "a*" = 2, "ab*" = 3, abc = 4 }, else = 1 }').share_map
+    assert [by.find_count(text) for text in ("abc", "abd", "ax", "b")] == [4, 3, 2, 1]
     by = one(configure, 'replicas = { by = "numa", map = { 0 = 2, 1 = 1 }, suffix = "::s" }')
-    assert (by.shares, by.shares_by.count("0"), by.shares_by.count("2"), by.suffix) == (None, 2, None, "::s")
-    by = one(configure, 'replicas = { by = "vendor", map = { "0x15B3" = 2 } }').shares_by
-    assert by.count("15b3") == 2
-    assert one(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').shares_by.count("true") == 2
+    assert (by.shares, by.share_map.find_count("0"), by.share_map.find_count("2"), by.share_suffix) == (
+        None,
+        2,
+        None,
+        "::s",
+    )
+    by = one(configure, 'replicas = { by = "vendor", map = { "0x15B3" = 2 } }').share_map
+    assert by.find_count("15b3") == 2
+    assert one(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').share_map.count("true") == 2
 
 
 @pytest.mark.parametrize(

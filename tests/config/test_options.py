@@ -35,7 +35,7 @@ def resource(configure, answers: str, device_class: str = CLASS):
 
 def test_an_answer_and_a_default_are_words_equal_for_all_devices(configure):
     made = resource(configure, 'options.inject = "script"\noptions.strategy = ["cdi", "nodes", "cdi"]\n')
-    assert made.own == {
+    assert made.derived_words == {
         "options.root": Constant("/opt/x"),
         "options.inject": Constant("script"),
         "options.strategy": Constant(("cdi", "nodes")),
@@ -44,9 +44,13 @@ def test_an_answer_and_a_default_are_words_equal_for_all_devices(configure):
 
 def test_an_answer_replaces_an_answer_and_a_default_stays_a_default(configure):
     used = CLASS.replace('"how"', '"how"\nvalue = "preload"')
-    assert resource(configure, "", used).own["options.inject"] == Constant("preload")
-    assert resource(configure, 'options.inject = "script"\n', used).own["options.inject"] == Constant("script")
-    assert resource(configure, 'options.inject.default = "script"\n').own["options.inject"] == Constant("script")
+    assert resource(configure, "", used).derived_words["options.inject"] == Constant("preload")
+    assert resource(configure, 'options.inject = "script"\n', used).derived_words["options.inject"] == Constant(
+        "script"
+    )
+    assert resource(configure, 'options.inject.default = "script"\n').derived_words["options.inject"] == Constant(
+        "script"
+    )
 
 
 @pytest.mark.parametrize(("kind", "value"), [("int", 5), ("bool", False), ("text", "x"), ("hex", "15b3")])
@@ -57,7 +61,7 @@ def test_types(configure, kind, value):
         f"options.x = {written}\n",
         f'about = "x"\nsource = {{ node = "/dev/kvm" }}\noptions.x = {{ about = "y", type = "{kind}" }}\n',
     )
-    assert made.own == {"options.x": Constant(value)}
+    assert made.derived_words == {"options.x": Constant(value)}
 
 
 ANSWERS = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.prefer import Cost, Keyed, Near, Scores
+from agent.core.entry.prefer import Cost, DistanceRule, Scores, WordRule
 from agent.core.language.value import ValueType
 from tests.config.marks import marked_by
 
@@ -33,8 +33,13 @@ def test_rules_in_their_order(configure):
         '{ same = "numa" }, { packed = "pf.address" }, { balanced = "slot" }, { order = "number" }, { near = "pcie" }'
     )
     assert rules(configure, f"prefer = [{said}]") == (
-        *(Keyed("same", "numa"), Keyed("packed", "pf.address"), Keyed("balanced", "slot"), Keyed("order", "number")),
-        Near(),
+        *(
+            WordRule("same", "numa"),
+            WordRule("packed", "pf.address"),
+            WordRule("balanced", "slot"),
+            WordRule("order", "number"),
+        ),
+        DistanceRule(),
     )
     assert rules(configure, "prefer = []") == rules(configure) == ()
 
@@ -42,11 +47,11 @@ def test_rules_in_their_order(configure):
 def test_links_are_directories_with_words(configure):
     (rule,) = rules(configure, 'prefer = [{ near = "fast" }]', LINKS)
     links = rule.links
-    assert (links.name, links.directory.whole, links.theirs, links.ours, links.kind) == (
+    assert (links.name, links.directory.constant, links.link_word, links.device_word, links.kind) == (
         *("fast", "./links/*", "to", "number", ValueType.INT),
     )
     assert links.cost == Cost("type", ValueType.INT, {"11": 10, "2": 40}, 50)
-    assert set(links.own) == {"to", "type"}
+    assert set(links.derived_words) == {"to", "type"}
 
 
 def test_links_are_lines_of_a_file(configure):
@@ -66,7 +71,7 @@ def test_what_is_added_is_preferred_as_far_as_the_rules_can_be_asked_of_it(confi
     adding = '[[resource]]\nadds_to = "example.com/x"\nsource = { subsystem = "net" }\nid = "{path_id}"\n'
     configuration = entry(configure, first, f"{adding}give.env.A = '1'")
     assert configuration.findings == ()
-    assert configuration.resources[1].prefer == (Keyed("same", "numa"),)
+    assert configuration.resources[1].prefer == (WordRule("same", "numa"),)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def made(configure, lines, section="prestart", head=HEAD):
 @pytest.mark.parametrize("section", ["prepare", "prestart"])
 def test_what_is_not_said(configure, section):
     (program,) = made(configure, f'{section}.a.run = ["/sbin/x", "-v", ""]', section)
-    assert (program.name, program.timeout, program.optional, program.when) == ("a", 5.0, False, None)
+    assert (program.name, program.timeout, program.optional, program.condition) == ("a", 5.0, False, None)
     assert [text.source for text in program.run] == ["/sbin/x", "-v", ""]
 
 
@@ -28,15 +28,15 @@ def test_all_that_can_be_said(configure):
     lines = 'prepare.a = { run = ["/x"], timeout = "2m", optional = true, when = { "/dev/x" = { exists = false } } }'
     (program,) = made(configure, lines, "prepare")
     assert (program.timeout, program.optional) == (120.0, True)
-    assert [line.address for line in program.when.lines] == ["prepare.a.when./dev/x"]
+    assert [line.address for line in program.condition.lines] == ["prepare.a.when./dev/x"]
 
 
 def test_words(configure):
     lines = 'let.bay = "./bay"\nprestart.a = { run = ["/x", "{bay}", "{id}", "{pci.address}"], when.asked = 1 }'
     (program,) = made(configure, lines)
-    assert set(program.words()) == {"bay", "id", "pci.address", "asked"}
+    assert set(program.list_words()) == {"bay", "id", "pci.address", "asked"}
     (program,) = made(configure, 'prepare.a.run = ["/x", "--kernel={host.kernel}"]', "prepare")
-    assert set(program.words()) == {"host.kernel"}
+    assert set(program.list_words()) == {"host.kernel"}
 
 
 def test_a_class_brings_them_and_an_entry_takes_them_out(configure):

@@ -55,14 +55,18 @@ def test_the_way_to_the_rdma_device(configure, source, uverbs):
         uverbs.replace("uverbs", "issm"),
         "/dev/infiniband/rdma_cm",
     ]
-    assert all(node.to == (node.path,) and node.permissions == "rw" for node in spec.nodes)
+    assert all(node.container_paths == (node.path,) and node.permissions == "rw" for node in spec.nodes)
 
 
 def test_permissions_and_when_are_of_all_of_them(configure):
     spec = given(configure, 'give.rdma = { permissions = "wmr", when = { numa = 1 } }')
     assert {node.permissions for node in spec.nodes} == {"rwm"}
-    assert all(node.when is not None for node in spec.nodes)
-    assert given(configure, "give.rdma = { when = { numa = 1 } }").giving_words() >= {"numa", "rdma.umad", "rdma.name"}
+    assert all(node.condition is not None for node in spec.nodes)
+    assert given(configure, "give.rdma = { when = { numa = 1 } }").find_give_words() >= {
+        "numa",
+        "rdma.umad",
+        "rdma.name",
+    }
 
 
 def test_what_the_entry_did_not_choose_gives_nothing(configure):
@@ -76,7 +80,7 @@ def test_what_the_entry_did_not_choose_gives_nothing(configure):
 
 def test_of_a_group_each_host_device_gives_its_own(configure):
     spec = given(configure, 'group = "pci.slot"\ngive.rdma = true')
-    assert [node.each for node in spec.nodes] == [True, True, True, False]
+    assert [node.per_member for node in spec.nodes] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(

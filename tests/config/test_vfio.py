@@ -18,7 +18,7 @@ def given(configure, text, head=HEAD):
 
 
 def whens(node):
-    return [(line.word, line.source_text) for line in node.when.walk_lines()] if node.when else []
+    return [(line.word, line.source_text) for line in node.condition.walk_lines()] if node.condition else []
 
 
 def nodes(spec):
@@ -41,12 +41,12 @@ def test_the_nodes_of_each_backend_and_where_they_are_given(configure, text, leg
     assert nodes(spec) == expected
     for node in spec.nodes:
         assert whens(node) == (legacy if node.name in {"vfio.control", "vfio.group"} else iommufd), node.name
-        assert (node.permissions, node.optional, node.each) == ("rw", False, False)
+        assert (node.permissions, node.optional, node.per_member) == ("rw", False, False)
 
 
 def test_where_the_nodes_come_out(configure):
     spec = given(configure, "give.vfio = { backend = 'both', permissions = 'mr' }")
-    assert [node.to[0].source for node in spec.nodes] == [
+    assert [node.container_paths[0].source for node in spec.nodes] == [
         "/dev/vfio/vfio",
         "/dev/vfio/{iommu.group}",
         "/dev/iommu",
@@ -54,7 +54,7 @@ def test_where_the_nodes_come_out(configure):
     ]
     assert {node.permissions for node in spec.nodes} == {"rm"}
     spec = given(configure, "give.vfio = { backend = 'both', to = '/dev/vfio/{n}' }")
-    assert spec.nodes[1].to[0].source == "/dev/vfio/{n}"
+    assert spec.nodes[1].container_paths[0].source == "/dev/vfio/{n}"
 
 
 def test_without_an_iommu_there_is_another_node(configure):
@@ -71,26 +71,37 @@ def test_without_an_iommu_there_is_another_node(configure):
 def test_of_several_host_devices_each_gives_its_own(configure):
     text = "group.by = 'iommu.group'\ngive.vfio = 'both'\ngive.env.A = { value = '{given.vfio.cdev}', join = ',' }"
     spec = given(configure, text)
-    assert [node.name for node in spec.nodes if node.each] == ["vfio.group", "vfio.cdev"]
+    assert [node.name for node in spec.nodes if node.per_member] == ["vfio.group", "vfio.cdev"]
     spec = given(configure, "give.vfio = true\ngive.also.x = { when.numa = 0, vfio = 'both' }")
     assert len(spec.nodes) == 8
 
 
 def test_the_check_that_comes_along(configure):
     (check,) = given(configure, "give.vfio = true").checks
-    assert (check.name, check.again, check.when, check.trip, check.recover) == (
+    assert (
+        check.name,
+        check.recheck_on_allocate,
+        check.condition,
+        check.failure_threshold,
+        check.recovery_threshold,
+    ) == (
         "vfio",
         True,
         None,
         LookCount(1),
         LookCount(1),
     )
-    assert [line.word for line in check.holds.walk_lines()] == ["iommu.viable"]
+    assert [line.word for line in check.criterion.walk_lines()] == ["iommu.viable"]
     text = "health.vfio = { trip = '2s', recover = 'never' }\nhealth.b.holds.numa = 0\ngive.vfio = 'legacy'"
     first, second = given(configure, text).checks
-    assert (first.name, first.trip, first.recover, first.again) == ("vfio", LookDuration(2.0), None, True)
-    assert first.holds == check.holds
-    assert (second.name, second.again) == ("b", False)
+    assert (first.name, first.failure_threshold, first.recovery_threshold, first.recheck_on_allocate) == (
+        "vfio",
+        LookDuration(2.0),
+        None,
+        True,
+    )
+    assert first.criterion == check.criterion
+    assert (second.name, second.recheck_on_allocate) == ("b", False)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +116,7 @@ def test_the_check_that_comes_along(configure):
 def test_the_check_is_asked_where_something_is_given(configure, text, words):
     spec = given(configure, text)
     (check,) = spec.checks
-    assert [line.word for line in check.when.walk_lines()] == words
+    assert [line.word for line in check.condition.walk_lines()] == words
     assert len(spec.vfio) == 1 + ("vfio = true" in text)
 
 

@@ -57,8 +57,8 @@ def test_an_entry_says_it_of_a_class(configure):
     assert found.findings == ()
     assert [one.in_spec for one in found.resources[0].nodes] == [True]
     assert (
-        found.resources[0].meaning()
-        != configure({"resources.d/a.toml": entry.replace("cdi", "kubelet")}).resources[0].meaning()
+        found.resources[0].drop_origin()
+        != configure({"resources.d/a.toml": entry.replace("cdi", "kubelet")}).resources[0].drop_origin()
     )
 
 

@@ -53,9 +53,9 @@ def give(name, path, to=None, permissions="rw", optional=False, **more):
     return NodeGive(name, parse(path), tuple(map(parse, targets)), permissions, optional, HERE, **more)
 
 
-def env(name, value, join=None, when=None, member=None, **more):
+def env(name, value, separator=None, condition=None, member_key=None, **more):
     said = parse(value) if isinstance(value, str) else value
-    return EnvGive(name, parse(name), said, join, HERE, when, member and parse(member), **more)
+    return EnvGive(name, parse(name), said, separator, HERE, condition, member_key and parse(member_key), **more)
 
 
 def mount(name, path, to=(), read_only=False, optional=False, **more):
@@ -63,8 +63,8 @@ def mount(name, path, to=(), read_only=False, optional=False, **more):
     return MountGive(name, parse(path), tuple(map(parse, targets)), read_only, optional, HERE, **more)
 
 
-def cdi(name, via="field", unchecked=False, when=None):
-    return CdiGive(name, parse(name), via, unchecked, HERE, when)
+def cdi(name, via="field", unchecked=False, condition=None):
+    return CdiGive(name, parse(name), via, unchecked, HERE, condition)
 
 
 def table(**members):

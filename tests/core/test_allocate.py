@@ -436,7 +436,7 @@ def test_a_file_for_each_id_says_what_there_is_to_say():
         ("a", "example.com-vf-a-device.json", '{"type":"pci","address":"0000:3b:00.2","n":"0"}'),
         ("b", "example.com-vf-b-device.json", '{"type":"pci","address":"x/y","n":"1"}'),
     ]
-    assert vf.giving_words() == {"address", "rdma.name"}
+    assert vf.find_give_words() == {"address", "rdma.name"}
 
 
 def test_a_share_has_a_file_of_its_own_and_a_slot_none():

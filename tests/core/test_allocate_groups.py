@@ -12,7 +12,7 @@ from tests.core.building import env, give, listed, mount, node, spec
 
 def each(*gives):
     """Lines of which every host device gives its own."""
-    return tuple(replace(one, each=True) for one in gives)
+    return tuple(replace(one, per_member=True) for one in gives)
 
 
 def group(name, *members, facts=None, came_along=(), nodes=None):

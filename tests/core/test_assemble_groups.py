@@ -17,10 +17,10 @@ from tests.core.building import PCI, Facts, clause, line, spec
 
 A, B = "example.com/a", "example.com/b"
 BY = Grouping((GroupWord("group", ValueType.INT),), digest="by")
-CLAIMS = Grouping((GroupWord("group", ValueType.INT),), claims=True, digest="claims")
+CLAIMS = Grouping((GroupWord("group", ValueType.INT),), includes_unmatched=True, digest="claims")
 PARTS = Grouping(
     (GroupWord("group", ValueType.INT),),
-    parts={"dongle": clause(line("vendor", "d")), "programmer": clause(line("vendor", "p"))},
+    member_clauses={"dongle": clause(line("vendor", "d")), "programmer": clause(line("vendor", "p"))},
     digest="parts",
 )
 VFIO = clause(line("driver", "vfio"))
@@ -227,7 +227,7 @@ def test_a_part_with_another_serial_is_another_device_where_that_is_in_the_id():
 
 def test_a_name_with_words_of_a_part_comes_with_the_first_whole_kit_and_stays():
     name = "example.com/kit-{dongle.serial}"
-    life = Life(replace(KIT, name=name, name_text=parse(name)))
+    life = Life(replace(KIT, name=name, name_template=parse(name)))
     life.seen(a=part("d", serial="S1"))
     assert life.lists == {}
     assert life.waiting == ["there is no programmer"]

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from agent.core.entry.resource_spec import SharesBy, Slots
+from agent.core.entry.resource_spec import ShareMap, Slots
 from agent.core.inventory.device import Health, HostDevice, list_order, split_share
 from agent.core.inventory.inventory import Inventory, update_inventory
 from agent.core.inventory.listing import Listing
@@ -82,18 +82,18 @@ OPEN = (clause(line("open", True, ValueType.BOOL), name="gate.open"),)
 def entry(name, shares, ids, adds=False):
     """Takes what says its kind; the last takes two kinds, and so what others leave."""
     excluded = {RESOURCES[0]: "bcf", RESOURCES[1]: "acf", RESOURCES[2]: "bf", FANNED: "abc", SHARED: "bc"}[name]
-    by = SharesBy("mode", (("one", 1), ("four", 4))) if shares == "by" else None
+    by = ShareMap("mode", (("one", 1), ("four", 4))) if shares == "by" else None
     return spec(
         name,
         shares=None if by else shares,
-        shares_by=by,
+        share_map=by,
         id=tuple(map(parse, IDS[ids])),
         exclude=tuple(clause(line("kind", kind), name=kind) for kind in excluded),
-        name_text=parse(name) if name == FANNED else None,
+        name_template=parse(name) if name == FANNED else None,
         slots=Slots(shares or 2, parse("slot-{n}")) if name == SHARED else None,
         wait=BUSY,
         gate=OPEN if name in {RESOURCES[1], FANNED} else (),
-        adds=adds,
+        is_addition=adds,
     )
 
 

@@ -28,11 +28,11 @@ CARRIED = ("netdev.name", "rdma.name")
 
 
 def net(**more):
-    return spec(source=NET, id=(parse("{pci.address}-net"),), moves=(), **more)
+    return spec(source=NET, id=(parse("{pci.address}-net"),), moved_words=(), **more)
 
 
 def vf(**more):
-    return spec(source=PCI, id=(parse("{address}"),), moves=CARRIED, **more)
+    return spec(source=PCI, id=(parse("{address}"),), moved_words=CARRIED, **more)
 
 
 def check(name, *lines, when=None):
@@ -92,8 +92,8 @@ def test_held_and_gone_it_is_as_it_was(touched):
     assert node.told["example.com/a"] is before
     assert node.seen.away == {KEY}
     assert node.look(touched) == WELL
-    said = [one.outcome.says for one in node.seen.candidate(KEY).checked]
-    assert said == [CheckVerdict.NOTHING, CheckVerdict.GOOD]
+    said = [one.result.verdict for one in node.seen.candidate(KEY).check_results]
+    assert said == [CheckVerdict.IGNORED, CheckVerdict.PASS]
 
 
 def test_gone_and_not_held_it_is_absent(touched):
@@ -114,7 +114,7 @@ def test_let_go_and_still_gone_it_is_absent(touched):
 
 
 def test_without_moves_into_pod_what_a_pod_holds_is_absent_like_all_else(touched):
-    node = Node(replace(net(), moves=None), HERE)
+    node = Node(replace(net(), moved_words=None), HERE)
     node.look()
     node.held, node.there = frozenset({ID}), False
     assert node.look(touched) == [(ID, "Unhealthy", "absent")]
@@ -208,13 +208,13 @@ def test_a_function_is_away_while_one_of_what_it_carried_is(touched, word):
     node.held = frozenset({"0000:3b:00.0"})
     del node.facts[IN_KEY][word]
     assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
-    assert [one.outcome.says for one in node.seen.candidate(IN_KEY).checked] == [
-        CheckVerdict.NOTHING,
-        CheckVerdict.GOOD,
+    assert [one.result.verdict for one in node.seen.candidate(IN_KEY).check_results] == [
+        CheckVerdict.IGNORED,
+        CheckVerdict.PASS,
     ]
     node.facts[IN_KEY]["driver"] = "vfio-pci"  # frozen as well, but for the check that is of the function
     assert node.look(touched | DirtySet(keys=frozenset({IN_KEY}))) == well
-    assert node.seen.candidate(IN_KEY).checked[1].outcome.says is CheckVerdict.BAD
+    assert node.seen.candidate(IN_KEY).check_results[1].result.verdict is CheckVerdict.FAIL
     node.facts[IN_KEY] |= {word: "back"}
     node.look(touched | DirtySet(keys=frozenset({IN_KEY})))
     assert node.seen.away == frozenset()
@@ -259,17 +259,17 @@ def test_another_function_in_its_place_is_not_away():
 )  # fmt: skip
 def test_which_checks_go_on(word, goes_on):
     own = {"own": None, "options.mode": None}
-    entry = net(checks=(check("a", line(word, "x")),), own={} if word not in own else {word: Said()})
+    entry = net(checks=(check("a", line(word, "x")),), derived_words={} if word not in own else {word: Said()})
     node = Node(entry, HERE, {KEY: {"pci.address": "0000:3b:00.0"}, IN_KEY: {"present": True}})
     node.look()
     node.held, node.there = frozenset({ID}), False
     node.look()
-    (said,) = node.seen.candidate(KEY).checked
-    assert (said.outcome.says is not CheckVerdict.NOTHING) is goes_on
+    (said,) = node.seen.candidate(KEY).check_results
+    assert (said.result.verdict is not CheckVerdict.IGNORED) is goes_on
 
 
 class Said:
-    def say(self, facts):
+    def compute_value(self, facts):
         return "x"
 
 
@@ -281,7 +281,7 @@ def test_who_may_be_away():
         "example.com/a": DeviceList("example.com/a", (device, shared, of_pci)),
         "example.com/b": DeviceList("example.com/b", (replace(device, id="d", key="key d"),)),
     }
-    entries = (spec("example.com/x"), net(), vf(adds=True), spec("example.com/b", source=NET))
+    entries = (spec("example.com/x"), net(), vf(is_addition=True), spec("example.com/b", source=NET))
     found = find_movable_devices(entries, lists, {}, lambda one: one.id != "b")
     assert {key: (one.entry, one.resource) for key, one in found.items()} == {
         "key a": (1, "example.com/a"),
@@ -293,7 +293,7 @@ def test_who_may_be_away():
 def test_of_a_name_with_words_the_list_has_another():
     device = Device("a", "net:a", "key a", Health.HEALTHY)
     lists = {"example.com/ice": DeviceList("example.com/ice", (device,))}
-    entry = replace(net(), name="example.com/{driver}", name_text=parse("example.com/{driver}"))
+    entry = replace(net(), name="example.com/{driver}", name_template=parse("example.com/{driver}"))
     found = find_movable_devices((entry,), lists, {"example.com/ice": entry.name}, lambda _: True)
     assert found == {"key a": MovableDevice(0, "example.com/ice", device)}
 

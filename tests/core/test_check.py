@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.check import SHOWN, Check, CheckResult, CheckVerdict, OnUnknown
+from agent.core.entry.check import REASON_LIMIT, Check, CheckResult, CheckVerdict, OnUnknown
 from agent.core.entry.query import (
     ProgramQuery,
     QueryResult,
@@ -29,17 +29,17 @@ REASON = parse("it says {state} at {heat} m°C, ports {ports}")
 
 
 def bad(reason):
-    return CheckResult(CheckVerdict.BAD, reason)
+    return CheckResult(CheckVerdict.FAIL, reason)
 
 
 @pytest.mark.parametrize(
     ("check", "facts", "outcome"),
     [
-        (Check("link", HOLDS), {"state": "ready"}, CheckResult(CheckVerdict.GOOD)),
+        (Check("link", HOLDS), {"state": "ready"}, CheckResult(CheckVerdict.PASS)),
         (Check("link", HOLDS), {"state": "error"}, bad("state = 'ready', here error")),
         (Check("link", HOLDS), {}, bad("state = 'ready', here absent (no such file)")),
-        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {}, CheckResult(CheckVerdict.GOOD)),
-        (Check("link", HOLDS, on_unknown=OnUnknown.KEEP), {}, CheckResult(CheckVerdict.NOTHING)),
+        (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {}, CheckResult(CheckVerdict.PASS)),
+        (Check("link", HOLDS, on_unknown=OnUnknown.KEEP), {}, CheckResult(CheckVerdict.IGNORED)),
         (Check("link", HOLDS, on_unknown=OnUnknown.HEALTHY), {"state": "error"}, bad("state = 'ready', here error")),
         (
             Check("link", HOLDS, reason=REASON),
@@ -70,29 +70,33 @@ def bad(reason):
         (
             Check("link", clause(line("ports", None, test=Items(Quantifier.NONE, Equals("down"))))),
             {"ports": ()},
-            CheckResult(CheckVerdict.GOOD),
+            CheckResult(CheckVerdict.PASS),
         ),
         # Whether it applies.
         (
-            Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))),
+            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
             {"on": False},
-            CheckResult(CheckVerdict.BESIDE),
+            CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
-        (Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))), {}, CheckResult(CheckVerdict.BESIDE)),
         (
-            Check("link", HOLDS, when=clause(line("on", True, ValueType.BOOL))),
+            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
+            {},
+            CheckResult(CheckVerdict.NOT_APPLICABLE),
+        ),
+        (
+            Check("link", HOLDS, condition=clause(line("on", True, ValueType.BOOL))),
             {"on": True, "state": "error"},
             bad("state = 'ready', here error"),
         ),
     ],
 )
 def test_outcome(check, facts, outcome):
-    assert check.ask(Known(facts)) == outcome
+    assert check.evaluate(Known(facts)) == outcome
 
 
 def test_what_a_device_says_of_itself_does_not_fill_the_log():
-    said = Check("link", HOLDS).ask(Known({"state": "x" * 4000})).reason
-    assert len(said) == SHOWN
+    said = Check("link", HOLDS).evaluate(Known({"state": "x" * 4000})).reason
+    assert len(said) == REASON_LIMIT
     assert said.endswith("…")
 
 
@@ -102,9 +106,9 @@ def test_which_checks_mean_the_same():
     others = [
         Check("other", HOLDS),
         Check("link", clause(line("state", "up"))),
-        Check("link", HOLDS, when=clause()),
-        Check("link", HOLDS, every=1.0),
-        Check("link", HOLDS, recover=None),
+        Check("link", HOLDS, condition=clause()),
+        Check("link", HOLDS, interval=1.0),
+        Check("link", HOLDS, recovery_threshold=None),
         Check("link", HOLDS, on_unknown=OnUnknown.KEEP),
         Check("link", HOLDS, reason=REASON),
     ]
@@ -119,12 +123,12 @@ class Told(Known):
         self.told = answer
         self.asked = []
 
-    def answer(self, inquiry):
+    def get_query_result(self, inquiry):
         self.asked.append(inquiry)
         return self.told
 
 
-RUN = RunTemplate((parse("/bin/x"), parse("-d={node}"), parse("{ports}")), timeout=2, every=30)
+RUN = RunTemplate((parse("/bin/x"), parse("-d={node}"), parse("{ports}")), timeout=2, interval=30)
 FACTS = {"node": "/dev/a", "ports": ("up", "down"), "heat": 5}
 COMMAND = ProgramQuery(("/bin/x", "-d=/dev/a", "up", "down"), 2, 30)
 
@@ -132,58 +136,63 @@ COMMAND = ProgramQuery(("/bin/x", "-d=/dev/a", "up", "down"), 2, 30)
 @pytest.mark.parametrize(
     ("answer", "policy", "reason", "outcome"),
     [
-        (QueryResult(QueryStatus.WELL, "", 7), "unhealthy", None, CheckResult(CheckVerdict.GOOD, "", 7)),
+        (QueryResult(QueryStatus.HEALTHY, "", 7), "unhealthy", None, CheckResult(CheckVerdict.PASS, "", 7)),
         (
-            QueryResult(QueryStatus.ILL, "exit code 1", 7),
+            QueryResult(QueryStatus.UNHEALTHY, "exit code 1", 7),
             "healthy",
             None,
-            CheckResult(CheckVerdict.BAD, "exit code 1", 7),
+            CheckResult(CheckVerdict.FAIL, "exit code 1", 7),
         ),
         (
-            QueryResult(QueryStatus.ILL, "exit code 1", 7),
+            QueryResult(QueryStatus.UNHEALTHY, "exit code 1", 7),
             "keep",
             parse("at {heat}"),
-            CheckResult(CheckVerdict.BAD, "at 5 (exit code 1)", 7),
+            CheckResult(CheckVerdict.FAIL, "at 5 (exit code 1)", 7),
         ),
-        (QueryResult(QueryStatus.ILL, "", 7), "keep", parse("at {heat}"), CheckResult(CheckVerdict.BAD, "at 5", 7)),
         (
-            QueryResult(QueryStatus.ILL, "x" * 300, 7),
+            QueryResult(QueryStatus.UNHEALTHY, "", 7),
+            "keep",
+            parse("at {heat}"),
+            CheckResult(CheckVerdict.FAIL, "at 5", 7),
+        ),
+        (
+            QueryResult(QueryStatus.UNHEALTHY, "x" * 300, 7),
             "keep",
             None,
-            CheckResult(CheckVerdict.BAD, "x" * (SHOWN - 1) + "…", 7),
+            CheckResult(CheckVerdict.FAIL, "x" * (REASON_LIMIT - 1) + "…", 7),
         ),
-        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "unhealthy", None, CheckResult(CheckVerdict.BAD, "no end", 7)),
-        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "healthy", None, CheckResult(CheckVerdict.GOOD, "", 7)),
-        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "keep", None, CheckResult(CheckVerdict.NOTHING)),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "unhealthy", None, CheckResult(CheckVerdict.FAIL, "no end", 7)),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "healthy", None, CheckResult(CheckVerdict.PASS, "", 7)),
+        (QueryResult(QueryStatus.UNKNOWN, "no end", 7), "keep", None, CheckResult(CheckVerdict.IGNORED)),
         (
-            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            QueryResult(QueryStatus.PENDING, "no answer yet"),
             "unhealthy",
             None,
-            CheckResult(CheckVerdict.AWAITED, "no answer yet"),
+            CheckResult(CheckVerdict.PENDING, "no answer yet"),
         ),
         (
-            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            QueryResult(QueryStatus.PENDING, "no answer yet"),
             "healthy",
             None,
-            CheckResult(CheckVerdict.NOTHING, "no answer yet"),
+            CheckResult(CheckVerdict.IGNORED, "no answer yet"),
         ),
         (
-            QueryResult(QueryStatus.AWAITED, "no answer yet"),
+            QueryResult(QueryStatus.PENDING, "no answer yet"),
             "keep",
             None,
-            CheckResult(CheckVerdict.NOTHING, "no answer yet"),
+            CheckResult(CheckVerdict.IGNORED, "no answer yet"),
         ),
         (
-            QueryResult(QueryStatus.OFF, "no such program"),
+            QueryResult(QueryStatus.NOT_APPLICABLE, "no such program"),
             "unhealthy",
             None,
-            CheckResult(CheckVerdict.BESIDE, "no such program"),
+            CheckResult(CheckVerdict.NOT_APPLICABLE, "no such program"),
         ),
     ],
 )
 def test_what_others_tell(answer, policy, reason, outcome):
     facts = Told(FACTS, answer)
-    assert Check("x", RUN, on_unknown=OnUnknown(policy), reason=reason).ask(facts) == outcome
+    assert Check("x", RUN, on_unknown=OnUnknown(policy), reason=reason).evaluate(facts) == outcome
     assert facts.asked == [COMMAND]
 
 
@@ -198,32 +207,32 @@ def test_what_others_tell(answer, policy, reason, outcome):
     ],
 )
 def test_what_cannot_be_asked_is_not(facts, reason):
-    told = Told(facts, QueryResult(QueryStatus.WELL))
-    assert Check("x", RUN).ask(told) == bad(reason)
-    assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).ask(told) == CheckResult(CheckVerdict.GOOD)
-    assert Check("x", RUN, on_unknown=OnUnknown.KEEP).ask(told) == CheckResult(CheckVerdict.NOTHING)
+    told = Told(facts, QueryResult(QueryStatus.HEALTHY))
+    assert Check("x", RUN).evaluate(told) == bad(reason)
+    assert Check("x", RUN, on_unknown=OnUnknown.HEALTHY).evaluate(told) == CheckResult(CheckVerdict.PASS)
+    assert Check("x", RUN, on_unknown=OnUnknown.KEEP).evaluate(told) == CheckResult(CheckVerdict.IGNORED)
     assert told.asked == []
 
 
 def test_a_socket_is_one_path():
-    dial = SocketTemplate(parse("/run/{name}.sock"), timeout=2, every=30)
-    facts = Told({"name": "npu0"}, QueryResult(QueryStatus.WELL, "", 3))
-    assert Check("x", dial).ask(facts) == CheckResult(CheckVerdict.GOOD, "", 3)
+    dial = SocketTemplate(parse("/run/{name}.sock"), timeout=2, interval=30)
+    facts = Told({"name": "npu0"}, QueryResult(QueryStatus.HEALTHY, "", 3))
+    assert Check("x", dial).evaluate(facts) == CheckResult(CheckVerdict.PASS, "", 3)
     assert facts.asked == [SocketQuery("/run/npu0.sock", 2, 30)]
-    facts = Told({"name": "../x"}, QueryResult(QueryStatus.WELL))
-    assert Check("x", dial).ask(facts) == bad("name: '../x' cannot be in a path")
+    facts = Told({"name": "../x"}, QueryResult(QueryStatus.HEALTHY))
+    assert Check("x", dial).evaluate(facts) == bad("name: '../x' cannot be in a path")
     assert facts.asked == []
 
 
 def test_a_service_is_told_of_what_it_is_asked():
     dial = SocketTemplate(parse("/run/x"), 2, 30, parse("{address}"), ServiceProtocol.AMD_METRICS)
-    facts = Told({"address": "0000:3b:00.0"}, QueryResult(QueryStatus.OFF, "there is none"))
-    assert Check("x", dial).ask(facts) == CheckResult(CheckVerdict.BESIDE, "there is none")
+    facts = Told({"address": "0000:3b:00.0"}, QueryResult(QueryStatus.NOT_APPLICABLE, "there is none"))
+    assert Check("x", dial).evaluate(facts) == CheckResult(CheckVerdict.NOT_APPLICABLE, "there is none")
     assert facts.asked == [SocketQuery("/run/x", 2, 30, "0000:3b:00.0", ServiceProtocol.AMD_METRICS)]
-    assert Check("x", dial).ask(Told({}, QueryResult(QueryStatus.WELL))).says is CheckVerdict.BAD
+    assert Check("x", dial).evaluate(Told({}, QueryResult(QueryStatus.HEALTHY))).verdict is CheckVerdict.FAIL
 
 
 def test_where_it_does_not_apply_nobody_is_asked():
-    facts = Told({**FACTS, "state": "off"}, QueryResult(QueryStatus.ILL))
-    assert Check("x", RUN, when=HOLDS).ask(facts) == CheckResult(CheckVerdict.BESIDE)
+    facts = Told({**FACTS, "state": "off"}, QueryResult(QueryStatus.UNHEALTHY))
+    assert Check("x", RUN, condition=HOLDS).evaluate(facts) == CheckResult(CheckVerdict.NOT_APPLICABLE)
     assert facts.asked == []

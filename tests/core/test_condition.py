@@ -6,20 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import ONE, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
+from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
 from agent.core.health.check_state import HEALTHY, NEW, CheckState, step
 from agent.core.struct import replace
 from tests.core.building import clause
 
 APART = 0.05  # seconds
 GOOD, BAD, NOTHING, BESIDE, AWAITED = (
-    CheckResult(says, "why" if says is CheckVerdict.BAD else "") for says in CheckVerdict
+    CheckResult(says, "why" if says is CheckVerdict.FAIL else "") for says in CheckVerdict
 )
 LETTERS = {"g": GOOD, "b": BAD, "n": NOTHING, "-": BESIDE, "a": AWAITED}
 
 
-def check(trip=ONE, recover=ONE, every=None):
-    return Check("link", clause(), every=every, trip=trip, recover=recover, on_unknown=OnUnknown.UNHEALTHY)
+def check(trip=ONE_LOOK, recover=ONE_LOOK, every=None):
+    return Check(
+        "link",
+        clause(),
+        interval=every,
+        failure_threshold=trip,
+        recovery_threshold=recover,
+        on_unknown=OnUnknown.UNHEALTHY,
+    )
 
 
 def play(one: Check, *looks: tuple[float, CheckResult], condition: CheckState = HEALTHY) -> list[bool]:
@@ -94,7 +101,7 @@ def test_what_is_ill_from_the_first_look_is_looked_at_when_it_would_fail(trip, a
 def test_nothing_new_is_said_of_what_was_ill_from_the_first_look():
     condition = NEW
     for now, reason in enumerate(("at 96", "at 97", "at 98")):
-        condition, _ = step(check(trip=LookCount(2)), condition, CheckResult(CheckVerdict.BAD, reason), now, APART)
+        condition, _ = step(check(trip=LookCount(2)), condition, CheckResult(CheckVerdict.FAIL, reason), now, APART)
         assert (condition.failing, condition.reason) == (True, "at 96")
     assert not condition.early
 
@@ -128,7 +135,7 @@ def test_the_reason_is_that_of_the_look_that_made_it_fail():
     one = check(trip=LookCount(2))
     condition = HEALTHY
     for now, reason in enumerate(("at 96", "at 97", "at 98", "at ?")):
-        condition, _ = step(one, condition, CheckResult(CheckVerdict.BAD, reason), now, APART)
+        condition, _ = step(one, condition, CheckResult(CheckVerdict.FAIL, reason), now, APART)
     assert condition == CheckState(True, "at 97")
     condition, _ = step(one, condition, GOOD, 9, APART)
     assert condition == HEALTHY
@@ -156,7 +163,7 @@ def by_history(one: Check, looks) -> bool:
     """The same, said by going back through everything that was ever seen."""
     failing, turned = False, 0
     for at, (now, outcome) in enumerate(looks):
-        goal = one.recover if failing else one.trip
+        goal = one.recovery_threshold if failing else one.failure_threshold
         if outcome is BESIDE:
             failing, turned = failing and goal is None, at + 1
         row = []
@@ -169,7 +176,7 @@ def by_history(one: Check, looks) -> bool:
             continue
         counted, last = 0, -inf
         for when in row:
-            if when >= last + (APART if one.every is None else one.every):
+            if when >= last + (APART if one.interval is None else one.interval):
                 counted, last = counted + 1, when
         if counted >= goal.number if isinstance(goal, LookCount) else now >= row[0] + goal.seconds:
             failing, turned = not failing, at + 1
@@ -201,7 +208,7 @@ def test_only_a_contrary_look_turns_it(one, steps):
 
 @given(CHECKS, STEPS, STEPS)
 def test_a_latch_never_heals(one, steps, later):
-    one = replace(one, recover=None)
+    one = replace(one, recovery_threshold=None)
     failing = play(one, *timed([*steps, *later]))
     assert "".join(".F"[f] for f in failing).lstrip(".").strip("F") == ""
 
@@ -213,10 +220,10 @@ def test_it_never_turns_more_often_than_the_looks_allow(one, steps):
     course = play(one, *looks)
     turns = sum(failing and not before for before, failing in zip([False, *course], course, strict=False))
     bad = [now for now, outcome in looks if outcome is BAD]
-    if isinstance(one.trip, LookCount):
-        assert turns * one.trip.number <= len(bad)
-    elif one.trip.seconds:
-        assert turns * one.trip.seconds <= (bad[-1] - bad[0] if bad else 0)
+    if isinstance(one.failure_threshold, LookCount):
+        assert turns * one.failure_threshold.number <= len(bad)
+    elif one.failure_threshold.seconds:
+        assert turns * one.failure_threshold.seconds <= (bad[-1] - bad[0] if bad else 0)
 
 
 @given(CHECKS, STEPS, st.booleans())
@@ -225,7 +232,7 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
     condition, again, now = HEALTHY, None, 0.0
     for now, outcome in timed(steps):
         condition, again = step(one, condition, outcome, now, APART)
-    one = replace(one, recover=one.recover or LookCount(1))
+    one = replace(one, recovery_threshold=one.recovery_threshold or LookCount(1))
     outcome = BAD if bad else GOOD
     now += 10.0
     for _ in range(20):
@@ -237,7 +244,9 @@ def test_what_is_looked_at_when_it_wants_turns_in_its_time(one, steps, bad):
 def answered(text: str, numbers: str) -> list[tuple[float, CheckResult]]:
     """Looks that rest on answers, each by its number."""
     looks = zip(text, numbers, strict=True)
-    return [(n * APART / 100, replace(LETTERS[says], answer=int(number))) for n, (says, number) in enumerate(looks)]
+    return [
+        (n * APART / 100, replace(LETTERS[says], query_number=int(number))) for n, (says, number) in enumerate(looks)
+    ]
 
 
 @pytest.mark.parametrize(

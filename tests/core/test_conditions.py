@@ -14,7 +14,7 @@ from agent.core.entry.check import (
 )
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import EventRate, Log, Record
+from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
 from agent.core.health import evaluation_step
 from agent.core.health.check_states import TOGETHER, DeviceRef
 from agent.core.health.evaluation import Evaluation, evaluate, evaluate_one_look
@@ -33,17 +33,17 @@ from tests.core.test_message import message
 A = "example.com/a"
 OF = (A, "")
 APART = 0.05  # seconds
-GOOD, BAD = CheckResult(CheckVerdict.GOOD), CheckResult(CheckVerdict.BAD, "no link")
+GOOD, BAD = CheckResult(CheckVerdict.PASS), CheckResult(CheckVerdict.FAIL, "no link")
 LINK = Check("link", clause())
-SLOW = Check("slow", clause(), every=5.0, trip=LookDuration(10))
-LATCH = Check("latch", clause(), recover=None)
+SLOW = Check("slow", clause(), interval=5.0, failure_threshold=LookDuration(10))
+LATCH = Check("latch", clause(), recovery_threshold=None)
 
 
 def ill(name, *said, place=None, key=None, fault="", entry=A):
     """A candidate of which checks say something."""
     device = host(place or name, key)
     checked = tuple(DeviceCheckResult(entry, check, device.key, device.place, outcome) for check, outcome in said)
-    return replace(candidate(device, name, fault=fault), checked=checked)
+    return replace(candidate(device, name, fault=fault), check_results=checked)
 
 
 def seen(*candidates):
@@ -76,9 +76,11 @@ def test_what_fails_is_the_fault_and_all_else_stays_the_object_it_was():
 
 
 def test_what_checks_say_is_counted_once_for_each_look():
-    unsure = {doubt: replace(GOOD, doubt=doubt) for doubt in UnknownCause}
+    unsure = {doubt: replace(GOOD, unknown_cause=doubt) for doubt in UnknownCause}
     said = ((LINK, BAD), (SLOW, unsure[UnknownCause.TIMEOUT]), (LATCH, unsure[UnknownCause.UNKNOWN]))
-    made = after((0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, CheckResult(CheckVerdict.BESIDE)), (LATCH, BAD))))
+    made = after(
+        (0, ill("a", *said), ill("b", (LINK, GOOD), (SLOW, CheckResult(CheckVerdict.NOT_APPLICABLE)), (LATCH, BAD)))
+    )
     told = {("link", "failing"): 1, ("link", "ok"): 1, ("slow", "timeout"): 1, ("latch", "unknown"): 1}
     assert made.answers == {**told, ("latch", "failing"): 1}
     again = after((1, *made.seen[OF].values(), ill("c", (LINK, GOOD))), before=made)
@@ -86,10 +88,10 @@ def test_what_checks_say_is_counted_once_for_each_look():
 
 
 def test_what_a_counter_says_is_whether_it_fails():
-    rises = Check("errors", CounterCheck("errors"), recover=None)
-    made = after((0, ill("a", (rises, CheckResult(CheckVerdict.GOOD, count=1)))))
+    rises = Check("errors", CounterCheck("errors"), recovery_threshold=None)
+    made = after((0, ill("a", (rises, CheckResult(CheckVerdict.PASS, count=1)))))
     assert made.answers == {("errors", "ok"): 1}
-    assert after((1, ill("a", (rises, CheckResult(CheckVerdict.GOOD, count=2)))), before=made).answers == {
+    assert after((1, ill("a", (rises, CheckResult(CheckVerdict.PASS, count=2)))), before=made).answers == {
         ("errors", "failing"): 1
     }
 
@@ -100,7 +102,7 @@ def test_nothing_fails_nothing_is_copied():
 
 
 def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
-    both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, CheckResult(CheckVerdict.BAD, "other")))
+    both = ill("both", (SLOW, GOOD), (LATCH, BAD), (LINK, CheckResult(CheckVerdict.FAIL, "other")))
     assert faults(after((0, both))) == {"both": "latch: no link"}
     assert faults(after((0, replace(both, fault=Reason.of("/dev/x: no such file"))))) == {
         "both": "/dev/x: no such file"
@@ -109,7 +111,7 @@ def test_the_first_in_file_order_is_said_and_what_cannot_be_given_before_it():
 
 def test_what_was_not_looked_at_was_not_looked_at():
     """Another device's event, and another assembly, are no second look."""
-    check = Check("link", clause(), trip=LookCount(2))
+    check = Check("link", clause(), failure_threshold=LookCount(2))
     bad, other = ill("bad", (check, BAD)), ill("other")
     made = after((-1, ill("bad", (check, GOOD))), (0, bad, other), (1, bad, ill("other")), (2, bad, other))
     assert faults(made)["bad"] == ""
@@ -155,7 +157,7 @@ def test_nobody_is_looked_at_again_for_a_check_that_does_not_ask_for_it():
 
 def test_a_device_that_was_away_is_as_ill_as_it_was():
     """Also under another key, and also what does not last for ever."""
-    check = Check("link", clause(), recover=LookDuration(30))
+    check = Check("link", clause(), recovery_threshold=LookDuration(30))
     made = after((0, ill("x", (check, BAD), (LATCH, BAD))), (1,))
     assert DeviceRef(A, "x") in made.conditions.left
     made = after((2, ill("x", (check, GOOD), (LATCH, GOOD), key="other key")), before=made)
@@ -166,7 +168,7 @@ def test_a_device_that_was_away_is_as_ill_as_it_was():
 
 
 def test_the_time_it_was_away_is_no_time_it_was_well():
-    check = Check("link", clause(), recover=LookDuration(30))
+    check = Check("link", clause(), recovery_threshold=LookDuration(30))
     made = after((0, ill("x", (check, BAD))), (1, ill("x", (check, GOOD))), (2,), (40, ill("x", (check, GOOD))))
     assert faults(made) == {"x": "link: no link"}
 
@@ -200,7 +202,7 @@ def test_of_an_entry_that_is_taken_out_nothing_is_remembered():
 
 
 def test_the_next_life_begins_with_what_failed():
-    check = Check("link", clause(), trip=LookCount(2), recover=LookDuration(30))
+    check = Check("link", clause(), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
     made = after(
         (0, ill("x", (LATCH, BAD)), ill("y", (LATCH, BAD)), ill("z", (check, GOOD))),
         (1, ill("x", (LATCH, GOOD)), ill("z", (check, BAD))),
@@ -215,7 +217,7 @@ def test_the_next_life_begins_with_what_failed():
 
 
 def test_clearing():
-    bad = [(LATCH, BAD), (Check("other", clause(), recover=None), BAD)]
+    bad = [(LATCH, BAD), (Check("other", clause(), recovery_threshold=None), BAD)]
     made = after((0, ill("x", *bad), ill("y", *bad)), (1, ill("x", *bad)))
 
     def clear(at, check):
@@ -317,7 +319,7 @@ def test_of_places_that_nobody_comes_back_to_so_many_are_remembered(monkeypatch)
     assert list(made.conditions.there) == [DeviceRef(A, "key d8")]
 
 
-AWAITED = CheckResult(CheckVerdict.AWAITED, "no answer yet")
+AWAITED = CheckResult(CheckVerdict.PENDING, "no answer yet")
 
 
 def test_until_the_first_answer_it_is_not_healthy_and_nothing_is_counted():
@@ -346,8 +348,8 @@ def test_a_single_look_does_not_know_what_is_awaited():
     assert str(next(iter(evaluate_one_look(seen(ill("it", (LINK, AWAITED))))[OF].values())).fault) == ""
 
 
-ECC = Check("ecc", CounterCheck("errors"), recover=None)
-XID = Check("xid", Log(message("Xid {number}: {code:int}"), recover=600.0), recover=None)
+ECC = Check("ecc", CounterCheck("errors"), recovery_threshold=None)
+XID = Check("xid", Log(message("Xid {number}: {code:int}"), recovery_s=600.0), recovery_threshold=None)
 
 
 def heard(*records, follow=(XID.log,)):
@@ -358,13 +360,13 @@ def heard(*records, follow=(XID.log,)):
 
 
 def ear(number):
-    return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(number,)})))
+    return CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(number,)})))
 
 
 def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
     one, two = ill("one", (SLOW, BAD), (XID, ear(1))), ill("two", (XID, ear(2)))
     before = evaluate(after((-1, ill("one", (SLOW, GOOD), (XID, ear(1))))), seen(one, two), (A,), 0, APART)
-    journal, told = heard(Record(1, 1.0, "Xid 1: 79"))
+    journal, told = heard(LogRecord(1, 1.0, "Xid 1: 79"))
     made = evaluate(before, before.seen, (A,), 1, APART, journal=journal, stirred=told)
     assert faults(made) == {"one": "xid: Xid 1: 79", "two": ""}
     assert made.offers[OF]["key two"] is two
@@ -376,7 +378,7 @@ def test_a_line_is_told_without_a_look_and_stirs_nobody_else():
 
 
 def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
-    journal, told = heard(Record(1, 0.0, "Xid 1: 79"))
+    journal, told = heard(LogRecord(1, 0.0, "Xid 1: 79"))
     before = evaluate(Evaluation(), seen(ill("one", (XID, ear(1)))), (A,), 0, APART, journal=journal)
     assert faults(before) == {"one": "xid: Xid 1: 79"}
     gone = evaluate(before, seen(), (A,), 1, APART, journal=journal, stirred=told)
@@ -387,9 +389,9 @@ def test_who_has_left_is_not_spoken_to_and_who_comes_hears_what_was_said():
 
 
 def test_what_the_next_life_knows():
-    journal, _ = heard(Record(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
-    latching = replace(XID, holds=replace(XID.log, latch=True))
-    both = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.GOOD, count=7)))
+    journal, _ = heard(LogRecord(3, 0.0, "Xid 1: 79"), follow=[replace(XID.log, latch=True)])
+    latching = replace(XID, criterion=replace(XID.log, latch=True))
+    both = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.PASS, count=7)))
     made = evaluate(Evaluation(), seen(both), (A,), 0, APART, journal=journal)
     memory = known(made.conditions)
     assert memory == SavedChecks(
@@ -404,19 +406,19 @@ def test_what_the_next_life_knows():
         made = evaluate(again, seen(both), (A,), 0, APART, journal=journal)
         assert faults(made) == {"one": expected}
         assert known(made.conditions) == before
-    grown = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.GOOD, count=9)))
+    grown = ill("one", (latching, ear(1)), (ECC, CheckResult(CheckVerdict.PASS, count=9)))
     made = evaluate(Evaluation(remembered(known(cleared))), seen(grown), (A,), 0, APART, journal=journal)
     assert faults(made) == {"one": "ecc: errors grew from 7 to 9"}
 
 
 def test_of_two_counters_in_one_place_none_is_remembered():
-    one = ill("x", (ECC, CheckResult(CheckVerdict.GOOD, count=7)), place="p", key="k1")
-    two = ill("y", (ECC, CheckResult(CheckVerdict.GOOD, count=9)), place="p", key="k2")
+    one = ill("x", (ECC, CheckResult(CheckVerdict.PASS, count=7)), place="p", key="k1")
+    two = ill("y", (ECC, CheckResult(CheckVerdict.PASS, count=9)), place="p", key="k2")
     made = evaluate(Evaluation(), seen(one, two), (A,), 0, APART)
     assert known(made.conditions).counted == {}
 
 
-BORNE = Check("borne", clause(), trip=LookCount(2), recover=LookDuration(30))
+BORNE = Check("borne", clause(), failure_threshold=LookCount(2), recovery_threshold=LookDuration(30))
 
 
 def test_what_is_ill_at_the_first_look_is_never_told_to_be_well():
@@ -482,7 +484,7 @@ def test_who_waits_for_a_first_answer_waits_on_after_a_restart():
 
 def test_nothing_said_yet_is_not_well():
     life = after(
-        (0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, CheckResult(CheckVerdict.NOTHING))))
+        (0, ill("x", (LINK, AWAITED))), (1, ill("x", (LINK, AWAITED), (BORNE, CheckResult(CheckVerdict.IGNORED))))
     )
     assert known(life.conditions) == SavedChecks()
     assert faults(after((2, ill("x", (BORNE, BAD))), before=life)) == {"x": "borne: no link"}
@@ -491,12 +493,12 @@ def test_nothing_said_yet_is_not_well():
 def test_what_is_remembered_where_nothing_changed_stays_the_object_it_was():
     """And what was remembered before is as it was: it may just be written."""
     remembering = SavedChecksBuilder()
-    many = [ill(name, (LATCH, BAD), (ECC, CheckResult(CheckVerdict.GOOD, count=1))) for name in ("x", "y", "gone")]
+    many = [ill(name, (LATCH, BAD), (ECC, CheckResult(CheckVerdict.PASS, count=1))) for name in ("x", "y", "gone")]
     made = after((0, *many))
     before = remembering.memory(made.conditions)
     assert remembering.memory(made.conditions) is before
     now = remembering.memory(
-        after((1, many[0], ill("y", (ECC, CheckResult(CheckVerdict.GOOD, count=2)))), before=made).conditions
+        after((1, many[0], ill("y", (ECC, CheckResult(CheckVerdict.PASS, count=2)))), before=made).conditions
     )
     assert now.counted == {A: {"x": {"ecc": 1}, "y": {"ecc": 2}}}
     assert now.counted[A]["x"] is before.counted[A]["x"]
@@ -504,7 +506,7 @@ def test_what_is_remembered_where_nothing_changed_stays_the_object_it_was():
     assert before.counted[A]["y"] == {"ecc": 1}
 
 
-ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, CheckResult(CheckVerdict.GOOD, count=3))]
+ANSWERS = [(LATCH, BAD), (LINK, GOOD), (LINK, BAD), (BORNE, AWAITED), (ECC, CheckResult(CheckVerdict.PASS, count=3))]
 LIVES = st.tuples(st.sampled_from("pq"), st.lists(st.sampled_from(ANSWERS), max_size=2))  # a place, what is said there
 
 
@@ -518,14 +520,22 @@ def test_what_is_remembered_is_as_if_all_were_gone_through(looks):
         assert remembering.memory(made.conditions) == known(made.conditions)
 
 
-SAID = [GOOD, BAD, CheckResult(CheckVerdict.NOTHING), CheckResult(CheckVerdict.BESIDE)]
-COUNTED = [CheckResult(CheckVerdict.GOOD, count=count) for count in (0, 3, 7)]
+SAID = [GOOD, BAD, CheckResult(CheckVerdict.IGNORED), CheckResult(CheckVerdict.NOT_APPLICABLE)]
+COUNTED = [CheckResult(CheckVerdict.PASS, count=count) for count in (0, 3, 7)]
 ROWS = [
-    (Check("looks", clause(), trip=LookCount(2), recover=LookCount(3)), SAID),
-    (Check("lasting", clause(), trip=LookDuration(10), recover=LookDuration(10)), SAID),
+    (Check("looks", clause(), failure_threshold=LookCount(2), recovery_threshold=LookCount(3)), SAID),
+    (Check("lasting", clause(), failure_threshold=LookDuration(10), recovery_threshold=LookDuration(10)), SAID),
     (LATCH, SAID),
-    (Check("counter", CounterCheck("errors"), trip=LookCount(2), recover=LookCount(2)), COUNTED),
-    (Check("counter", CounterCheck("errors"), trip=EventRate(3, 10), recover=LookDuration(10)), COUNTED),
+    (
+        Check("counter", CounterCheck("errors"), failure_threshold=LookCount(2), recovery_threshold=LookCount(2)),
+        COUNTED,
+    ),
+    (
+        Check(
+            "counter", CounterCheck("errors"), failure_threshold=EventRate(3, 10), recovery_threshold=LookDuration(10)
+        ),
+        COUNTED,
+    ),
 ]
 
 
@@ -542,7 +552,7 @@ def test_who_is_at_rest_turns_by_no_look_that_says_the_same(row, numbers):
 
 
 def test_a_row_that_has_begun_is_restless_and_so_is_what_fails():
-    row = Check("looks", clause(), trip=LookCount(2), recover=LookCount(2))
+    row = Check("looks", clause(), failure_threshold=LookCount(2), recovery_threshold=LookCount(2))
     assert after((0, ill("one", (row, GOOD)))).conditions.find_undecided_keys() == frozenset()
     assert after((0, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {"key one"}
     assert after((0, ill("one", (row, BAD))), (1, ill("one", (row, BAD)))).conditions.find_undecided_keys() == {
@@ -561,7 +571,7 @@ def test_ten_thousand_flaps_of_a_thousand_devices():
         first, told = flap % 10 * 100, set()
         for number in range(first, first + 100):
             now[number] = ill(f"d{number}", (LINK, BAD if flap % 20 < 10 else GOOD), (XID, ear(number)))
-            told |= journal.hear(Record(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
+            told |= journal.hear(LogRecord(flap * 100 + number % 100, float(flap), f"Xid {number}: {flap}"))
         before = made
         made = evaluate(made, seen(*now), (A,), flap, APART, journal=journal, stirred=told)
         others = (f"key d{number}" for number in range(devices) if not first <= number < first + 100)

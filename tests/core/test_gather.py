@@ -11,8 +11,8 @@ from agent.core.language.value import Absent, ValueType
 from tests.core.building import clause
 
 TOGETHER = Grouping((GroupWord("serial", ValueType.TEXT),))
-CLAIMING = Grouping((GroupWord("iommu.group", ValueType.INT),), claims=True)
-PARTS = Grouping(parts={"dongle": clause(), "programmer": clause()})
+CLAIMING = Grouping((GroupWord("iommu.group", ValueType.INT),), includes_unmatched=True)
+PARTS = Grouping(member_clauses={"dongle": clause(), "programmer": clause()})
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,11 @@ def test_equal_is_within_one_word_and_an_absent_one_ties_nobody():
     said = {"x": Absent("gone"), "y": "1"}
     assert compute_group_keys(grouping, said.get) == ((1, "1"),)
     assert compute_group_keys(grouping, {"x": "1", "y": "1"}.get) == ((0, "1"), (1, "1"))
-    assert compute_group_keys(Grouping(parts={}), said.get) == compute_group_keys(Grouping(parts={}), {}.get) != ()
+    assert (
+        compute_group_keys(Grouping(member_clauses={}), said.get)
+        == compute_group_keys(Grouping(member_clauses={}), {}.get)
+        != ()
+    )
 
 
 # Any sequence of changes ends where a look at everything does.
@@ -146,7 +150,7 @@ def worlds(draw):
         tied = {
             entry: GroupMembership(host(name), tuple((0, item) for item in items))
             for entry, items in said.items()
-            if ENTRIES[entry].claims or stopped == entry
+            if ENTRIES[entry].includes_unmatched or stopped == entry
         }
         now[name] = Judged(stopped, tied, stopped is not None and draw(st.booleans()))
     return now

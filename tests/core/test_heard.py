@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, OnUnknown
-from agent.core.entry.kernel_log_check import EventRate, Log, Record
+from agent.core.entry.kernel_log_check import EventRate, Log, LogRecord
 from agent.core.health.check_state import HEALTHY, listened
 from agent.core.health.kernel_log import KEYS_LIMIT, KernelLogHistory
 from agent.core.language.template import Slot
@@ -22,7 +22,7 @@ def code(*codes):
 
 
 def xid(number, at, who, said):
-    return Record(number, at, f"Xid {who}: {said}")
+    return LogRecord(number, at, f"Xid {who}: {said}")
 
 
 class Listener:
@@ -30,7 +30,7 @@ class Listener:
 
     def __init__(self, check, keys=ONE, reason=()):
         self.check = check
-        self.outcome = CheckResult(CheckVerdict.GOOD, ear=LogSubscription(keys, reason))
+        self.outcome = CheckResult(CheckVerdict.PASS, subscription=LogSubscription(keys, reason))
         self.journal = KernelLogHistory()
         self.journal.follow([check.log])
         self.condition = HEALTHY
@@ -51,7 +51,7 @@ class Listener:
 
 def check(**more):
     on_unknown = more.pop("on_unknown", OnUnknown.UNHEALTHY)
-    return Check("xid", Log(XID, **more), recover=None, on_unknown=on_unknown)
+    return Check("xid", Log(XID, **more), recovery_threshold=None, on_unknown=on_unknown)
 
 
 def test_a_line_is_of_whom_it_names_and_of_nobody_else():
@@ -59,17 +59,17 @@ def test_a_line_is_of_whom_it_names_and_of_nobody_else():
     log = check().log
     assert journal.follow([log]) is True
     assert journal.hear(xid(1, 0, 1, 79)) == {(log, (1,))}
-    assert journal.hear(Record(2, 0, "something else")) == frozenset()
+    assert journal.hear(LogRecord(2, 0, "something else")) == frozenset()
     assert journal.of(log, ONE)
     assert journal.of(log, TWO) == ()
 
 
 def test_a_line_is_heard_once_however_often_it_is_read():
     """The backlog is read again when an entry comes that listens for something else."""
-    listener = Listener(check(trip=EventRate(2, 60)))
+    listener = Listener(check(event_rate=EventRate(2, 60)))
     listener.hear(xid(1, 0, 1, 79), xid(1, 0, 1, 79))
     assert not listener.at(0)
-    other = check(only=code(3)).log
+    other = check(include_clause=code(3)).log
     assert listener.journal.follow([listener.check.log, other]) is True
     assert listener.journal.follow([listener.check.log, other]) is False
     listener.hear(xid(1, 0, 1, 3))
@@ -88,10 +88,10 @@ def test_what_nobody_listens_for_any_more_is_forgotten():
     ("how", "codes", "failing"),
     [
         pytest.param({}, [13], True, id="every line counts"),
-        pytest.param({"ignore": code(13)}, [13], False, id="but those that are ignored"),
-        pytest.param({"ignore": code(13)}, [13, 79], True, id="and no others"),
-        pytest.param({"only": code(48)}, [79, 13], False, id="or only these"),
-        pytest.param({"only": code(48)}, [79, 48], True, id="these"),
+        pytest.param({"ignore_clause": code(13)}, [13], False, id="but those that are ignored"),
+        pytest.param({"ignore_clause": code(13)}, [13, 79], True, id="and no others"),
+        pytest.param({"include_clause": code(48)}, [79, 13], False, id="or only these"),
+        pytest.param({"include_clause": code(48)}, [79, 48], True, id="these"),
     ],
 )
 def test_which_lines_count(how, codes, failing):
@@ -101,7 +101,7 @@ def test_which_lines_count(how, codes, failing):
 
 
 def test_it_heals_some_time_after_the_last_line_that_counts():
-    listener = Listener(check(ignore=code(13), recover=600.0))
+    listener = Listener(check(ignore_clause=code(13), recovery_s=600.0))
     listener.hear(xid(1, 100, 1, 79))
     assert listener.at(100)
     assert listener.again == 700
@@ -116,7 +116,7 @@ def test_it_heals_some_time_after_the_last_line_that_counts():
 
 def test_a_harmless_line_heals_nothing():
     """The fault of a widely used plugin: the last event decided."""
-    listener = Listener(check(latch=code(79), recover=600.0))
+    listener = Listener(check(latch=code(79), recovery_s=600.0))
     listener.hear(xid(1, 0, 1, 79), xid(2, 1, 1, 13))
     assert listener.at(1)
     assert listener.at(1e6)
@@ -130,7 +130,7 @@ def test_never_unless_it_is_said():
 
 
 def test_some_lines_within_a_time():
-    listener = Listener(check(trip=EventRate(3, 600), recover=3600.0))
+    listener = Listener(check(event_rate=EventRate(3, 600), recovery_s=3600.0))
     assert not listener.hear(xid(1, 0, 1, 79), xid(2, 500, 1, 79)).at(500)
     assert not listener.hear(xid(3, 700, 1, 79)).at(700)
     assert listener.hear(xid(4, 1100, 1, 79)).at(1100)
@@ -141,12 +141,12 @@ def test_some_lines_within_a_time():
 
 
 def test_a_line_that_latches_fails_by_itself():
-    listener = Listener(check(trip=EventRate(3, 600), latch=code(79)))
+    listener = Listener(check(event_rate=EventRate(3, 600), latch=code(79)))
     assert listener.hear(xid(1, 0, 1, 79)).at(0)
 
 
 def test_what_is_cleared_stays_cleared_and_a_new_line_counts():
-    for how in ({}, {"latch": True}, {"recover": 600.0}, {"trip": EventRate(2, 10), "recover": 600.0}):
+    for how in ({}, {"latch": True}, {"recovery_s": 600.0}, {"event_rate": EventRate(2, 10), "recover": 600.0}):
         listener = Listener(check(**how)).hear(xid(1, 0, 1, 79), xid(2, 0, 1, 79))
         assert listener.at(0), how
         listener.clear()
@@ -155,20 +155,20 @@ def test_what_is_cleared_stays_cleared_and_a_new_line_counts():
         again.condition = listener.condition
         assert not again.at(1), how
         again.hear(xid(3, 2, 1, 79))
-        assert again.at(2) is ("trip" not in how), how
+        assert again.at(2) is ("event_rate" not in how), how
         again.hear(xid(4, 2, 1, 79))
         assert again.at(2), how
 
 
 def test_what_is_said_of_it():
-    listener = Listener(check(recover=60.0, latch=code(79)), reason=("Xid ", Slot("code", (), 0), " of ours"))
+    listener = Listener(check(recovery_s=60.0, latch=code(79)), reason=("Xid ", Slot("code", (), 0), " of ours"))
     listener.hear(xid(1, 0, 1, 8)).at(0)
     assert listener.condition.reason == "Xid 8 of ours"
     listener.hear(xid(2, 1, 1, 9)).at(1)
     assert listener.condition.reason == "Xid 8 of ours"  # what a failing device says is no news
     listener.hear(xid(3, 2, 1, 79)).at(2)
     assert listener.condition.reason == "Xid 79 of ours"  # but why it will not heal by itself
-    plain = Listener(check()).hear(Record(1, 0, f"Xid 1: 5{'!' * 4000}"))
+    plain = Listener(check()).hear(LogRecord(1, 0, f"Xid 1: 5{'!' * 4000}"))
     plain.at(0)
     assert plain.condition.reason.startswith("Xid 1: 5!!!")
     assert len(plain.condition.reason) <= 200
@@ -194,7 +194,12 @@ def test_a_log_that_cannot_be_read():
 
 @pytest.mark.parametrize(
     ("says", "failing"),
-    [(CheckVerdict.BAD, True), (CheckVerdict.GOOD, False), (CheckVerdict.NOTHING, False), (CheckVerdict.BESIDE, False)],
+    [
+        (CheckVerdict.FAIL, True),
+        (CheckVerdict.PASS, False),
+        (CheckVerdict.IGNORED, False),
+        (CheckVerdict.NOT_APPLICABLE, False),
+    ],
 )
 def test_a_device_of_which_nobody_can_tell_who_it_is(says, failing):
     listener = Listener(check()).hear(xid(1, 0, 1, 79))
@@ -207,14 +212,14 @@ def test_a_line_that_goes_on_counts_once():
     journal = KernelLogHistory()
     log = check().log
     journal.follow([log])
-    assert journal.hear(Record(1, 0, "Xid ")) == frozenset()
-    assert journal.hear(Record(2, 0, "Xid 1: 79", continues=True)) == {(log, (1,))}
-    assert journal.hear(Record(3, 0, "Xid 1: 79 and more", continues=True)) == frozenset()
-    assert journal.hear(Record(4, 0, "Xid 1: 79 and more")) == {(log, (1,))}
+    assert journal.hear(LogRecord(1, 0, "Xid ")) == frozenset()
+    assert journal.hear(LogRecord(2, 0, "Xid 1: 79", is_continuation=True)) == {(log, (1,))}
+    assert journal.hear(LogRecord(3, 0, "Xid 1: 79 and more", is_continuation=True)) == frozenset()
+    assert journal.hear(LogRecord(4, 0, "Xid 1: 79 and more")) == {(log, (1,))}
 
 
 def test_what_is_remembered_is_bounded():
-    listener = Listener(check(trip=EventRate(3, 1e9)))
+    listener = Listener(check(event_rate=EventRate(3, 1e9)))
     for number in range(3 * KEYS_LIMIT):
         listener.hear(xid(number, number, number, 79))
     log = listener.check.log
@@ -227,7 +232,7 @@ def test_what_is_remembered_is_bounded():
 
 LINES = st.lists(st.tuples(st.sampled_from([0.0, 1.0, 5.0, 11.0, 40.0]), st.sampled_from([8, 13, 79])), max_size=25)
 CHECKS = st.builds(
-    lambda trip, recover, latch: check(ignore=code(13), trip=trip, recover=recover, latch=latch),
+    lambda trip, recover, latch: check(ignore_clause=code(13), event_rate=trip, recovery_s=recover, latch=latch),
     st.sampled_from([EventRate(1, 0.0), EventRate(2, 10.0), EventRate(3, 30.0)]),
     st.sampled_from([None, 5.0, 30.0]),
     st.sampled_from([False, True, code(79)]),
@@ -248,12 +253,14 @@ def by_history(log, lines, now):
     for _, at, said in lines:
         if said == 13:
             continue
-        if row and log.recover is not None and at >= row[-1] + log.recover:
+        if row and log.recovery_s is not None and at >= row[-1] + log.recovery_s:
             row, failing = [], False
         row.append(at)
         latched = latched or log.latch is True or (log.latch is not False and said == 79)
-        failing = failing or (len(row) >= log.trip.number and at <= row[-log.trip.number] + log.trip.seconds)
-    return latched or (failing and (log.recover is None or now < row[-1] + log.recover))
+        failing = failing or (
+            len(row) >= log.event_rate.number and at <= row[-log.event_rate.number] + log.event_rate.seconds
+        )
+    return latched or (failing and (log.recovery_s is None or now < row[-1] + log.recovery_s))
 
 
 @given(CHECKS, LINES, st.sampled_from([0.0, 4.0, 29.0, 100.0]))

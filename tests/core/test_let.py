@@ -8,15 +8,15 @@ from agent.core.entry.derived_words import (
     Base64Url,
     Bits,
     CopiedWord,
+    DefaultedWord,
     ExtractedText,
-    FirstOf,
+    FirstPresent,
     KfdAddress,
     MappedWord,
-    OrElse,
     TemplateWord,
     is_nonexistent,
 )
-from agent.core.entry.file_words import FileText, Path, ReadAll
+from agent.core.entry.file_words import FilePath, FileText, FileTexts
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.facts import Facts
 from agent.core.language.glob import parse as pattern
@@ -37,13 +37,13 @@ class Counting:
         self.own = own
         self.asked = 0
 
-    def say(self, facts):
+    def compute_value(self, facts):
         self.asked += 1
-        return self.own.say(facts)
+        return self.own.compute_value(facts)
 
 
 def word(name):
-    return CopiedWord(name) if "/" not in name else FileText(Path(name), ValueType.TEXT)
+    return CopiedWord(name) if "/" not in name else FileText(FilePath(name), ValueType.TEXT)
 
 
 @st.composite
@@ -55,8 +55,8 @@ def graphs(draw):
         names = draw(needed)
         plain = [name for name in names if "/" not in name]
         verbs = [
-            FirstOf(tuple(map(word, names))),
-            OrElse(word(names[0]), "x"),
+            FirstPresent(tuple(map(word, names))),
+            DefaultedWord(word(names[0]), "x"),
             MappedWord(word(names[0]), ValueType.TEXT, {"10de": "n"}, ((pattern("*"), "rest"),)),
             ExtractedText(pattern("{x:text}*", allow_captures=True), word(names[0])),
             Base64Url(tuple(map(word, names))),
@@ -64,7 +64,7 @@ def graphs(draw):
         if plain:
             verbs.append(TemplateWord(parse("-".join(f"{{{name}}}" for name in plain)), ValueType.TEXT))
             path = parse("".join(f"{{{name}}}" for name in plain))
-            verbs.append(FileText(Path("", ("./", *path.pieces)), ValueType.TEXT))
+            verbs.append(FileText(FilePath("", ("./", *path.pieces)), ValueType.TEXT))
         words[f"w{index}"] = draw(st.sampled_from(verbs))
     return words
 
@@ -72,12 +72,12 @@ def graphs(draw):
 @given(graphs(), st.data())
 def test_each_word_is_evaluated_once_whatever_asks_for_it(words, data):
     counted = {name: Counting(own) for name, own in words.items()}
-    facts = Facts(spec(own=counted), GPU, Plain({GPU.key: SAID}))
+    facts = Facts(spec(derived_words=counted), GPU, Plain({GPU.key: SAID}))
     order = data.draw(st.permutations([*words, *words]))
     first = {name: facts(name) for name in order}
     assert all(own.asked <= 1 for own in counted.values())
     assert {name: facts(name) for name in words} == first
-    fresh = Facts(spec(own=words), GPU, Plain({GPU.key: SAID}))
+    fresh = Facts(spec(derived_words=words), GPU, Plain({GPU.key: SAID}))
     assert {name: fresh(name) for name in words} == first  # the order of asking makes no difference
 
 
@@ -85,10 +85,10 @@ def test_each_word_is_evaluated_once_whatever_asks_for_it(words, data):
 def test_an_address_of_kfd(domain, bus, device, function, partition):
     location = partition << 28 | bus << 8 | device << 3 | function
     facts = Facts(spec(), GPU, Plain({GPU.key: {"domain": domain, "location": location}}))
-    said = KfdAddress(CopiedWord("domain"), CopiedWord("location")).say(facts)
+    said = KfdAddress(CopiedWord("domain"), CopiedWord("location")).compute_value(facts)
     if location:
         assert said == f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
-        assert Bits(((28, 31),), CopiedWord("location")).say(facts) == partition
+        assert Bits(((28, 31),), CopiedWord("location")).compute_value(facts) == partition
     else:
         assert is_nonexistent(said)
 
@@ -99,7 +99,7 @@ def test_bits_stand_side_by_side(value, pairs):
     written = format(value, "064b")
     facts = Facts(spec(), GPU, Plain({GPU.key: {"n": value}}))
     wanted = "".join(written[63 - high : 64 - low] for low, high in ranges)
-    assert Bits(ranges, CopiedWord("n")).say(facts) == int(wanted, 2)
+    assert Bits(ranges, CopiedWord("n")).compute_value(facts) == int(wanted, 2)
 
 
 UNREAD = Absent("EIO", unreadable=True)
@@ -110,19 +110,19 @@ NONE = Absent("no such file")
 @pytest.mark.parametrize("absent", [UNREAD, COMING])
 def test_what_is_there_and_cannot_be_read_is_not_missing(absent):
     facts = Facts(spec(), GPU, Plain({GPU.key: {"a": absent, "b": "there", "./x": absent}}))
-    assert FirstOf((CopiedWord("a"), CopiedWord("b"))).say(facts) == absent
-    assert FirstOf((CopiedWord("none"), CopiedWord("b"))).say(facts) == "there"
-    assert OrElse(CopiedWord("a"), "x").say(facts) == absent
-    assert OrElse(CopiedWord("none"), "x").say(facts) == "x"
+    assert FirstPresent((CopiedWord("a"), CopiedWord("b"))).compute_value(facts) == absent
+    assert FirstPresent((CopiedWord("none"), CopiedWord("b"))).compute_value(facts) == "there"
+    assert DefaultedWord(CopiedWord("a"), "x").compute_value(facts) == absent
+    assert DefaultedWord(CopiedWord("none"), "x").compute_value(facts) == "x"
     by = MappedWord(CopiedWord("a"), ValueType.TEXT, {}, (), "other", "nothing")
-    assert by.say(facts) == absent
-    written = TemplateWord(parse("{a}"), ValueType.TEXT).say(facts)
+    assert by.compute_value(facts) == absent
+    written = TemplateWord(parse("{a}"), ValueType.TEXT).compute_value(facts)
     assert (written.unreadable, written.pending) == (absent.unreadable, absent.pending)
-    path = FileText(Path("", ("./", *parse("{a}").pieces)), ValueType.TEXT).say(facts)
+    path = FileText(FilePath("", ("./", *parse("{a}").pieces)), ValueType.TEXT).compute_value(facts)
     assert (path.unreadable, path.pending) == (absent.unreadable, absent.pending)
 
 
 def test_a_list_that_could_not_be_read_whole_is_none():
     facts = Facts(spec(), GPU, Plain({GPU.key: {"./a*": ("1", NONE, "2"), "./b*": ("1", UNREAD)}}))
-    assert ReadAll(Path("./a*"), ValueType.INT).say(facts) == (1, 2)
-    assert ReadAll(Path("./b*"), ValueType.INT).say(facts) == UNREAD
+    assert FileTexts(FilePath("./a*"), ValueType.INT).compute_value(facts) == (1, 2)
+    assert FileTexts(FilePath("./b*"), ValueType.INT).compute_value(facts) == UNREAD

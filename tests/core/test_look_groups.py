@@ -17,7 +17,7 @@ from tests.core.building import PCI, Facts, clause, give, line, listed, node, sp
 
 VFIO = clause(line("driver", "vfio"))
 BY_GROUP = Grouping((GroupWord("group", ValueType.INT),))
-CLAIMS = Grouping((GroupWord("group", ValueType.INT),), claims=True)
+CLAIMS = Grouping((GroupWord("group", ValueType.INT),), includes_unmatched=True)
 KIT = {
     "dongle": clause(line("vendor", "0403"), name="group.parts.dongle"),
     "programmer": clause(line("vendor", "1a86"), name="group.parts.programmer"),
@@ -107,13 +107,13 @@ def test_nodes_are_those_of_every_member_and_missing_ones_a_fault_where_it_match
 @pytest.mark.parametrize("by", [(GroupWord("group", ValueType.INT),), ()])
 def test_parts_make_a_device_when_each_is_there_once(vendors, waits, by):
     facts = {name: {"vendor": vendor, "group": 1} for name, vendor in vendors.items()}
-    found = group_of(spec(group=Grouping(by, parts=KIT)), facts, min(facts))
+    found = group_of(spec(group=Grouping(by, member_clauses=KIT)), facts, min(facts))
     hint = "" if by or "both" not in waits else "; say in group.by what keeps them apart"
     assert found.waits == waits + hint
 
 
 def test_what_is_no_part_is_left_to_others_and_told_why():
-    entries = (spec(group=Grouping(parts=KIT)), spec("example.com/other"))
+    entries = (spec(group=Grouping(member_clauses=KIT)), spec("example.com/other"))
     now = seen(entries, {"a": {"vendor": "0403"}, "b": {"vendor": "ffff"}})
     assert now.candidate("b").resource == "example.com/other"
     (refusal,) = now.sightings["b"].refusals
@@ -121,7 +121,7 @@ def test_what_is_no_part_is_left_to_others_and_told_why():
 
 
 def test_each_part_is_a_word():
-    entry = spec(group=Grouping(parts=KIT), id=(parse("{programmer}-{dongle.serial}-{serial}"),))
+    entry = spec(group=Grouping(member_clauses=KIT), id=(parse("{programmer}-{dongle.serial}-{serial}"),))
     facts = {"a": {"vendor": "1a86", "serial": "P"}, "b": {"vendor": "0403", "serial": "D"}}
     found = group_of(entry, facts)
     assert found.ids == ("a-D-P",)
@@ -149,7 +149,7 @@ def test_an_id_stays_while_the_member_that_gave_it_says_so_or_is_gone():
 
 
 def test_no_member_that_is_there_may_contradict_an_id():
-    entry = spec(group=Grouping(parts=KIT), id=(parse("{dongle.serial}-{serial}"),))
+    entry = spec(group=Grouping(member_clauses=KIT), id=(parse("{dongle.serial}-{serial}"),))
     found = group_of(entry, {"a": {"vendor": "1a86", "serial": "P"}, "b": {"vendor": "0403", "serial": "D"}})
     assert known(found, "D-gone", "c")
     assert not known(found, "E-gone", "c")
@@ -269,7 +269,7 @@ ENTRIES = (
         id=(parse("{place}-{slot}"),),
         nodes=(give("n", "{path}"),),
     ),
-    spec("example.com/d", match=VFIO, group=Grouping(parts=KIT), id=(parse("{dongle.place}"),)),
+    spec("example.com/d", match=VFIO, group=Grouping(member_clauses=KIT), id=(parse("{dongle.place}"),)),
 )
 SAID = st.fixed_dictionaries(
     {},

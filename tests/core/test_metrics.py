@@ -70,8 +70,8 @@ def test_devices_are_told_with_their_checks_and_drains():
     one = bad("a")
     one = replace(
         one,
-        checked=(
-            DeviceCheckResult(A, Check("link", clause()), one.device.key, "a", CheckResult(CheckVerdict.BAD, "down")),
+        check_results=(
+            DeviceCheckResult(A, Check("link", clause()), one.device.key, "a", CheckResult(CheckVerdict.FAIL, "down")),
         ),
     )
     series = measured(moment(one, good("b"), drained=DrainSet({"b": Drain("RMA", 1.0)})))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.core.entry.resource_name import resource_name
-from agent.core.entry.resource_spec import SharesBy, Slots
+from agent.core.entry.resource_name import format_resource_name
+from agent.core.entry.resource_spec import ShareMap, Slots
 from agent.core.inventory.device import DeviceList, Health
 from agent.core.inventory.dirty_set import DirtySet
 from agent.core.inventory.inventory import Inventory, update_inventory
@@ -60,7 +60,7 @@ class Node:
 
 
 def fan(name=FAN, **more):
-    return spec(name, name_text=parse(name), **more)
+    return spec(name, name_template=parse(name), **more)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def fan(name=FAN, **more):
     ],
 )
 def test_a_word_is_cleaned_for_a_name(said, name):
-    written = resource_name(parse("example.com/{model}-x"), lambda _: said)
+    written = format_resource_name(parse("example.com/{model}-x"), lambda _: said)
     assert (None if isinstance(written, Absent) else written) == name
 
 
@@ -232,7 +232,7 @@ def test_a_text_that_is_taken_out_retires_its_names_and_another_takes_them_over(
 
 def test_an_entry_adds_to_anothers_resource():
     first = spec(A, match=clause(line("kind", "a")))
-    more = spec(A, adds=True, shares=2, id=(parse("{serial}-more"),))
+    more = spec(A, is_addition=True, shares=2, id=(parse("{serial}-more"),))
     node = Node(first, more)
     node.says("p1", kind="a")
     node.says("p2", kind="b")
@@ -242,7 +242,7 @@ def test_an_entry_adds_to_anothers_resource():
 
 def test_ids_are_unique_and_topology_is_all_or_none_over_the_resource():
     first = spec(A, match=clause(line("kind", "a")), id=(parse("{id}"), parse("{serial}")))
-    more = spec(A, adds=True, id=(parse("{id}"), parse("{serial}")), topology=())
+    more = spec(A, is_addition=True, id=(parse("{id}"), parse("{serial}")), topology=())
     node = Node(first, more)
     node.says("p1", kind="a", id="x", numa=0)
     assert node.settle().assembly.snapshots[A].devices[0].numa == (0,)
@@ -254,11 +254,11 @@ def test_ids_are_unique_and_topology_is_all_or_none_over_the_resource():
 # Shares
 
 
-MODES = SharesBy("mode", (("shared", 4), ("dedicated", 1)))
+MODES = ShareMap("mode", (("shared", 4), ("dedicated", 1)))
 
 
 def test_a_device_is_divided_as_its_word_says_and_again_when_that_changes():
-    node = Node(spec(A, shares_by=MODES))
+    node = Node(spec(A, share_map=MODES))
     node.says("p1", mode="dedicated")
     assert node.settle().lists() == {A: {"p1::0": ""}}
     node.says("p1", mode="shared")
@@ -273,7 +273,7 @@ def test_a_device_is_divided_as_its_word_says_and_again_when_that_changes():
 
 
 def test_what_the_map_does_not_have_waits():
-    node = Node(spec(A, shares_by=MODES))
+    node = Node(spec(A, share_map=MODES))
     node.says("p1", mode="odd")
     node.says("p2")
     assert node.settle().lists() == {A: {}}

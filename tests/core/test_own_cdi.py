@@ -9,8 +9,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.cdi import device_names, is_name
-from agent.core.entry.generated_cdi import MARK, device_name, document, file_name, kind, parsed, rendered
+from agent.core.entry.cdi import is_qualified_name, parse_device_names
+from agent.core.entry.generated_cdi import (
+    MARK,
+    build_spec,
+    make_device_name,
+    make_file_name,
+    make_kind,
+    parse_spec,
+    render_spec,
+)
 from agent.core.grants.build_grant import build_grant, edits_of
 from agent.core.grants.container_edits import edits
 from agent.core.grants.grant import GrantedMount, GrantedNode, GrantRefusedError, RereadDevice
@@ -41,7 +49,7 @@ def lowest_version(said):
 def check(said):
     """What a runtime looks at before it takes a spec."""
     jsonschema.validate(said, SCHEMA, cls=jsonschema.Draft202012Validator)
-    assert len(device_names(said)) == len(said["devices"])
+    assert len(parse_device_names(said)) == len(said["devices"])
     assert said["cdiVersion"] == lowest_version(said)
     assert all(any(one["containerEdits"].values()) for one in said["devices"])
 
@@ -123,7 +131,7 @@ MOVED = edits([granted("/dev/npu1", "/dev/npu", "r")], [GrantedMount("/opt/x", "
     ],
 )
 def test_golden(resource, devices, golden):
-    said = document(resource, {device_name(resource, name): edits for name, edits in devices.items()})
+    said = build_spec(resource, {make_device_name(resource, name): edits for name, edits in devices.items()})
     assert said == golden
     check(said)
 
@@ -133,20 +141,22 @@ RESOURCES = [FOO, "example.com/3d", "3dfx.com/x", "a" * 250 + ".io/x", "example.
 
 @pytest.mark.parametrize("resource", RESOURCES)
 def test_any_resource_has_a_kind_and_a_file_of_its_own(resource):
-    check(document(resource, {device_name(resource, "a"): ONE}))
-    vendor, class_ = kind(resource).split("/")
+    check(build_spec(resource, {make_device_name(resource, "a"): ONE}))
+    vendor, class_ = make_kind(resource).split("/")
     assert len(vendor) <= 253
     assert len(class_) <= 63
-    assert len(file_name(resource)) <= 255
-    assert len({kind(one) for one in RESOURCES}) == len({file_name(one) for one in RESOURCES}) == len(RESOURCES)
+    assert len(make_file_name(resource)) <= 255
+    assert (
+        len({make_kind(one) for one in RESOURCES}) == len({make_file_name(one) for one in RESOURCES}) == len(RESOURCES)
+    )
 
 
 @given(st.lists(st.from_regex(r"[A-Za-z0-9_.:@-]{1,63}", fullmatch=True), unique=True, min_size=2, max_size=4))
 def test_any_id_has_a_name_of_its_own(ids):
-    names = [device_name(FOO, one) for one in ids]
-    assert all(map(is_name, names))
+    names = [make_device_name(FOO, one) for one in ids]
+    assert all(map(is_qualified_name, names))
     assert len(set(names)) == len(ids)
-    check(document(FOO, dict.fromkeys(names, ONE)))
+    check(build_spec(FOO, dict.fromkeys(names, ONE)))
 
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
@@ -155,12 +165,14 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=20)
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.lists(TEXTS, min_size=1, max_size=3), min_size=1))
 def test_a_file_is_yaml_and_comes_back_as_it_was(values):
     devices = {
-        device_name(FOO, name): edits([], [GrantedMount(f"/{text}", f"/{text}", read_only=False) for text in texts], {})
+        make_device_name(FOO, name): edits(
+            [], [GrantedMount(f"/{text}", f"/{text}", read_only=False) for text in texts], {}
+        )
         for name, texts in values.items()
     }
-    data = rendered(document(FOO, devices), OWNER)
+    data = render_spec(build_spec(FOO, devices), OWNER)
     assert data.startswith(MARK)
-    back = parsed(data, OWNER)
+    back = parse_spec(data, OWNER)
     assert back.keys() == devices.keys()
     for name, one in devices.items():  # what all have alike comes first
         assert {str(each) for each in back[name]["mounts"]} == {str(each) for each in one["mounts"]}
@@ -173,15 +185,15 @@ def test_a_file_is_yaml_and_comes_back_as_it_was(values):
         (b"", None),
         (b"# Written by somebody\n{}", None),
         (b'{"cdiVersion": "0.6.0"}', None),
-        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), "/other"), None),
-        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), OWNER)[:-20], {}),
-        (rendered([], OWNER), {}),
-        (rendered({"kind": 1, "devices": [3]}, OWNER), {}),
-        (rendered(document(FOO, {f"{kind(FOO)}=a": ONE}), OWNER), {f"{kind(FOO)}=a": ONE}),
+        (render_spec(build_spec(FOO, {f"{make_kind(FOO)}=a": ONE}), "/other"), None),
+        (render_spec(build_spec(FOO, {f"{make_kind(FOO)}=a": ONE}), OWNER)[:-20], {}),
+        (render_spec([], OWNER), {}),
+        (render_spec({"kind": 1, "devices": [3]}, OWNER), {}),
+        (render_spec(build_spec(FOO, {f"{make_kind(FOO)}=a": ONE}), OWNER), {f"{make_kind(FOO)}=a": ONE}),
     ],
 )
 def test_what_is_ours(data, back):
-    assert parsed(data, OWNER) == back
+    assert parse_spec(data, OWNER) == back
 
 
 # ------------------------------------------------------------------- what of a grant it takes over
@@ -197,7 +209,7 @@ def chosen(name, **more):
 SPLIT = spec(
     FOO,
     nodes=(give("it", "/dev/{name}", in_spec=True), give("ctl", "/dev/ctl", optional=True, to="/dev/ctl{n}")),
-    env=(env("ALL", "{name}", join=","),),
+    env=(env("ALL", "{name}", separator=","),),
     cdi=(cdi("example.com/card={name}"),),
     via="cdi",
 )

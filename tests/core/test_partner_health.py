@@ -9,13 +9,13 @@ from agent.core.entry.check_results import (
     DeviceCheckResult,
     PartnerDependent,
     PartnerResults,
-    read_for,
+    read_inputs,
     resolve_partners,
 )
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.fact_copy import recorded
+from agent.core.entry.fact_copy import copy_facts
 from agent.core.entry.joins import Join, PartnerPool
-from agent.core.entry.kernel_log_check import Log, Record
+from agent.core.entry.kernel_log_check import Log, LogRecord
 from agent.core.entry.partner_checks import PartnerChecks
 from agent.core.entry.query import ProgramQuery, QueryResult, QueryStatus, RunTemplate
 from agent.core.health.check_states import DeviceRef
@@ -33,27 +33,34 @@ from tests.core.test_message import message
 A = "example.com/a"
 OF = (A, "")
 LINK = Check("link", clause())
-ECC = Check("ecc", CounterCheck("errors"), recover=LookDuration(1))
-XID = Check("xid", Log(message("Xid {number}: {code:int}"), latch=True), recover=None)
+ECC = Check("ecc", CounterCheck("errors"), recovery_threshold=LookDuration(1))
+XID = Check("xid", Log(message("Xid {number}: {code:int}"), latch=True), recovery_threshold=None)
 PARENT = Check(
-    "gpu", clause(line("gpu.healthy", True, ValueType.BOOL)), reason=parse("its GPU: {gpu.reason}"), leans=("gpu",)
+    "gpu",
+    clause(line("gpu.healthy", True, ValueType.BOOL)),
+    reason=parse("its GPU: {gpu.reason}"),
+    partner_joins=("gpu",),
 )
 
 
 class Facts(Known):
-    def answer(self, inquiry):
+    def get_query_result(self, inquiry):
         assert inquiry == ProgramQuery(("/bin/x", "ours"), 1, 1)
-        return QueryResult(QueryStatus.ILL, "it said so", 7)
+        return QueryResult(QueryStatus.UNHEALTHY, "it said so", 7)
 
 
 def parent(number, *, bad=False, count=0):
-    said = CheckResult(CheckVerdict.BAD, "no link") if bad else CheckResult(CheckVerdict.GOOD)
+    said = CheckResult(CheckVerdict.FAIL, "no link") if bad else CheckResult(CheckVerdict.PASS)
     key = f"key p{number}"
     return (
         DeviceCheckResult("gpu", LINK, key, f"p{number}", said),
-        DeviceCheckResult("gpu", ECC, key, f"p{number}", CheckResult(CheckVerdict.GOOD, count=count)),
+        DeviceCheckResult("gpu", ECC, key, f"p{number}", CheckResult(CheckVerdict.PASS, count=count)),
         DeviceCheckResult(
-            "gpu", XID, key, f"p{number}", CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(number,)})))
+            "gpu",
+            XID,
+            key,
+            f"p{number}",
+            CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(number,)}))),
         ),
     )
 
@@ -61,15 +68,15 @@ def parent(number, *, bad=False, count=0):
 def child(name, behind, waits=""):
     device = host(name)
     return replace(
-        candidate(device, name), checked=(leaning(PARENT, PartnerResults("gpu", waits, behind), device=device),)
+        candidate(device, name), check_results=(leaning(PARENT, PartnerResults("gpu", waits, behind), device=device),)
     )
 
 
 def leaning(check, *behind, device=None, facts=()):
     device = device or host("c")
-    read = read_for(check, Facts(dict(facts)))
+    read = read_inputs(check, Facts(dict(facts)))
     return DeviceCheckResult(
-        A, check, device.key, device.place, CheckResult(CheckVerdict.NOTHING), behind=behind, read=read
+        A, check, device.key, device.place, CheckResult(CheckVerdict.IGNORED), partners=behind, inputs=read
     )
 
 
@@ -83,14 +90,14 @@ def seen(*children):
 
 def test_what_is_said_for_each_way_partners_may_be():
     check = replace(
-        PARENT, holds=clause(line("a.healthy", True, ValueType.BOOL), line("b.healthy", True, ValueType.BOOL))
+        PARENT, criterion=clause(line("a.healthy", True, ValueType.BOOL), line("b.healthy", True, ValueType.BOOL))
     )
-    check = replace(check, reason=parse("{a.reason}, {b.reason}"), leans=("a", "b"))
+    check = replace(check, reason=parse("{a.reason}, {b.reason}"), partner_joins=("a", "b"))
     said = leaning(check, PartnerResults("a", "", ()), PartnerResults("b", "", ()))
-    assert resolve_partners(said, {}).outcome == CheckResult(CheckVerdict.GOOD)
-    assert resolve_partners(said, {"b": "cold"}).outcome == CheckResult(CheckVerdict.BAD, "?, cold")
-    assert resolve_partners(said, {"a": "x" * 300, "b": "cold"}).outcome.reason.startswith("xxx")
-    assert len(resolve_partners(said, {"a": "x" * 300, "b": "cold"}).outcome.reason) == 200
+    assert resolve_partners(said, {}).result == CheckResult(CheckVerdict.PASS)
+    assert resolve_partners(said, {"b": "cold"}).result == CheckResult(CheckVerdict.FAIL, "?, cold")
+    assert resolve_partners(said, {"a": "x" * 300, "b": "cold"}).result.reason.startswith("xxx")
+    assert len(resolve_partners(said, {"a": "x" * 300, "b": "cold"}).result.reason) == 200
 
 
 WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
@@ -99,42 +106,46 @@ WELL = clause(line("gpu.healthy", True, ValueType.BOOL))
 @pytest.mark.parametrize(
     ("check", "ill", "said"),
     [
-        (Check("a", clause(line("color", "blue")), when=WELL, leans=("gpu",)), {}, CheckResult(CheckVerdict.GOOD)),
         (
-            Check("a", clause(line("color", "red")), when=WELL, leans=("gpu",)),
-            {"gpu": "cold"},
-            CheckResult(CheckVerdict.BESIDE),
-        ),
-        (
-            Check("a", clause(line("gpu.reason", "cold")), leans=("gpu",)),
-            {"gpu": "cold"},
-            CheckResult(CheckVerdict.GOOD),
-        ),
-        (
-            Check("a", CounterCheck("count"), reason=parse("{color} {gpu.reason}"), leans=("gpu",)),
-            {"gpu": "cold"},
-            CheckResult(CheckVerdict.GOOD, "blue cold", count=3),
-        ),
-        (
-            Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",)),
+            Check("a", clause(line("color", "blue")), condition=WELL, partner_joins=("gpu",)),
             {},
-            CheckResult(CheckVerdict.BAD, "it said so", 7),
+            CheckResult(CheckVerdict.PASS),
         ),
         (
-            Check("a", RunTemplate((parse("{none}"),), 1, 1), when=WELL, leans=("gpu",)),
+            Check("a", clause(line("color", "red")), condition=WELL, partner_joins=("gpu",)),
             {"gpu": "cold"},
-            CheckResult(CheckVerdict.BESIDE),
+            CheckResult(CheckVerdict.NOT_APPLICABLE),
         ),
         (
-            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), leans=("gpu",)),
+            Check("a", clause(line("gpu.reason", "cold")), partner_joins=("gpu",)),
             {"gpu": "cold"},
-            CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), ("cold",))),
+            CheckResult(CheckVerdict.PASS),
+        ),
+        (
+            Check("a", CounterCheck("count"), reason=parse("{color} {gpu.reason}"), partner_joins=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.PASS, "blue cold", count=3),
+        ),
+        (
+            Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), condition=WELL, partner_joins=("gpu",)),
+            {},
+            CheckResult(CheckVerdict.FAIL, "it said so", 7),
+        ),
+        (
+            Check("a", RunTemplate((parse("{none}"),), 1, 1), condition=WELL, partner_joins=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.NOT_APPLICABLE),
+        ),
+        (
+            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{gpu.reason}"), partner_joins=("gpu",)),
+            {"gpu": "cold"},
+            CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), ("cold",))),
         ),
     ],
 )
 def test_whatever_a_check_asks_is_read_at_the_look_and_judged_when_health_is_known(check, ill, said):
     facts = {"color": "blue", "count": 3, "whose": "ours", "number": 1}
-    assert resolve_partners(leaning(check, PartnerResults("gpu", "", ()), facts=facts), ill).outcome == said
+    assert resolve_partners(leaning(check, PartnerResults("gpu", "", ()), facts=facts), ill).result == said
 
 
 class Child(Facts):
@@ -149,35 +160,42 @@ class Child(Facts):
         assert word in {*self.facts, "gpu.healthy", "gpu.reason", "none"}  # of another the host would raise
         return super().__call__(word)
 
-    def partner(self, join):
+    def find_partner(self, join):
         assert join == JOIN
         return self
 
-    def answer(self, inquiry):
+    def get_query_result(self, inquiry):
         self.asked += 1
-        return super().answer(inquiry)
+        return super().get_query_result(inquiry)
 
 
-JOIN = Join("gpu", PartnerPool(PCI, (), clause(), {}, cared=PartnerChecks("gpu")), ())
-RUN = Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), when=WELL, leans=("gpu",))
+JOIN = Join("gpu", PartnerPool(PCI, (), clause(), {}, partner_checks=PartnerChecks("gpu")), ())
+RUN = Check("a", RunTemplate((parse("/bin/x"), parse("{whose}")), 1, 1), condition=WELL, partner_joins=("gpu",))
 
 
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        (PARENT, CheckResult(CheckVerdict.GOOD)),
+        (PARENT, CheckResult(CheckVerdict.PASS)),
         (
-            Check("a", Log(message("Xid {number}: {code:int}")), reason=parse("{code}{gpu.reason}"), leans=("gpu",)),
-            CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), (parse("{code}").slots[0], "?"))),
+            Check(
+                "a",
+                Log(message("Xid {number}: {code:int}")),
+                reason=parse("{code}{gpu.reason}"),
+                partner_joins=("gpu",),
+            ),
+            CheckResult(
+                CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), (parse("{code}").slots[0], "?"))
+            ),
         ),
-        (RUN, CheckResult(CheckVerdict.BAD, "it said so", 7)),
+        (RUN, CheckResult(CheckVerdict.FAIL, "it said so", 7)),
     ],
 )
 def test_a_look_says_what_it_is_if_all_partners_are_well(check, said):
     """So that a person sees it, and the kernel log is listened to for it."""
     (one,) = run_checks(A, [check], [JOIN], host("c"), Child({"number": 1, "whose": "ours"}))
-    assert one.outcome == said
-    assert len(one.behind) == 1
+    assert one.result == said
+    assert len(one.partners) == 1
 
 
 @pytest.mark.parametrize(
@@ -190,15 +208,15 @@ def test_a_look_says_what_it_is_if_all_partners_are_well(check, said):
     ],
 )
 def test_nobody_is_asked_of_a_device_to_which_a_check_does_not_apply_however_its_partners_are(when, asked):
-    check = replace(RUN, when=clause(*when, *WELL.lines))
+    check = replace(RUN, condition=clause(*when, *WELL.lines))
     facts = Child({"whose": "ours", "driver": "x"})
     (one,) = run_checks(A, [check], [JOIN], host("c"), facts)
     assert facts.asked == asked
-    assert one.outcome.says is (CheckVerdict.BAD if asked else CheckVerdict.BESIDE)
+    assert one.result.verdict is (CheckVerdict.FAIL if asked else CheckVerdict.NOT_APPLICABLE)
 
 
 def holding(*lines, waits="", behind=(), facts=()):
-    read = recorded((held := clause(*lines, name="wait.gpu"),), Facts(dict(facts)))
+    read = copy_facts((held := clause(*lines, name="wait.gpu"),), Facts(dict(facts)))
     return PartnerDependent("key c", (PartnerResults("gpu", waits, behind),), (held, read))
 
 
@@ -223,7 +241,9 @@ ILL = line("gpu.healthy", False, ValueType.BOOL)
 def test_who_waits_for_a_partner(hung, said):
     waits, ailing = find_partner_wait((hung,), cold)
     assert waits.removesuffix(" (gpu: not yet)") == said.removesuffix(" (gpu: not yet)")
-    assert set(ailing) == ({("key c", "gpu")} if hung.behind[0].checked or hung.behind[0].waits else set())
+    assert set(ailing) == (
+        {("key c", "gpu")} if hung.partners[0].check_results or hung.partners[0].not_ready_reason else set()
+    )
 
 
 def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
@@ -232,7 +252,7 @@ def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
     (held, _) = find_partner_wait(
         (
             PartnerDependent(
-                "key c", (card,), (clause(line("card.healthy", False, ValueType.BOOL)), recorded((), Facts({})))
+                "key c", (card,), (clause(line("card.healthy", False, ValueType.BOOL)), copy_facts((), Facts({})))
             ),
         ),
         cold,
@@ -243,12 +263,12 @@ def test_what_a_partner_waits_for_of_its_own_makes_it_ill():
 
 def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
     def waiting(name, behind):
-        read = recorded((held := clause(ILL, name="wait.gpu"),), Facts({}))
+        read = copy_facts((held := clause(ILL, name="wait.gpu"),), Facts({}))
         hung = (
             PartnerDependent(f"key {name}", (PartnerResults("gpu", "", behind),), (held, read)),
             PartnerDependent(f"key {name}", (PartnerResults("gpu", "", behind),)),
         )
-        return replace(candidate(host(name), name), hung=hung)
+        return replace(candidate(host(name), name), dependents=hung)
 
     c, d = waiting("c", parent(1)), waiting("d", parent(1))
     before = evaluate(Evaluation(), seen(c, d), (A, "gpu"), 0, 0.05)
@@ -267,8 +287,8 @@ def test_a_wait_turns_with_the_partner_whoever_is_looked_at():
     [("", False, ""), ("", True, "its GPU: link: no link"), ("not yet", False, "its GPU: not yet")],
 )
 def test_a_single_look(waits, bad, said):
-    (one,) = child("c", parent(1, bad=bad), waits).checked
-    assert resolve_one_look(one).outcome.reason == said
+    (one,) = child("c", parent(1, bad=bad), waits).check_results
+    assert resolve_one_look(one).result.reason == said
 
 
 def test_it_is_stepped_once_however_many_ask():
@@ -320,7 +340,7 @@ def test_children_are_as_their_parents_are(steps):
     for now, (what, who, ill) in enumerate(steps, 1):
         told = frozenset()
         if what == "say":
-            told = journal.hear(Record(now, float(now), f"Xid {who}: 79"))
+            told = journal.hear(LogRecord(now, float(now), f"Xid {who}: 79"))
             if any(of[name] == who for name in there):
                 latched.add(who)
         elif what == "gone":

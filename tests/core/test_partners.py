@@ -41,7 +41,7 @@ def entry(*joins, match=(), own=(), name="example.com/a", **more):
     words = {
         f"{each.name}.{word}": PartnerWord(each, word) for each in joins for word in ("color", "serial", "ports", *own)
     }
-    fields = {"match": clause(*match), "own": words, "joins": joins, "id": (parse("{name}"),), **more}
+    fields = {"match": clause(*match), "derived_words": words, "joins": joins, "id": (parse("{name}"),), **more}
     return spec(name, **fields)
 
 
@@ -214,9 +214,9 @@ def test_what_rests_on_a_partner_is_judged_again_when_its_source_is_looked_at_in
 
 
 def test_how_often_to_look_where_is_said_by_joins_too():
-    nested = Join("board", pool(BOARDS), ("slot",), every=3.0)
-    wanted = entry(Join("card", pool(joins=(nested,)), ("serial",)), every=5.0)
-    assert wanted.rounds == ((PCI, 5.0), (BOARDS, 3.0))
+    nested = Join("board", pool(BOARDS), ("slot",), interval=3.0)
+    wanted = entry(Join("card", pool(joins=(nested,)), ("serial",)), interval=5.0)
+    assert wanted.source_intervals == ((PCI, 5.0), (BOARDS, 3.0))
     assert wanted.sources == (PCI, CARDS, BOARDS)
 
 

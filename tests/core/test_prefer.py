@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.core.entry.prefer import Cost, Keyed, Links, Near
+from agent.core.entry.prefer import Cost, DistanceRule, Links, WordRule
 from agent.core.entry.resource_spec import Limit
 from agent.core.grants import preference_costs
 from agent.core.grants.choice_pool import ChoicePool, stock_of
@@ -19,12 +19,12 @@ from agent.core.inventory.device import Device, DeviceList, Health
 from agent.core.language.value import ValueType, make_sort_key
 from tests.core.building import candidate, host, listed, snapshot, spec
 
-LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(otherwise=1))
-PCIE, XGMI = Near(), Near(LINKS)
+LINKS = Links("xgmi", None, {}, "to", "number", ValueType.INT, Cost(default=1))
+PCIE, XGMI = DistanceRule(), DistanceRule(LINKS)
 
 
 def keyed(verb, word="word"):
-    return Keyed(verb, word)
+    return WordRule(verb, word)
 
 
 def stock(rules, devices, shares=None, sick=()):
@@ -206,7 +206,7 @@ def test_traits_are_those_that_the_look_found_whichever_entry_it_is_of():
     first = candidate(host("p0"), "a", traits=(0, "2"))
     other = candidate(host("p1"), "b", entry=1, traits=("1", 0))
     third = candidate(host("p2"), "c", entry=2, traits=(1,))
-    specs = [spec(prefer=rules), spec(prefer=rules[::-1], adds=True), spec(prefer=rules[:1], adds=True)]
+    specs = [spec(prefer=rules), spec(prefer=rules[::-1], is_addition=True), spec(prefer=rules[:1], is_addition=True)]
     lists = snapshot(listed("a", "p0"), listed("b", "p1"), listed("c", "p2"), listed("gone", "p3"))
     of = stock_of(lists, specs[0], {one.device.key: one for one in (first, other, third)}, specs)
     assert of.traits == [(0, "2"), (0, "1"), (1, None), ()]
@@ -228,7 +228,7 @@ def badness(rules, of, ids):
     for n, rule in enumerate(rules):
         taken = [trait[one][n] for one in ids]
         pairs = list(itertools.combinations(taken, 2))
-        if isinstance(rule, Near):
+        if isinstance(rule, DistanceRule):
             yield sum(_far(one, other, trait, n) for one, other in pairs)
             continue
         left = dict(free[n])
@@ -249,7 +249,7 @@ def badness(rules, of, ids):
                 ranks = sorted(free[n], key=lambda value: (value is None, value))
                 yield sum(map(ranks.index, taken))
     for n, rule in enumerate(rules):
-        if isinstance(rule, Keyed) and rule.verb == "same":
+        if isinstance(rule, WordRule) and rule.verb == "same":
             yield -sum(free[n][trait[one][n]] for one in ids)
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from agent.core.entry.prefer import Keyed, Near, Scores
+from agent.core.entry.prefer import DistanceRule, Scores, WordRule
 from agent.core.entry.resource_spec import Limit
 from agent.core.grants.choice_pool import ChoicePool
 from agent.core.grants.prefer import NO_LIMIT, prefer
@@ -15,7 +15,7 @@ from agent.core.inventory.affinity import LinkDistances, PciePath
 from agent.core.inventory.device import Device, DeviceList, Health, split_share
 from agent.core.language.value import ValueType
 
-LINKS = Near(Scores("links", "", "number", ValueType.INT))
+LINKS = DistanceRule(Scores("links", "", "number", ValueType.INT))
 
 
 class Machine:
@@ -35,7 +35,7 @@ class Machine:
             said = {"board": self.boards[one], "numa": self.seats[one].numa[0]}
             traits[one] = tuple(
                 said[rule.word]
-                if isinstance(rule, Keyed)
+                if isinstance(rule, WordRule)
                 else LinkDistances(one, far)
                 if rule.links
                 else self.seats[one]
@@ -121,7 +121,7 @@ def nvlink_cost(machine, one, other):
 def test_aligned(name, taken):
     machine = MACHINES[name]
     free = [one for one in machine.ids if one not in taken]
-    rules = [LINKS, Near()] if machine.links else [Near()]
+    rules = [LINKS, DistanceRule()] if machine.links else [DistanceRule()]
     stock = machine.stock(rules, nvlink_cost)
     for size in range(1, len(free) + 1):
         theirs = nvidia_choice(machine, free, size)
@@ -131,7 +131,7 @@ def test_aligned(name, taken):
 
 # AMD, best effort: the sum over pairs of same board or not, kind of link, same node or not; the least wins.
 
-AMD = [LINKS, Keyed("same", "numa"), Keyed("same", "board"), Keyed("packed", "board")]
+AMD = [LINKS, WordRule("same", "numa"), WordRule("same", "board"), WordRule("packed", "board")]
 
 
 def amd_pair(machine, one, other):
@@ -181,7 +181,7 @@ USED = [(), ("card2::0",), ("card2::0", "card2::1", "card9::0"), ("card10::0", "
 def shares(verb):
     cards = tuple(Device(name, name, name, Health.HEALTHY, shares=4) for name in ("card2", "card9", "card10"))
     traits = {card.id: (card.id,) for card in cards}
-    return ChoicePool(DeviceList("example.com/gpu", cards), [Keyed(verb, "name")], traits)
+    return ChoicePool(DeviceList("example.com/gpu", cards), [WordRule(verb, "name")], traits)
 
 
 def card_of(share):
@@ -254,7 +254,7 @@ def test_cards_are_in_natural_order_and_what_must_be_in_it_is():
 def test_few_boards_and_whole_ones_first(free, size, boards):
     names = [f"{board}{n}" for n, board in enumerate(free)]
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in names)
-    rules = [Keyed("same", "board"), Keyed("packed", "board")]
+    rules = [WordRule("same", "board"), WordRule("packed", "board")]
     stock = ChoicePool(DeviceList("r", devices), rules, {name: (name[0], name[0]) for name in names})
     assert sorted({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == boards
 
@@ -264,7 +264,7 @@ def test_never_more_boards_than_have_to_be(free):
     """Rebellions' first criterion, and Intel's for a packed card, for each number that can be asked for."""
     names = [f"{board}{n:02}" for n, board in enumerate(free)]
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in names)
-    stock = ChoicePool(DeviceList("r", devices), [Keyed("same", "board")], {name: (name[0],) for name in names})
+    stock = ChoicePool(DeviceList("r", devices), [WordRule("same", "board")], {name: (name[0],) for name in names})
     for size in range(1, len(names) + 1):
         fewest = min(len({one[0] for one in way}) for way in itertools.combinations(names, size))
         assert len({one[0] for one in prefer(names, (), size, NO_LIMIT, stock)}) == fewest, size
@@ -277,7 +277,7 @@ def test_a_node_where_all_fit_goes_before_one_where_some_do():
     """One is free on the first node and two on the second: two come from the second. Then three, of four and two."""
     numa = {"a0": 0, "b0": 1, "b1": 1}
     devices = tuple(Device(name, name, name, Health.HEALTHY) for name in numa)
-    rules = [Keyed("same", "numa"), Near()]
+    rules = [WordRule("same", "numa"), DistanceRule()]
     traits = {name: (node, PciePath((f"pci0000:{n:02x}",), (node,))) for n, (name, node) in enumerate(numa.items())}
     stock = ChoicePool(DeviceList("r", devices), rules, traits)
     assert prefer(numa, (), 1, NO_LIMIT, stock) == ("b0",)  # where most are free
@@ -300,7 +300,7 @@ def tier(machine, one, other):
 def test_peers(name, taken):
     machine = MACHINES[name]
     free = [one for one in machine.ids if one not in taken]
-    stock = machine.stock([Near()], nvlink_cost)
+    stock = machine.stock([DistanceRule()], nvlink_cost)
     for size in range(1, len(free) + 1):
         ours = prefer(free, (), size, NO_LIMIT, stock)
         ways = itertools.combinations(free, size)
@@ -327,7 +327,7 @@ def test_a_share_of_each_card_before_a_second_of_any(used):
 
 def test_a_device_that_is_lost_costs_the_others_nothing():
     machine = MACHINES["cube mesh"]
-    stock = machine.stock([LINKS, Near()], nvlink_cost)
+    stock = machine.stock([LINKS, DistanceRule()], nvlink_cost)
     lost = ChoicePool(
         stock.snapshot, stock.rules, {one: stock.traits[n] for n, one in enumerate(machine.ids) if one != "g03"}
     )
@@ -338,4 +338,4 @@ def test_a_device_that_is_lost_costs_the_others_nothing():
 
 def test_one_gpu_alone_is_no_error():
     machine = under_switches(1, 1, 1)
-    assert prefer(["g00"], (), 1, NO_LIMIT, machine.stock([LINKS, Near()], nvlink_cost)) == ("g00",)
+    assert prefer(["g00"], (), 1, NO_LIMIT, machine.stock([LINKS, DistanceRule()], nvlink_cost)) == ("g00",)

@@ -45,7 +45,7 @@ WORDS = {
     ],
 )
 def test_arguments(argument, written):
-    made = program("/bin/x", argument, timeout=2.0, optional=True).command(WORDS.get)
+    made = program("/bin/x", argument, timeout=2.0, optional=True).build_command(WORDS.get)
     assert made == Command(("/bin/x", *written), 2.0, True)
 
 
@@ -60,7 +60,7 @@ def test_arguments(argument, written):
     ],
 )
 def test_arguments_that_cannot_be(argument, reason):
-    found = program("/bin/x", argument).command(lambda word: WORDS.get(word, Absent("no such file")))
+    found = program("/bin/x", argument).build_command(lambda word: WORDS.get(word, Absent("no such file")))
     assert isinstance(found, Absent)
     assert found.reason == reason
 

@@ -8,7 +8,7 @@ from agent.cli.status import device_table
 from agent.cli.terminal import Terminal
 from agent.core.entry.check import Check, CheckResult, CheckVerdict, LogSubscription, LookCount, LookDuration
 from agent.core.entry.check_results import DeviceCheckResult
-from agent.core.entry.kernel_log_check import Log, Record
+from agent.core.entry.kernel_log_check import Log, LogRecord
 from agent.core.grants.held_ids import Holder
 from agent.core.health.drain_overlay import Drain, DrainOverlay, DrainSet, overlay
 from agent.core.health.evaluation import Evaluation, evaluate
@@ -221,37 +221,37 @@ def test_who_holds_it_is_said_once_with_all_its_shares():
 
 
 CHECKS = [
-    (Check("ok", clause()), CheckResult(CheckVerdict.GOOD), ("ok", None, None)),
-    (Check("bad", clause()), CheckResult(CheckVerdict.BAD, "hot"), ("failing", "hot", "by itself, after 1 good look")),
+    (Check("ok", clause()), CheckResult(CheckVerdict.PASS), ("ok", None, None)),
+    (Check("bad", clause()), CheckResult(CheckVerdict.FAIL, "hot"), ("failing", "hot", "by itself, after 1 good look")),
     (
-        Check("latch", clause(), recover=None),
-        CheckResult(CheckVerdict.BAD, "hot"),
+        Check("latch", clause(), recovery_threshold=None),
+        CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "after repair, by device-agent clear"),
     ),
     (
-        Check("slow", clause(), recover=LookDuration(30)),
-        CheckResult(CheckVerdict.BAD, "hot"),
+        Check("slow", clause(), recovery_threshold=LookDuration(30)),
+        CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "by itself, after 30 s of good looks"),
     ),
     (
-        Check("not-yet", clause(), trip=LookCount(3)),
-        CheckResult(CheckVerdict.BAD, "hot"),
+        Check("not-yet", clause(), failure_threshold=LookCount(3)),
+        CheckResult(CheckVerdict.FAIL, "hot"),
         ("failing", "hot", "by itself, after 1 good look: it was never well"),
     ),
-    (Check("unknown", clause()), CheckResult(CheckVerdict.NOTHING), ("unknown", None, None)),
+    (Check("unknown", clause()), CheckResult(CheckVerdict.IGNORED), ("unknown", None, None)),
     (
         Check("awaited", clause()),
-        CheckResult(CheckVerdict.AWAITED, "not asked yet"),
+        CheckResult(CheckVerdict.PENDING, "not asked yet"),
         ("unknown", "not asked yet", None),
     ),
-    (Check("beside", clause()), CheckResult(CheckVerdict.BESIDE), ("not asked", None, None)),
+    (Check("beside", clause()), CheckResult(CheckVerdict.NOT_APPLICABLE), ("not asked", None, None)),
 ]
 
 
 @pytest.mark.parametrize(("check", "outcome", "said"), CHECKS, ids=[check.name for check, *_ in CHECKS])
 def test_what_a_check_says(check, outcome, said):
     one = good("a")
-    one = replace(one, checked=(DeviceCheckResult(A, check, one.device.key, one.device.place, outcome),))
+    one = replace(one, check_results=(DeviceCheckResult(A, check, one.device.key, one.device.place, outcome),))
     (device,) = build_explain_report(moment(one), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["recovers"]) == said
@@ -259,13 +259,16 @@ def test_what_a_check_says(check, outcome, said):
     assert (row["since"] is not None) == (row["verdict"] == "failing")
 
 
-XID = Log(message("Xid {number}: {code:int}"), recover=600.0)
+XID = Log(message("Xid {number}: {code:int}"), recovery_s=600.0)
 
 
 def listening(log, phrase=("fell off",)):
     one = good("a")
-    heard = CheckResult(CheckVerdict.GOOD, ear=LogSubscription(frozenset({(1,)}), phrase))
-    return replace(one, checked=(DeviceCheckResult(A, Check("xid", log, recover=None), one.device.key, "a", heard),))
+    heard = CheckResult(CheckVerdict.PASS, subscription=LogSubscription(frozenset({(1,)}), phrase))
+    return replace(
+        one,
+        check_results=(DeviceCheckResult(A, Check("xid", log, recovery_threshold=None), one.device.key, "a", heard),),
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,13 +276,13 @@ def listening(log, phrase=("fell off",)):
     [
         (XID, False, "by itself, after 600 s without such a line"),
         (replace(XID, latch=True), True, "after repair, by device-agent clear"),
-        (replace(XID, recover=None), True, "after repair, by device-agent clear"),
+        (replace(XID, recovery_s=None), True, "after repair, by device-agent clear"),
     ],
 )
 def test_a_line_of_the_kernel_log_is_the_evidence(log, latched, recovers):
     journal = KernelLogHistory()
     journal.follow([log])
-    journal.hear(Record(1, 4.0, "Xid 1: 79"))
+    journal.hear(LogRecord(1, 4.0, "Xid 1: 79"))
     (device,) = build_explain_report(moment(listening(log), journal=journal), "a")["devices"]
     (row,) = device["checks"]
     assert (row["verdict"], row["reason"], row["evidence"]) == ("failing", "fell off", "Xid 1: 79")
@@ -314,11 +317,11 @@ def test_a_change_names_its_check():
 def test_what_fails_comes_first_and_outlasts_the_device():
     one = good("a")
     said = [
-        (Check("ok", clause()), CheckResult(CheckVerdict.GOOD)),
-        (Check("link", clause()), CheckResult(CheckVerdict.BAD, "down")),
+        (Check("ok", clause()), CheckResult(CheckVerdict.PASS)),
+        (Check("link", clause()), CheckResult(CheckVerdict.FAIL, "down")),
     ]
     one = replace(
-        one, checked=tuple(DeviceCheckResult(A, check, one.device.key, "a", outcome) for check, outcome in said)
+        one, check_results=tuple(DeviceCheckResult(A, check, one.device.key, "a", outcome) for check, outcome in said)
     )
     here = moment(one)
     assert [row["check"] for row in build_explain_report(here, "a")["devices"][0]["checks"]] == ["link", "ok"]

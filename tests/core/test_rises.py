@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.entry.check import ONE, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
+from agent.core.entry.check import ONE_LOOK, Check, CheckResult, CheckVerdict, LookCount, LookDuration, OnUnknown
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import EventRate
 from agent.core.health.check_state import HEALTHY, CheckState, step
@@ -15,15 +15,15 @@ from agent.core.language.value import Absent
 from tests.core.building import Known
 
 
-def check(trip=ONE, recover=None, **more):
-    return Check("ecc", CounterCheck("errors"), trip=trip, recover=recover, **more)
+def check(trip=ONE_LOOK, recover=None, **more):
+    return Check("ecc", CounterCheck("errors"), failure_threshold=trip, recovery_threshold=recover, **more)
 
 
 def seen(one, count):
     """What a look says at which the counter says this; `-` is a device to which the check does not apply."""
     if count == "-":
-        return CheckResult(CheckVerdict.BESIDE)
-    return one.ask(Known({"errors": Absent("no such file") if count is None else count, "slot": 7}))
+        return CheckResult(CheckVerdict.NOT_APPLICABLE)
+    return one.evaluate(Known({"errors": Absent("no such file") if count is None else count, "slot": 7}))
 
 
 def play(one, *counts, condition=HEALTHY):
@@ -43,7 +43,9 @@ def play(one, *counts, condition=HEALTHY):
         pytest.param(check(recover=LookDuration(2)), [5, 6, 6, 6, 6], ".FFF.", id="some time without growth"),
         pytest.param(check(recover=LookDuration(2)), [5, 6, 6, 7, 7, 7, 7], ".FFFFF.", id="from the last growth on"),
         pytest.param(check(recover=LookCount(2)), [5, 6, 6, 0, 0], ".FF..", id="or looks"),
-        pytest.param(check(trip=LookCount(2), recover=ONE), [1, 2, 2, 3, 4, 4], "....F.", id="growth in two looks"),
+        pytest.param(
+            check(trip=LookCount(2), recover=ONE_LOOK), [1, 2, 2, 3, 4, 4], "....F.", id="growth in two looks"
+        ),
         pytest.param(check(trip=EventRate(3, 10)), [1, 2, 2, 3, 3, 4], ".....F", id="so much within a time"),
         pytest.param(check(trip=EventRate(3, 10)), [1, 4], ".F", id="at once, too"),
         pytest.param(check(trip=EventRate(3, 2)), [1, 2, 3, 3, 3, 4, 5, 6], ".......F", id="but within it"),
@@ -76,7 +78,7 @@ def test_what_is_said():
 COUNTS = st.lists(st.none() | st.integers(0, 6), max_size=30)
 
 
-@given(COUNTS, st.sampled_from([ONE, LookCount(2), LookDuration(3), EventRate(2, 5), EventRate(4, 3)]))
+@given(COUNTS, st.sampled_from([ONE_LOOK, LookCount(2), LookDuration(3), EventRate(2, 5), EventRate(4, 3)]))
 def test_it_never_fails_for_what_did_not_grow(counts, trip):
     """Whatever alternates, vanishes and begins anew: as much growth as it takes was there."""
     one = check(trip=trip, on_unknown=OnUnknown.KEEP)
@@ -85,13 +87,13 @@ def test_it_never_fails_for_what_did_not_grow(counts, trip):
     growth = sum(max(0, after - before) for before, after in pairwise(known))
     if "F" in failing:
         assert growth >= (trip.number if isinstance(trip, (EventRate, LookCount)) else 1)
-    if trip == ONE:
+    if trip == ONE_LOOK:
         assert ("F" in failing) == (growth > 0)
 
 
 @given(COUNTS)
 def test_what_is_remembered_of_growth_is_bounded(counts):
-    one, condition = check(trip=EventRate(4, 1e9), recover=ONE), HEALTHY
+    one, condition = check(trip=EventRate(4, 1e9), recover=ONE_LOOK), HEALTHY
     for now, count in enumerate(counts):
         condition, _ = step(one, condition, seen(one, count), float(now), 0.05)
         assert len(condition.grown) < 4

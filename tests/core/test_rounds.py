@@ -10,7 +10,7 @@ A, B = Source("pci"), Source("usb")
 
 
 def test_each_source_has_its_own_time_and_the_more_frequent_entry_counts():
-    specs = [spec(source=A, every=5.0), spec(source=A, every=2.0), spec(source=A), spec(source=B, every=3.0)]
+    specs = [spec(source=A, interval=5.0), spec(source=A, interval=2.0), spec(source=A), spec(source=B, interval=3.0)]
     rounds = SourceTimers()
     assert rounds.due(specs, 100.0) == frozenset()
     assert rounds.next_at == 102.0
@@ -23,8 +23,8 @@ def test_each_source_has_its_own_time_and_the_more_frequent_entry_counts():
 
 def test_other_entries_have_other_times():
     rounds = SourceTimers()
-    rounds.due([spec(source=A, every=60.0)], 0.0)
-    assert rounds.due([spec(source=A, every=1.0)], 10.0) == frozenset()
+    rounds.due([spec(source=A, interval=60.0)], 0.0)
+    assert rounds.due([spec(source=A, interval=1.0)], 10.0) == frozenset()
     assert rounds.next_at == 11.0
     assert rounds.due([spec(source=B)], 12.0) == frozenset()
     assert rounds.next_at == inf

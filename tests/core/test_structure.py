@@ -83,7 +83,7 @@ def device(name, **facts):
     return RereadDevice(listed(name), (), {"w": f"say {name}", "k": name} | facts, {})
 
 
-INFO = spec(env=(env("INFO", made({"say": "{w}", "not": "{no}"}), member="{k}"),))
+INFO = spec(env=(env("INFO", made({"say": "{w}", "not": "{no}"}), member_key="{k}"),))
 
 
 @given(st.permutations(["a1", "a2", "a10"]))
@@ -108,7 +108,7 @@ def test_equal_members_are_there_once_and_different_ones_of_one_name_are_refused
 
 
 def test_without_a_key_it_is_a_text_like_others():
-    entry = spec(env=(env("I_{n}", made({"w": "{w}"})), env("J", made({"w": "{w}"}), join=" ")))
+    entry = spec(env=(env("I_{n}", made({"w": "{w}"})), env("J", made({"w": "{w}"}), separator=" ")))
     assert build_grant(entry, ["a", "b"], [device("a"), device("b")], 2).env == {
         "I_0": '{"w":"say a"}',
         "I_1": '{"w":"say b"}',
@@ -118,11 +118,11 @@ def test_without_a_key_it_is_a_text_like_others():
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_text_and_an_object_of_one_name_are_refused(turned):
-    both = (env("I", "text"), env("I", made({"w": "{w}"}), member="{k}"))
+    both = (env("I", "text"), env("I", made({"w": "{w}"}), member_key="{k}"))
     with pytest.raises(GrantRefusedError, match="I would be both a text and an object"):
         build_grant(spec(env=both[::-1] if turned else both), ["a"], [device("a")], 1)
 
 
 def test_the_words_of_a_table_are_read_anew_and_its_meaning_is_the_entry_s():
-    assert INFO.giving_words() == {"w", "no", "k"}
-    assert spec(env=(env("A", made({"x": 1})),)).meaning() != spec(env=(env("A", made({"x": True})),)).meaning()
+    assert INFO.find_give_words() == {"w", "no", "k"}
+    assert spec(env=(env("A", made({"x": 1})),)).drop_origin() != spec(env=(env("A", made({"x": True})),)).drop_origin()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.entry.fact_copy import FactCopy, things
+from agent.core.entry.fact_copy import FactCopy, copy_related_facts
 from agent.core.grants.build_grant import build_grant
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice, RereadMember
 from agent.core.inventory.candidate import candidate
@@ -46,11 +46,11 @@ class Host:
 
 
 EVERYTHING = {
-    "nodes": (give("n", "/dev/n", when=BLUE),),
-    "mounts": (mount("m", "/m", when=BLUE),),
-    "cdi": (cdi("a.b/c=d", when=BLUE),),
-    "env": (env("E", "1", when=BLUE),),
-    "annotations": (env("a", "1", when=BLUE),),
+    "nodes": (give("n", "/dev/n", condition=BLUE),),
+    "mounts": (mount("m", "/m", condition=BLUE),),
+    "cdi": (cdi("a.b/c=d", condition=BLUE),),
+    "env": (env("E", "1", condition=BLUE),),
+    "annotations": (env("a", "1", condition=BLUE),),
 }
 
 
@@ -69,7 +69,7 @@ def test_what_is_not_given_is_not_required(section):
 
 
 def test_only_nodes_that_are_given_are_listed():
-    entry = spec(nodes=(give("n", "/dev/n", when=BLUE), give("o", "/dev/o", optional=True, when=BLUE)))
+    entry = spec(nodes=(give("n", "/dev/n", condition=BLUE), give("o", "/dev/o", optional=True, condition=BLUE)))
     assert made(entry, {"color": "red"}, "/dev/n", "/dev/o").nodes == ()
     assert len(made(entry, {"color": "blue"}, "/dev/n", "/dev/o").nodes) == 2
 
@@ -83,7 +83,9 @@ def test_what_cannot_be_told_makes_unhealthy(section, why):
 
 
 def test_what_only_a_grant_can_tell_is_required_until_then():
-    entry = spec(nodes=(give("n", "/dev/n", when=ALL), give("o", "/dev/o", when=clause(*ALL.lines, *BLUE.lines))))
+    entry = spec(
+        nodes=(give("n", "/dev/n", condition=ALL), give("o", "/dev/o", condition=clause(*ALL.lines, *BLUE.lines)))
+    )
     assert str(made(entry, {"color": "red"}).fault) == "/dev/n: no such file"
     assert str(made(entry, {"color": "red"}, "/dev/n").fault) == ""
     assert str(made(entry, {"color": "blue"}, "/dev/n").fault) == "/dev/o: no such file"
@@ -117,7 +119,7 @@ def test_a_grant_has_what_holds_of_each_device():
         ["/dev/n", "/m"],
         ["a.b/c=d", "E", "a"],
     )
-    entry = spec(nodes=(give("n", "/dev/n{n}", when=BLUE),), env=(env("N_{n}", "{given.n}"),))
+    entry = spec(nodes=(give("n", "/dev/n{n}", condition=BLUE),), env=(env("N_{n}", "{given.n}"),))
     both = [chosen("1", {"color": "red"}), chosen("2", {"color": "blue"}, "/dev/n1")]
     assert build_grant(entry, ["1", "2"], both, 2).env == {"N_1": "/dev/n1"}  # a number is the device's
 
@@ -125,13 +127,13 @@ def test_a_grant_has_what_holds_of_each_device():
 @pytest.mark.parametrize(("offered", "said"), [(1, {"A": "all"}), (2, {"A": "some"})])
 def test_words_of_the_grant(offered, said):
     some = clause(line("all_given", False, ValueType.BOOL))
-    entry = spec(env=(env("A", "all", when=ALL), env("A", "some", when=some)))
+    entry = spec(env=(env("A", "all", condition=ALL), env("A", "some", condition=some)))
     assert build_grant(entry, ["1"], [chosen("1", {})], offered).env == said
 
 
 def test_where_a_node_came_out_is_a_word_of_a_clause():
     there = clause(line("given.n", None, ValueType.PATH, Exists(True)))
-    entry = spec(nodes=(give("n", "/dev/n", when=BLUE),), env=(env("A", "1", when=there),))
+    entry = spec(nodes=(give("n", "/dev/n", condition=BLUE),), env=(env("A", "1", condition=there),))
     assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/n")], 1).env == {"A": "1"}
     assert build_grant(entry, ["1"], [chosen("1", {"color": "red"})], 1).env == {}
 
@@ -139,7 +141,11 @@ def test_where_a_node_came_out_is_a_word_of_a_clause():
 def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
     red = clause(line("color", "red"))
     entry = spec(
-        nodes=(give("n", "/dev/a", when=BLUE), give("n", "/dev/b", when=red), give("n", "/dev/c", when=red)),
+        nodes=(
+            give("n", "/dev/a", condition=BLUE),
+            give("n", "/dev/b", condition=red),
+            give("n", "/dev/c", condition=red),
+        ),
         env=(env("N", "{given.n}"),),
     )
     assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"}, "/dev/a")], 1).env == {"N": "/dev/a"}
@@ -147,7 +153,7 @@ def test_of_two_nodes_of_one_name_the_first_that_is_given_is_meant():
 
 
 def test_two_values_of_one_variable_are_refused_where_both_hold():
-    entry = spec(env=(env("A", "1", when=BLUE), env("A", "2", when=ALL)))
+    entry = spec(env=(env("A", "1", condition=BLUE), env("A", "2", condition=ALL)))
     assert build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 2).env == {"A": "1"}
     with pytest.raises(GrantRefusedError) as error:
         build_grant(entry, ["1"], [chosen("1", {"color": "blue"})], 1)
@@ -157,14 +163,15 @@ def test_two_values_of_one_variable_are_refused_where_both_hold():
 
 def test_what_cannot_be_told_is_refused():
     with pytest.raises(GrantRefusedError) as error:
-        build_grant(spec(env=(env("A", "1", when=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
+        build_grant(spec(env=(env("A", "1", condition=BLUE),)), ["1"], [chosen("1", {"color": UNREAD})], 1)
     assert error.value.cause is RefusalCause.UNHEALTHY
     assert "match.color: absent (permission denied)" in error.value.text
 
 
 def test_nodes_and_mounts_of_a_group_are_asked_of_each_member():
     entry = spec(
-        nodes=(give("n", "/dev/{x}", each=True, when=BLUE),), mounts=(mount("m", "/{x}", each=True, when=BLUE),)
+        nodes=(give("n", "/dev/{x}", per_member=True, condition=BLUE),),
+        mounts=(mount("m", "/{x}", per_member=True, condition=BLUE),),
     )
     facts = [{"x": "1", "color": "blue"}, {"x": "2", "color": "red"}]
     one = chosen(
@@ -182,20 +189,20 @@ def test_a_clause_on_things_is_asked_of_what_was_read():
     ]
     ports = [{"name": "x", "state": "down"}, {"name": "x", "state": "up"}]
     facts = Facts({}, {"port": tuple(Facts(port, {"sub": (Facts(port),)}) for port in ports)})
-    found = things(whens, facts)
+    found = copy_related_facts(whens, facts)
     assert found["port"][1] == FactCopy(
         {"name": "x", "state": "up", "sub": Absent("no such file")}, {"sub": (FactCopy(ports[1], {}),)}
     )
-    entry = spec(env=(env("A", "1", when=whens[0]), env("B", "1", when=whens[1])))
+    entry = spec(env=(env("A", "1", condition=whens[0]), env("B", "1", condition=whens[1])))
     assert build_grant(entry, ["1"], [chosen("1", {}, things=found)], 1).env == {"A": "1"}
     assert build_grant(entry, ["1"], [chosen("1", {}, things={"port": Absent("none")})], 1).env == {}
 
 
 def test_what_clauses_ask_is_read_anew():
     entry = spec(**EVERYTHING)
-    assert entry.giving_words() == {"color"}
-    assert spec(env=(env("A", "1", when=ALL),)).giving_words() == set()
+    assert entry.find_give_words() == {"color"}
+    assert spec(env=(env("A", "1", condition=ALL),)).find_give_words() == set()
 
 
 def test_a_clause_is_a_part_of_what_an_entry_means():
-    assert spec(env=(env("A", "1", when=BLUE),)).meaning() != spec(env=(env("A", "1"),)).meaning()
+    assert spec(env=(env("A", "1", condition=BLUE),)).drop_origin() != spec(env=(env("A", "1"),)).drop_origin()

@@ -59,7 +59,7 @@ def test_directories_of_ones_own_the_later_first(tree):
     tree.file("/etc/cdi/x.json", spec("2"))
     specs = SpecDirectories(["/opt/a", "/opt/missing", "/opt/b"]).read(tree.root)
     assert specs.paths == {"a.com/gpu=0": "/opt/b/x.json", "a.com/gpu=1": "/opt/a/x.json"}
-    assert isinstance(specs.find("a.com/gpu=2"), Absent)
+    assert isinstance(specs.find_file("a.com/gpu=2"), Absent)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from agent.core.entry.devinfo import DevInfo, file_name
+from agent.core.entry.devinfo import DevInfo, make_file_name
 from agent.host import devinfo_directory
 from agent.host.devinfo_directory import DevInfoDirectory, DevInfoError
 
@@ -43,7 +43,7 @@ def held(*ids):
     ],
 )
 def test_the_name_of_a_file(resource, id_, name):
-    assert file_name(resource, id_) == name
+    assert make_file_name(resource, id_) == name
 
 
 def test_a_file_is_there_for_whoever_may_read_it(files, place):

@@ -21,7 +21,7 @@ from agent.kubelet.messages.metricssvc import GPUState, GPUStateResponse
 from agent.kubelet.socket_query import ask
 
 A, B = "0000:3b:00.0", "0000:5e:00.0"
-ILL = QueryResult(QueryStatus.ILL, "the exporter says unhealthy")
+ILL = QueryResult(QueryStatus.UNHEALTHY, "the exporter says unhealthy")
 
 
 def pytest_asyncio_loop_factories():
@@ -74,9 +74,9 @@ def path(tmp_path):
 @pytest.mark.parametrize(
     ("said", "of", "answer"),
     [
-        ([(A, "healthy"), (B, "unhealthy")], A, QueryResult(QueryStatus.WELL)),
+        ([(A, "healthy"), (B, "unhealthy")], A, QueryResult(QueryStatus.HEALTHY)),
         ([(A, "healthy"), (B, "unhealthy")], B, ILL),
-        ([("0000:3B:00.0", "Healthy")], A, QueryResult(QueryStatus.WELL)),
+        ([("0000:3B:00.0", "Healthy")], A, QueryResult(QueryStatus.HEALTHY)),
         ([(A, "unhealthy")], f"uuid-{A}", ILL),
         ([(A, "healthy"), (A, "unhealthy"), (A, "healthy")], A, ILL),  # a card in partitions
         ([(A, "unknown")], A, QueryResult(QueryStatus.UNKNOWN, "the exporter says unknown")),
@@ -92,7 +92,7 @@ async def test_what_it_says(path, said, of, answer):
 
 
 async def test_where_none_is_there_is_nothing_to_ask(path):
-    assert await once(path) == QueryResult(QueryStatus.OFF, f"{path}: No such file or directory")
+    assert await once(path) == QueryResult(QueryStatus.NOT_APPLICABLE, f"{path}: No such file or directory")
 
 
 async def test_one_that_ended_and_left_its_socket_says_nothing(path):
@@ -103,7 +103,7 @@ async def test_one_that_ended_and_left_its_socket_says_nothing(path):
 @pytest.mark.parametrize("junk", [b"\xff\xff\xff", b"\x0a\x7f", b"{}"])
 async def test_junk_says_nothing(path, junk):
     async with exporter(path, junk):
-        assert (await once(path)).reply is QueryStatus.UNKNOWN
+        assert (await once(path)).status is QueryStatus.UNKNOWN
 
 
 async def test_an_exporter_of_another_kind_says_nothing(path):
@@ -124,7 +124,7 @@ async def test_an_answer_is_read_beside_the_event_loop(path, monkeypatch):
         GPUStateResponse, "parse", lambda *said: (threads.append(threading.get_ident()), parse(*said))[1]
     )
     async with exporter(path, listed((A, "healthy"))):
-        assert await once(path) == QueryResult(QueryStatus.WELL)
+        assert await once(path) == QueryResult(QueryStatus.HEALTHY)
     assert len(threads) == 1
     assert threads != [threading.get_ident()]
 

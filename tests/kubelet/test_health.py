@@ -16,8 +16,8 @@ from agent.kubelet import grpc_health, socket_query
 from agent.kubelet.grpc_channel import RawCodec
 from agent.kubelet.socket_query import ask
 
-WELL = QueryResult(QueryStatus.WELL)
-ILL = QueryResult(QueryStatus.ILL, "the service says NOT_SERVING")
+WELL = QueryResult(QueryStatus.HEALTHY)
+ILL = QueryResult(QueryStatus.UNHEALTHY, "the service says NOT_SERVING")
 SERVING, NOT_SERVING = b"\x08\x01", b"\x08\x02"
 
 
@@ -128,7 +128,7 @@ async def test_what_it_says_instead_is_known_at_once(path):
         assert await anext(answers) == ILL
         server.say(b"", GRPCError(Status.UNAVAILABLE, "shutting\ndown"))
         (last,) = [answer async for answer in answers]
-        assert last.reply is QueryStatus.UNKNOWN
+        assert last.status is QueryStatus.UNKNOWN
         assert last.reason.startswith(f"{path}: UNAVAILABLE: shutting")
         assert "\n" not in last.reason
 
@@ -152,7 +152,7 @@ async def test_a_server_that_goes_ends_the_watch(path):
         assert await anext(answers) == WELL
         server.transport.abort()
         (last,) = [answer async for answer in answers]
-        assert last.reply is QueryStatus.UNKNOWN
+        assert last.status is QueryStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("torn", [b"\0\0\0", b"\0\0\0\0\x02\x08"])
@@ -272,7 +272,7 @@ async def test_who_says_the_same_for_ever_is_heard_for_ever(path, monkeypatch):
 async def test_a_server_without_the_service(path):
     async with Health(watch=False, check=False).serve(path):
         answer = await once(path)
-    assert answer.reply is QueryStatus.UNKNOWN
+    assert answer.status is QueryStatus.UNKNOWN
     assert answer.reason.startswith(f"{path}: ")
 
 
@@ -296,7 +296,7 @@ async def test_what_is_no_server(path, text):
     server = await asyncio.start_unix_server(answer, path)
     async with server:
         found = await once(path)
-    assert found.reply is QueryStatus.UNKNOWN
+    assert found.status is QueryStatus.UNKNOWN
     assert found.reason.startswith(f"{path}: ")
 
 
@@ -306,11 +306,13 @@ async def test_nobody_listens(path):
         left.bind(path)
     assert await once(path) == QueryResult(QueryStatus.UNKNOWN, f"{path}: Connection refused")
     long = f"{path}/{'x' * 200}"
-    assert (await once(long)).reply is QueryStatus.UNKNOWN
+    assert (await once(long)).status is QueryStatus.UNKNOWN
 
 
 async def test_one_that_does_not_answer(path):
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(path)
         silent.listen()
-        assert await once(path, 0.05) == QueryResult(QueryStatus.UNKNOWN, f"{path}: no answer within 0.05 s", late=True)
+        assert await once(path, 0.05) == QueryResult(
+            QueryStatus.UNKNOWN, f"{path}: no answer within 0.05 s", timed_out=True
+        )

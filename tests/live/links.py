@@ -112,7 +112,7 @@ async def seen():
 async def healthy():
     """Checks of real interfaces: a link that goes down and comes back, and what the kernel says in its log."""
     link = Check("link", clause(line("carrier", True, ValueType.BOOL)))
-    renamed = Check("renamed", Log(message("{name}: renamed from {old:text}")), recover=None)
+    renamed = Check("renamed", Log(message("{name}: renamed from {old:text}")), recovery_threshold=None)
     entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), checks=(link, renamed), match=VETH)
     published = asyncio.Event()
     tracker = Tracker(
@@ -151,7 +151,7 @@ async def healthy():
 
 async def moved():
     """An interface that a pod holds moves into another network namespace and comes back: of it nothing is told."""
-    entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), moves=(), match=VETH)
+    entry = spec("example.com/net", source=Source("net"), id=(parse("{name}"),), moved_words=(), match=VETH)
     held = {"va"}
     published = asyncio.Event()
     tracker = Tracker(

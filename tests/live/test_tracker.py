@@ -55,7 +55,7 @@ async def tracking(tree, specs=(NICS,), every=3600.0):
 
 async def test_a_source_that_sends_no_events_is_looked_at_when_its_time_has_come(tree):
     tree.file("/proc/driver/acme/0/state", "1")
-    cards = spec("example.com/nic", source=Source("dir", ("/proc/driver/acme/*",)), id=(parse("{name}"),), every=0.1)
+    cards = spec("example.com/nic", source=Source("dir", ("/proc/driver/acme/*",)), id=(parse("{name}"),), interval=0.1)
     async with tracking(tree, [cards]) as tracker:
         await tracker.looked()
         assert tracker.ids() == ["0"]

@@ -80,7 +80,7 @@ def probe(tmp_path, library):
 
 
 def well(*places):
-    return [ReportedHealth(place, QueryStatus.WELL) for place in places]
+    return [ReportedHealth(place, QueryStatus.HEALTHY) for place in places]
 
 
 def verdicts(said):
@@ -117,7 +117,9 @@ def test_an_xid_is_of_its_gpu_or_instance(probe, event, place, reason):
     run.round()
     run.says("event", event)
     said = verdicts(run.round())
-    assert [line for line in said if line.reply is QueryStatus.ILL] == [ReportedHealth(place, QueryStatus.ILL, reason)]
+    assert [line for line in said if line.reply is QueryStatus.UNHEALTHY] == [
+        ReportedHealth(place, QueryStatus.UNHEALTHY, reason)
+    ]
     assert len(said) == 3
 
 
@@ -132,8 +134,8 @@ def test_an_application_s_xid_is_no_fault_and_heals_none(probe):
     run.says("event", f"1 48 {2**32 - 1} {2**32 - 1}")
     said = verdicts(run.round())
     assert said == [
-        ReportedHealth(ONE, QueryStatus.ILL, "Xid 79"),
-        ReportedHealth(TWO, QueryStatus.ILL, "Xid 48"),
+        ReportedHealth(ONE, QueryStatus.UNHEALTHY, "Xid 79"),
+        ReportedHealth(TWO, QueryStatus.UNHEALTHY, "Xid 48"),
         *well(MIG),
     ]
 
@@ -142,8 +144,8 @@ def test_an_xid_is_over_after_its_time(probe):
     run = probe("--every", "0.05", "--hold", "2")
     run.round()
     run.says("event", f"0 79 {2**32 - 1} {2**32 - 1}")
-    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.ILL, "Xid 79"))
-    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.WELL))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.UNHEALTHY, "Xid 79"))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.HEALTHY))
 
 
 @pytest.mark.parametrize(
@@ -162,9 +164,9 @@ def test_what_is_broken(probe, name, value, place, reason, how):
     run = probe("--every", "0.02", *how)
     run.round()
     run.says(name, value)
-    run.until(lambda line: line == ReportedHealth(place, QueryStatus.ILL, reason))
+    run.until(lambda line: line == ReportedHealth(place, QueryStatus.UNHEALTHY, reason))
     run.says(name, "0")
-    run.until(lambda line: line == ReportedHealth(place, QueryStatus.WELL))
+    run.until(lambda line: line == ReportedHealth(place, QueryStatus.HEALTHY))
 
 
 NO_HANDLE = "nvmlDeviceGetHandleByIndex_v2: NVML error"
@@ -172,7 +174,7 @@ NO_HANDLE = "nvmlDeviceGetHandleByIndex_v2: NVML error"
 
 @pytest.mark.parametrize(
     ("name", "reply", "reason"),
-    [("lost", QueryStatus.ILL, f"{NO_HANDLE} 15"), ("denied", QueryStatus.UNKNOWN, f"{NO_HANDLE} 4")],
+    [("lost", QueryStatus.UNHEALTHY, f"{NO_HANDLE} 15"), ("denied", QueryStatus.UNKNOWN, f"{NO_HANDLE} 4")],
 )
 @pytest.mark.parametrize("how", [(), ("--no-events",)], ids=["events", "rounds"])
 def test_a_gpu_that_was_there_and_is_lost_is_ill_with_its_instances(probe, name, reply, reason, how):
@@ -183,7 +185,7 @@ def test_a_gpu_that_was_there_and_is_lost_is_ill_with_its_instances(probe, name,
         run.until(lambda line: line == ReportedHealth(TWO, reply, reason))
         assert verdicts(run.round()) == [ReportedHealth(MIG, reply, reason)]
     run.says(name, "-1")
-    run.until(lambda line: line == ReportedHealth(TWO, QueryStatus.WELL))
+    run.until(lambda line: line == ReportedHealth(TWO, QueryStatus.HEALTHY))
     assert verdicts(run.round()) == well(MIG)
 
 
@@ -191,7 +193,7 @@ def test_a_gpu_that_says_itself_that_it_is_lost_is_ill(probe):
     run = probe("--every", "0.02")
     run.round()
     run.says("field", "15")
-    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.ILL, "the GPU is lost"))
+    run.until(lambda line: line == ReportedHealth(ONE, QueryStatus.UNHEALTHY, "the GPU is lost"))
 
 
 def test_an_instance_that_is_taken_away_is_gone(probe):

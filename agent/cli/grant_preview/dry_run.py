@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agent.core.entry.generated_cdi import device_name, document, file_name
+from agent.core.entry.generated_cdi import build_spec, make_device_name, make_file_name
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.build_grant import build_grant, edits_of
 from agent.core.grants.choice_pool import stock_of
@@ -65,7 +65,7 @@ class DryRun(Struct):
             devices = "device is" if len(set(among)) == 1 else "devices are"
             said = f"{resource}: {len(set(among))} {devices} {state}, and {count} wanted"
             raise GrantRefusedError(RefusalCause.UNHEALTHY, f"{said}; why: device-agent explain {resource}")
-        candidates = self.look.candidates().get((resource, spec.written), {})
+        candidates = self.look.candidates().get((resource, spec.written_name), {})
         chosen = prefer(among, (), count, spec.limit, stock_of(snapshot, spec, candidates, self.specs))
         return chosen or tuple(among[:count])  # then the limit is why, and says so when it is judged
 
@@ -96,14 +96,14 @@ class DryRun(Struct):
     def build_generated_spec(self, resource: str, ids: Sequence[str]) -> GeneratedSpec | None:
         """The CDI spec by which the agent gives these devices; none if it does not."""
         edits = {
-            device_name(resource, one.device.id): edits_of(one.spec, one, resource)
+            make_device_name(resource, one.device.id): edits_of(one.spec, one, resource)
             for one in self._chosen(resource, ids)
             if one.spec is not None and one.spec.via
         }
         directories = self.cdi.directories
         if not edits or not directories:
             return None
-        return GeneratedSpec(f"{directories[-1]}/{file_name(resource)}", document(resource, edits))
+        return GeneratedSpec(f"{directories[-1]}/{make_file_name(resource)}", build_spec(resource, edits))
 
     def _chosen(self, resource: str, ids: Sequence[str]) -> list[RereadDevice]:
         devices = parse_ids(self.device_lists[resource], ids)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from agent.core.entry.cdi import is_name
-from agent.core.entry.generated_cdi import kind, versioned
+from agent.core.entry.cdi import is_qualified_name
+from agent.core.entry.generated_cdi import add_version, make_kind
 from agent.core.grants.container_edits import edits
 from agent.core.grants.grant import Grant, GrantedMount, GrantedNode
 from agent.core.language.safe_text import make_printable
@@ -31,13 +31,13 @@ def build_cdi_spec(grant: Grant) -> Mapping[str, object]:
         **({"annotations": dict(grant.annotations)} if grant.annotations else {}),
         "devices": [{"name": CDI_NAME, "containerEdits": edits(grant.nodes, grant.mounts, grant.env)}],
     }
-    return versioned(said)
+    return add_version(said)
 
 
 def build_cdi_name(grant: Grant) -> str:
     """The full name of that device: RESOURCE=grant, where a kind of CDI may be called as the resource is."""
     name = f"{grant.resource}={CDI_NAME}"
-    return name if is_name(name) else f"{kind(grant.resource)}={CDI_NAME}"
+    return name if is_qualified_name(name) else f"{make_kind(grant.resource)}={CDI_NAME}"
 
 
 def build_docker_arguments(grant: Grant) -> list[str]:

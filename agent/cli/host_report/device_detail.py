@@ -28,11 +28,11 @@ _TELLING = {
     "usb": ("vendor", "product", "serial", "port"),
 }
 _SAID = {
-    CheckVerdict.GOOD: "holds",
-    CheckVerdict.BAD: "does not hold",
-    CheckVerdict.NOTHING: "cannot be told",
-    CheckVerdict.BESIDE: "does not apply",
-    CheckVerdict.AWAITED: "is not known yet",
+    CheckVerdict.PASS: "holds",
+    CheckVerdict.FAIL: "does not hold",
+    CheckVerdict.IGNORED: "cannot be told",
+    CheckVerdict.NOT_APPLICABLE: "does not apply",
+    CheckVerdict.PENDING: "is not known yet",
 }
 _OTHERS = ("name", "usb.vendor", "usb.product", "usb.serial", "pci.address")
 _ENOUGH = {"serial": "port"}  # where the first is there, the second is not needed
@@ -219,7 +219,7 @@ def _checks(checks: Sequence[DeviceCheckResult]) -> Iterator[str]:
     """What each check says now, whatever that does to health, which takes its time."""
     longest = max((len(one.check.name) for one in checks), default=0)
     for index, one in enumerate(checks):
-        said = _SAID[one.outcome.says] + (f": {escape(one.outcome.reason)}" if one.outcome.reason else "")
+        said = _SAID[one.result.verdict] + (f": {escape(one.result.reason)}" if one.result.reason else "")
         yield f"  {'checks' if index == 0 else '':11}  {one.check.name:{longest}}  {said}"
 
 

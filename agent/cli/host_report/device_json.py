@@ -28,7 +28,7 @@ def build_device_json(inventory: HostReport, item: HostReportItem) -> dict[str, 
         "reason": str(device.reason if device else item.unlisted_reason) or None,
         "together": list(item.other_members),
         "checks": [
-            {"name": one.check.name, "says": one.outcome.says.value, "reason": one.outcome.reason or None}
+            {"name": one.check.name, "says": one.result.verdict.value, "reason": one.result.reason or None}
             for one in item.check_results
         ],
         "fits": list(item.matching_classes),

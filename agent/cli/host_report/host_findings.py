@@ -132,7 +132,7 @@ def _never_matches(entry: ConfigEntry, fall: Sequence[MatchStep], where: str) ->
 
 def _silent(entry: ConfigEntry, spec: ResourceSpec, inventory: HostReport, where: str) -> Iterator[Finding]:
     for name in inventory.find_resource_names(spec):
-        if not spec.adds and (silent := inventory.withheld_topology.get(name)) is not None:
+        if not spec.is_addition and (silent := inventory.withheld_topology.get(name)) is not None:
             message = f"on {where} {make_printable(silent.said, None)}"
             yield _spot(entry, "topology").make_warning("no-topology", message, TOPOLOGY_HINT, mark="key")
 

@@ -88,7 +88,11 @@ def scan_host(
             fits = () if spec else tuple(_fitting(suit.get(key, ()), found, key, of))
             device, why = (offered.get(key), unlisted.get(candidate.device.key, "")) if candidate else (None, "")
             resource = candidate.resource if candidate else ""
-            checks = tuple(resolve_one_look(one) for one in candidate.checked if one.key == key) if candidate else ()
+            checks = (
+                tuple(resolve_one_look(one) for one in candidate.check_results if one.device_key == key)
+                if candidate
+                else ()
+            )
             items[key] = HostReportItem(
                 source, host, spec, device, turned, fits, _others(candidate, host), why, resource, checks
             )

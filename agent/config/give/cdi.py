@@ -8,7 +8,7 @@ from agent.config.give.give_sections import GiveSection, has_unread_key
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
 from agent.config.values.templates import compile_template
-from agent.core.entry.cdi import is_name
+from agent.core.entry.cdi import is_qualified_name
 from agent.core.entry.resource_spec import CdiGive
 
 
@@ -29,7 +29,7 @@ def _device(key: str, member: Branch, part: GiveSection, scope: Scope) -> CdiGiv
     name = compile_template(leaf.spot, leaf.value, scope, "a CDI device's name")
     if name is None:
         return None
-    if not is_name("".join(piece if isinstance(piece, str) else "x" for piece in name.template.pieces)):
+    if not is_qualified_name("".join(piece if isinstance(piece, str) else "x" for piece in name.template.pieces)):
         message = "a CDI device's full name is vendor/class=device"
         scope.report(
             leaf.spot.make_error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text")

@@ -86,7 +86,7 @@ def _sayings(parts: Sequence[GiveSection], place: _Place, scope: Scope, judged: 
 
 def _meet(one: EnvGive, other: EnvGive) -> bool:
     """Whether two of one name are surely given together somewhere; what else there is, only a grant can tell."""
-    return one.when is None or other.when is None or one.when == other.when
+    return one.condition is None or other.condition is None or one.condition == other.condition
 
 
 def _saying(item: _Item, place: _Place, scope: Scope, judged: _Judge) -> EnvGive | None:

@@ -54,7 +54,7 @@ def _nodes(branch: Branch, part: GiveSection, scope: Scope) -> Iterator[NodeGive
             tells = (("rdma.name", parse(f"{{{way}.name}}")),) if name == "uverbs" else ()
             to = (path.template,)
             yield NodeGive(
-                f"rdma.{name}", path.template, to, permissions, need_not, origin, each, when.clause, tells=tells
+                f"rdma.{name}", path.template, to, permissions, need_not, origin, each, when.clause, given_words=tells
             )
 
 

@@ -40,12 +40,18 @@ class Vfio(NamedTuple):
             return None
         origin = self.gives[0].origin
         viable = _line("iommu.viable", ValueType.BOOL, Equals(True), "true", origin)
-        clauses = [give.when for give in self.gives if give.when is not None]
+        clauses = [give.condition for give in self.gives if give.condition is not None]
         when: Clause | None = None
         if len(clauses) == len(self.gives):
             either = EitherLine(f"health.{CHECK}.when", tuple(clauses), "", origin)
             when = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
-        return Check(CHECK, Clause(f"health.{CHECK}", (viable,), origin), when=when, reason=_REASON, again=True)
+        return Check(
+            CHECK,
+            Clause(f"health.{CHECK}", (viable,), origin),
+            condition=when,
+            reason=_REASON,
+            recheck_on_allocate=True,
+        )
 
 
 def compile_vfio(parts: Sequence[GiveSection], scope: Scope, *, shared: bool) -> Vfio:
@@ -151,18 +157,18 @@ class _Nodes(MutableStruct):
         if backend != "legacy":
             own = [] if backend == "iommufd" else [there]
             yield self._node("vfio.iommufd", "/dev/iommu", own)
-            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), each=self.scope.is_grouped)
+            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), per_member=self.scope.is_grouped)
 
     def _group(self, path: str, lines: list[ClauseLine]) -> NodeGive:
         node = self._node("vfio.group", path, lines)
-        return replace(node, to=(self.to.template,), each=self.scope.is_grouped)
+        return replace(node, container_paths=(self.to.template,), per_member=self.scope.is_grouped)
 
     def _node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
         """A node that is given where the entry says so, and these lines hold."""
         own = self.when.clause.lines if self.when.clause else ()
         clause = Clause(_ADDRESS, (*own, *lines), self.origin) if own or lines else None
         text = parse(path)
-        return NodeGive(name, text, (text,), self.permissions, optional=False, origin=self.origin, when=clause)
+        return NodeGive(name, text, (text,), self.permissions, optional=False, origin=self.origin, condition=clause)
 
 
 def _line(word: str, kind: ValueType, test: Test, written: str, origin: Origin) -> ClauseLine:

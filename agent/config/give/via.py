@@ -41,12 +41,20 @@ def _marked(gives: Gives, scope: Scope) -> Gives:
     nodes: list[NodeGive] = []
     apart: set[str] = set()
     for node in gives.nodes:
-        alone = _of_device((node.path, *node.to), node.when, apart, scope)
+        alone = _of_device((node.path, *node.container_paths), node.condition, apart, scope)
         nodes.append(replace(node, in_spec=alone))
         apart |= set() if alone else {f"given.{node.name}"}
-    mounts = [replace(one, in_spec=_of_device((one.path, *one.to), one.when, apart, scope)) for one in gives.mounts]
+    mounts = [
+        replace(one, in_spec=_of_device((one.path, *one.container_paths), one.condition, apart, scope))
+        for one in gives.mounts
+    ]
     env = [
-        replace(one, in_spec=one.join is None and one.member is None and _of_device(one.texts, one.when, apart, scope))
+        replace(
+            one,
+            in_spec=one.separator is None
+            and one.member_key is None
+            and _of_device(one.templates, one.condition, apart, scope),
+        )
         for one in gives.env
     ]
     return Gives(tuple(nodes), tuple(mounts), tuple(env))

@@ -15,7 +15,7 @@ from agent.config.resource.query_checks import ASKS, misplaced
 from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import MIN_INTERVAL
 from agent.config.values.templates import compile_template
-from agent.core.entry.check import ONE, After, Check, LookCount, LookDuration, OnUnknown, Trip
+from agent.core.entry.check import ONE_LOOK, Check, FailureThreshold, LookCount, LookDuration, LookThreshold, OnUnknown
 from agent.core.entry.counter_check import CounterCheck
 from agent.core.entry.kernel_log_check import Log
 from agent.core.entry.query import QueryTemplate
@@ -42,21 +42,28 @@ def compile_health(
     )
     scope.allows_partner_health = False
     own = [check for check in found if check is not None]
-    brought = None if brought is None else replace(brought, leans=_leans((brought.when,), None, scope))
+    brought = None if brought is None else replace(brought, partner_joins=_leans((brought.condition,), None, scope))
     if brought is None:
-        return tuple(check for check in own if check.holds != _BROUGHT)
+        return tuple(check for check in own if check.criterion != _BROUGHT)
     if all(check.name != CHECK for check in own):
         return (*own, brought)
-    return tuple(_course(check, brought) if check.holds == _BROUGHT else check for check in own)
+    return tuple(_course(check, brought) if check.criterion == _BROUGHT else check for check in own)
 
 
 def _course(said: Check, brought: Check) -> Check:
     """The check that is brought, in the course that the entry says."""
-    clauses = [when for when in (brought.when, said.when) if when is not None]
+    clauses = [when for when in (brought.condition, said.condition) if when is not None]
     lines = tuple(line for clause in clauses for line in clause.lines)
     when = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
-    leans = tuple(dict.fromkeys((*said.leans, *brought.leans)))
-    return replace(said, holds=brought.holds, when=when, reason=said.reason or brought.reason, again=True, leans=leans)
+    leans = tuple(dict.fromkeys((*said.partner_joins, *brought.partner_joins)))
+    return replace(
+        said,
+        criterion=brought.criterion,
+        condition=when,
+        reason=said.reason or brought.reason,
+        recheck_on_allocate=True,
+        partner_joins=leans,
+    )
 
 
 def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
@@ -100,13 +107,13 @@ def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: 
     return Check(
         name,
         holds,
-        when=applies,
-        every=None if verb in ASKS else every,
-        trip=trip,
-        recover=recover,
+        condition=applies,
+        interval=None if verb in ASKS else every,
+        failure_threshold=trip,
+        recovery_threshold=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
         reason=said.template if said else None,
-        leans=_leans((holds, applies), said.template if said else None, scope),
+        partner_joins=_leans((holds, applies), said.template if said else None, scope),
     )
 
 
@@ -117,7 +124,7 @@ def _leans(asked: Iterable[object], reason: Template | None, scope: Scope) -> tu
     return scope.entry_words.find_health_joins(words) if scope.entry_words else ()
 
 
-def _is_chance(after: Trip | None) -> bool:
+def _is_chance(after: FailureThreshold | None) -> bool:
     """Whether it is several looks."""
     return isinstance(after, LookCount) and after.number > 1
 
@@ -185,18 +192,18 @@ def _every(leaf: Leaf | None, scope: Scope) -> float | None:
     return value
 
 
-def _trip(leaf: Leaf | None, verb: str, scope: Scope) -> Trip:
+def _trip(leaf: Leaf | None, verb: str, scope: Scope) -> FailureThreshold:
     """What it takes to fail."""
     often = events(leaf, scope) if verb in {"log", "rises"} else None
     if often is not None or verb == "log":
-        return often or ONE
+        return often or ONE_LOOK
     return _after(leaf, scope)
 
 
-def _after(leaf: Leaf | None, scope: Scope) -> After:
+def _after(leaf: Leaf | None, scope: Scope) -> LookThreshold:
     """What it takes to turn; one look unless said."""
     if leaf is None:
-        return ONE
+        return ONE_LOOK
     number = parse_looks(leaf.value)
     if number is not None:
         return LookCount(number)
@@ -204,11 +211,11 @@ def _after(leaf: Leaf | None, scope: Scope) -> After:
     if time is None:
         message = "events in a window are of log and rises; what holds is looked at"
         scope.report(leaf.spot.make_error("type", message, 'write looks ("2 looks") or a time ("10s")'))
-        return ONE
+        return ONE_LOOK
     return LookDuration(time)
 
 
-def _recover(branch: Branch, verb: str, scope: Scope) -> After | None:
+def _recover(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
     """What it takes to be healthy again; None if a person has to say so."""
     leaf = branch.get_leaf("recover")
     latched = branch.is_on("latch")

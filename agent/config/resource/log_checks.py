@@ -10,8 +10,8 @@ from agent.config.language.value_checks import EVENTS, parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition, TextPiece
-from agent.core.entry.check import After, LookDuration
-from agent.core.entry.kernel_log_check import ONCE, EventRate, Log
+from agent.core.entry.check import LookDuration, LookThreshold
+from agent.core.entry.kernel_log_check import ONE_EVENT, EventRate, Log
 from agent.core.language.clause import Clause
 from agent.core.language.glob import PatternError
 from agent.core.language.log_pattern import KINDS, Brace, LogPattern, parse
@@ -22,7 +22,7 @@ from agent.core.struct import replace
 MOST_EVENTS = 1000  # events in a window, for each of which something is remembered
 
 
-def compile_log(name: str, branch: Branch, scope: Scope, recover: After | None) -> tuple[Log | None, Scope]:
+def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold | None) -> tuple[Log | None, Scope]:
     """What a check listens for, and the scope of what it says: with what is taken. None, with findings, if something
     is wrong with it.
     """
@@ -36,7 +36,7 @@ def compile_log(name: str, branch: Branch, scope: Scope, recover: After | None) 
     only, ignore, latch = (_clause(f"health.{name}.{key}", branch.get_branch(key), inner) for key in _CLAUSES)
     held = branch.is_on("latch") if latch is None else latch
     after = recover.seconds if isinstance(recover, LookDuration) else None
-    log = Log(pattern, only, ignore, held, events(branch.get_leaf("trip"), scope) or ONCE, after)
+    log = Log(pattern, only, ignore, held, events(branch.get_leaf("trip"), scope) or ONE_EVENT, after)
     return log, replace(scope, captured_words=taken)
 
 

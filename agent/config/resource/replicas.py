@@ -8,7 +8,7 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.resource.ids import shortest
 from agent.config.scope import Scope
 from agent.config.values.templates import CompiledTemplate
-from agent.core.entry.resource_spec import SHARE_MARK, SharesBy
+from agent.core.entry.resource_spec import SHARE_MARK, ShareMap
 from agent.core.inventory.device import SUFFIX, list_bytes
 from agent.core.language.glob import Glob, PatternError, parse
 from agent.core.language.template import ID_LIMIT
@@ -20,7 +20,7 @@ class Shares(NamedTuple):
     """Into how many a device is divided: always, or by a word; None both where it is whole."""
 
     number: int | None = None
-    by: SharesBy | None = None
+    by: ShareMap | None = None
     suffix: str = SHARE_MARK
 
 
@@ -41,7 +41,7 @@ def compile_shares(tree: Branch, scope: Scope, ids: tuple[CompiledTemplate, ...]
     by = _by(branch, scope)
     if by is None:
         return Shares(suffix=suffix)
-    most = max((*(count for _, count in (*by.map, *by.patterns)), by.otherwise or 1))
+    most = max((*(count for _, count in (*by.counts, *by.patterns)), by.default or 1))
     _judge_size(branch.get_leaf("by"), most, scope, ids, suffix)
     return Shares(by=by, suffix=suffix)
 
@@ -72,7 +72,7 @@ def _suffix(leaf: Leaf | None, scope: Scope) -> str:
     return SHARE_MARK
 
 
-def _by(branch: Branch, scope: Scope) -> SharesBy | None:
+def _by(branch: Branch, scope: Scope) -> ShareMap | None:
     """The shares by what a word says."""
     leaf, table = branch.get_leaf("by"), branch.get_branch("map")
     if leaf is None or not isinstance(leaf.value, str):
@@ -116,7 +116,7 @@ def _by(branch: Branch, scope: Scope) -> SharesBy | None:
     otherwise = branch.get_leaf("else")
     default = None if otherwise is None else _number(otherwise, scope, "else is how many shares if the map has none")
     patterns.sort(key=lambda item: (-len(item[0]), item[0]))
-    return SharesBy(leaf.value, tuple(counts.items()), tuple((each, count) for _, each, count in patterns), default)
+    return ShareMap(leaf.value, tuple(counts.items()), tuple((each, count) for _, each, count in patterns), default)
 
 
 def _canonical(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | None:

@@ -14,8 +14,8 @@ from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.config.words import join_compiler
 from agent.config.words.let_compiler import compile_let
 from agent.config.words.word_path import compile_path
-from agent.core.entry.derived_words import Captured
-from agent.core.entry.file_words import FileText, ReadAll
+from agent.core.entry.derived_words import CapturedWord
+from agent.core.entry.file_words import FileText, FileTexts
 from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import HEALTHY, REASON
 from agent.core.entry.resource_spec import NODE_NUMBER, Source
@@ -162,7 +162,7 @@ class EntryDerivedWords:
             made = self._of_each(lambda: compile_path(spot, written, self._scope, mark))
             if made is None:
                 return None
-            own = ReadAll(made.path, ValueType.TEXT) if made.many else FileText(made.path, ValueType.TEXT)
+            own = FileTexts(made.path, ValueType.TEXT) if made.many else FileText(made.path, ValueType.TEXT)
             self._made[written] = CompiledWord(WordSignature(ValueType.TEXT, made.many, made.varies), own)
         found = self._made[written]
         return found.signature if found else None
@@ -241,7 +241,8 @@ def _head(word: str) -> tuple[str, str]:
 
 def _captured(capture: Capture, scope: Scope) -> CompiledWord:
     return CompiledWord(
-        WordSignature(capture.kind, varies=not (scope.is_single or scope.has_one_per_container)), Captured(capture.word)
+        WordSignature(capture.kind, varies=not (scope.is_single or scope.has_one_per_container)),
+        CapturedWord(capture.word),
     )
 
 

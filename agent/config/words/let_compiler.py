@@ -8,7 +8,7 @@ from agent.config.merge.config_tree import Branch, Conflict, Leaf
 from agent.config.scope import CompiledWord, Scope
 from agent.config.values.constants import parse_constant
 from agent.config.words.let_verbs import VERBS
-from agent.core.entry.derived_words import OrElse
+from agent.core.entry.derived_words import DefaultedWord
 from agent.core.language.value import Value
 
 # What may stand beside a verb; `else` beside any.
@@ -67,7 +67,7 @@ def _or_else(made: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWor
             return None
     else:
         value = parse_constant(leaf.spot, leaf.value, made.signature.kind, scope)
-    return None if value is None else CompiledWord(made.signature, OrElse(made.derived_word, value))
+    return None if value is None else CompiledWord(made.signature, DefaultedWord(made.derived_word, value))
 
 
 def _goes_with(key: str) -> str:

@@ -6,7 +6,7 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, CompiledWord, Scope
 from agent.config.toml.file_position import FilePosition
 from agent.config.values.constants import parse_constant
-from agent.core.entry.derived_words import MappedWord, canonical
+from agent.core.entry.derived_words import MappedWord, canonicalize
 from agent.core.language import glob
 from agent.core.language.value import OperandError, Scalar, ValueType, parse_kernel_text, parse_operand
 from agent.core.struct import replace
@@ -64,7 +64,7 @@ def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | g
     if kind in {ValueType.INT, ValueType.BOOL}:
         value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):
-            return canonical(kind, value)
+            return canonicalize(kind, value)
         scope.report(
             spot.make_error(
                 "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
@@ -80,4 +80,4 @@ def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | g
         return glob.parse(f"{operand}*")
     if kind is ValueType.PCI and "." not in operand:
         return glob.parse(f"{operand}.*")
-    return canonical(kind, operand)
+    return canonicalize(kind, operand)

@@ -16,13 +16,13 @@ from agent.core.entry.derived_words import (
     Bits,
     ClauseWord,
     ExtractedText,
-    FirstOf,
+    FirstPresent,
     KfdAddress,
     ProbeWord,
     RankWord,
     TemplateWord,
 )
-from agent.core.entry.file_words import FileField, NameOf, NamesOf, Path, ReadAll
+from agent.core.entry.file_words import FileField, FileName, FileNames, FilePath, FileTexts
 from agent.core.entry.joins import DerivedWord
 from agent.core.language import glob
 from agent.core.language.value import ValueType
@@ -58,7 +58,7 @@ def _first_of(name: str, said: Leaf, branch: Branch, scope: Scope) -> CompiledWo
     known = next(iter(kinds.values())).signature if kinds else ANYTHING
     if known is not ANYTHING:
         known = replace(known, varies=any(one.signature.varies for one in made))
-    return CompiledWord(known, FirstOf(tuple(one.derived_word for one in made)))
+    return CompiledWord(known, FirstPresent(tuple(one.derived_word for one in made)))
 
 
 def _files(
@@ -83,7 +83,7 @@ def _field(name: str, said: Leaf, branch: Branch, scope: Scope) -> CompiledWord 
     if of is None or not isinstance(said.value, str) or not said.value.strip():
         return None
 
-    def make(path: Path, kind: ValueType) -> DerivedWord:
+    def make(path: FilePath, kind: ValueType) -> DerivedWord:
         return FileField(str(said.value).strip(), path, kind)
 
     return _files(make, many=False)(name, of, branch, scope)
@@ -247,9 +247,9 @@ def _range(text: str) -> tuple[int, int] | None:
 VERBS: Mapping[str, Callable[..., CompiledWord | None]] = {
     "read": _read,
     "first_of": _first_of,
-    "read_all": _files(ReadAll, many=True),
-    "names_of": _files(NamesOf, many=True),
-    "name_of": _files(NameOf, many=False),
+    "read_all": _files(FileTexts, many=True),
+    "names_of": _files(FileNames, many=True),
+    "name_of": _files(FileName, many=False),
     "field": _field,
     "take": _take,
     "by": _by,

@@ -11,9 +11,9 @@ from agent.config.toml.file_position import FilePosition
 from agent.config.words.entry_derived_words import EntryDerivedWords
 from agent.config.words.join_compiler import equal_words
 from agent.config.words.word_path import compile_path
-from agent.core.entry.derived_words import canonical
+from agent.core.entry.derived_words import canonicalize
 from agent.core.entry.joins import DerivedWord
-from agent.core.entry.prefer import PCIE, Cost, Keyed, Links, Near, Rule, Scores
+from agent.core.entry.prefer import PCIE, Cost, DistanceRule, Links, PreferRule, Scores, WordRule
 from agent.core.entry.resource_spec import Source
 from agent.core.language.value import OperandError, ValueType, parse_kernel_text, parse_operand
 from agent.core.struct import replace
@@ -21,7 +21,7 @@ from agent.core.struct import replace
 _END, _SCORE = "end", "score"  # the words of a line of a file
 
 
-def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> tuple[Rule, ...]:
+def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> tuple[PreferRule, ...]:
     """The rules, the first first; everything wrong with them and with the links is reported."""
     links: dict[str, Links | Scores | None] = {}
     named = tree.get_branch("links")
@@ -31,7 +31,7 @@ def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWo
             scope.report(branch.spot.make_error("type", message, "give the links another name", mark="key"))
         links[name] = _links(name, branch, scope, constants)
     leaf = tree.get_leaf("prefer")
-    rules: list[Rule] = []
+    rules: list[PreferRule] = []
     for spot, item in leaf.spot.list_elements(leaf.value) if leaf else ():
         if not isinstance(item, dict):
             continue  # reported where it was read
@@ -44,7 +44,7 @@ def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWo
 
 def _rule(
     spot: FilePosition, verb: str, said: str, links: Mapping[str, Links | Scores | None], scope: Scope
-) -> Rule | None:
+) -> PreferRule | None:
     if verb != "near":
         known = scope.find_word(spot, said, "text")
         if known is None:
@@ -52,16 +52,16 @@ def _rule(
         if known.is_list:
             message = f"{said} is a list, and one value is wanted"
             scope.report(spot.make_error("type", message, "take another word", mark="text"))
-        return Keyed(verb, said)
+        return WordRule(verb, said)
     if said == PCIE:
-        return Near()
+        return DistanceRule()
     if said not in links:
         message = f"no links have the name {said}"
         write = make_hint(said, (PCIE, *links)) or 'write "pcie", or say in [links.NAME] where the links are'
         scope.report(spot.make_error("unknown-word", message, write, mark="text"))
         return None
     made = links[said]
-    return None if made is None else Near(made)
+    return None if made is None else DistanceRule(made)
 
 
 def _links(name: str, branch: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> Links | Scores | None:
@@ -146,7 +146,7 @@ def _cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Co
     """How far the other end is, in the scope of the words of a link. lines: these are the words of a line."""
     leaf, table = branch.get_leaf("cost"), branch.get_branch("cost")
     if leaf is not None:
-        return Cost(otherwise=leaf.value) if isinstance(leaf.value, int) else None
+        return Cost(default=leaf.value) if isinstance(leaf.value, int) else None
     by = table.get_leaf("by") if table else None
     if table is None or by is None:
         message = f"links.{name} does not say how far the other end is"
@@ -195,7 +195,7 @@ def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | N
     if kind in {ValueType.INT, ValueType.BOOL}:
         value = parse_kernel_text(kind, key)
         if isinstance(value, (int, bool)):
-            return canonical(kind, value)
+            return canonicalize(kind, value)
         scope.report(
             spot.make_error(
                 "type", f"the word is {kind.value}, and this key is none", 'write for example "1"', mark="key"
@@ -203,7 +203,7 @@ def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | N
         )
         return None
     try:
-        return canonical(kind, parse_operand(kind, key))
+        return canonicalize(kind, parse_operand(kind, key))
     except OperandError as error:
         scope.report(spot.make_error("type", error.message, error.write, mark="key"))
         return None

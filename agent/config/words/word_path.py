@@ -10,7 +10,7 @@ from agent.config.merge.config_tree import Leaf
 from agent.config.scope import ANYTHING, CompiledWord, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition, FindingMark, TextPiece
 from agent.core.entry.derived_words import CopiedWord
-from agent.core.entry.file_words import FileText, Path
+from agent.core.entry.file_words import FilePath, FileText
 from agent.core.entry.joins import Join
 from agent.core.language.template import Slot, TemplateError, parse
 from agent.core.language.value import ValueType
@@ -20,7 +20,7 @@ from agent.core.struct import replace
 class WordPath(NamedTuple):
     """A path; whether several can fit; and whether what it says can differ between two devices of one container."""
 
-    path: Path
+    path: FilePath
     many: bool
     varies: bool
 
@@ -76,7 +76,7 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         join, start = through
     start = start.replace("{", "[{]")
     pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
-    path = Path(start, (start, *pieces), join) if shortest.slots else Path(start, join=join)
+    path = FilePath(start, (start, *pieces), join) if shortest.slots else FilePath(start, join=join)
     varies = any(word.varies for word in words) or known.varies
     return WordPath(path, known.is_list, varies)
 

@@ -46,9 +46,9 @@ class Specs(Struct):
     conflicts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
 
-    def find(self, name: str) -> str | Absent:
+    def find_file(self, name: str) -> str | Absent:
         """The file that defines a device, by its full name."""
-        if not is_name(name):
+        if not is_qualified_name(name):
             return Absent("is no full name of a CDI device")
         if name in self.conflicts:
             return Absent(f"is in both {' and '.join(self.conflicts[name])}, so no runtime knows which")
@@ -62,13 +62,13 @@ class Specs(Struct):
         return Absent(reason)
 
 
-def is_name(text: str) -> bool:
+def is_qualified_name(text: str) -> bool:
     """Whether that is the full name of a device: `vendor/class=device`."""
     kind, _, device = text.partition("=")
     return _QUALIFIER.fullmatch(kind) is not None and _DEVICE.fullmatch(device) is not None
 
 
-def device_names(document: object) -> tuple[str, ...]:
+def parse_device_names(document: object) -> tuple[str, ...]:
     """The full names of the devices that a spec defines.
 
     Raises:
@@ -98,7 +98,7 @@ def device_names(document: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-def together(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
+def merge_specs(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
     """What these files define together; they come in the order of the directories."""
     paths: dict[str, str] = {}
     conflicts: dict[str, tuple[str, str]] = {}
@@ -108,14 +108,14 @@ def together(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
             faults[file.path] = file.fault
         for name in file.names:
             earlier = paths.get(name)
-            if earlier is not None and _directory(earlier) == _directory(file.path):
+            if earlier is not None and _get_directory(earlier) == _get_directory(file.path):
                 conflicts[name] = (earlier, file.path)  # for good, even if a later directory has it too
             else:
                 paths[name] = file.path
     return Specs(tuple(directories), paths, conflicts, faults)
 
 
-def annotation_key(resource: str) -> str:
+def make_annotation_key(resource: str) -> str:
     """The key of the annotation that names a resource's CDI devices. Two resources of one container must not share
     one: kubelets keep the first of two.
     """
@@ -125,5 +125,5 @@ def annotation_key(resource: str) -> str:
     return ANNOTATION + name
 
 
-def _directory(path: str) -> str:
+def _get_directory(path: str) -> str:
     return path.rpartition("/")[0]

@@ -18,7 +18,7 @@ from agent.core.language.template import FactReader, Slot, Template, apply_filte
 from agent.core.language.value import Absent, Scalar, format_scalar
 from agent.core.struct import Struct, not_compared, replace
 
-SHOWN = 200  # characters of a reason
+REASON_LIMIT = 200  # characters of a reason
 _UNKNOWN = "?"  # stands for a word that says nothing
 
 
@@ -34,9 +34,9 @@ class LookDuration(NamedTuple):
     seconds: float
 
 
-After: TypeAlias = LookCount | LookDuration
-Trip: TypeAlias = After | EventRate
-ONE = LookCount(1)
+LookThreshold: TypeAlias = LookCount | LookDuration
+FailureThreshold: TypeAlias = LookThreshold | EventRate
+ONE_LOOK = LookCount(1)
 
 
 class OnUnknown(Enum):
@@ -53,11 +53,11 @@ class CheckVerdict(Enum):
     AWAITED: that is to come, and until something is known the device is not Healthy.
     """
 
-    GOOD = "good"
-    BAD = "bad"
-    NOTHING = "nothing"
-    BESIDE = "beside"
-    AWAITED = "awaited"
+    PASS = "good"
+    FAIL = "bad"
+    IGNORED = "nothing"
+    NOT_APPLICABLE = "beside"
+    PENDING = "awaited"
 
 
 class LogSubscription(NamedTuple):
@@ -74,7 +74,7 @@ class UnknownCause(Enum):
     TIMEOUT = "timeout"
 
 
-@not_compared("doubt")
+@not_compared("unknown_cause")
 class CheckResult(Struct):
     """What one look says, and why, if that is bad.
 
@@ -83,16 +83,16 @@ class CheckResult(Struct):
     doubt: why it cannot tell, whatever that counts as.
     """
 
-    says: CheckVerdict
+    verdict: CheckVerdict
     reason: str = ""
-    answer: int | None = None
+    query_number: int | None = None
     count: int | None = None
-    ear: LogSubscription | None = None
-    doubt: UnknownCause | None = None
+    subscription: LogSubscription | None = None
+    unknown_cause: UnknownCause | None = None
 
-    def because(self, reason: str) -> CheckResult:
+    def replace_reason(self, reason: str) -> CheckResult:
         """The same for another reason."""
-        return self if reason == self.reason else replace(self, reason=shorten(reason, SHOWN))
+        return self if reason == self.reason else replace(self, reason=shorten(reason, REASON_LIMIT))
 
 
 class Check(Struct):
@@ -109,123 +109,131 @@ class Check(Struct):
     """
 
     name: str
-    holds: Clause | QueryTemplate | CounterCheck | Log
-    when: Clause | None = None
-    every: float | None = None
-    trip: Trip = ONE
-    recover: After | None = ONE
+    criterion: Clause | QueryTemplate | CounterCheck | Log
+    condition: Clause | None = None
+    interval: float | None = None
+    failure_threshold: FailureThreshold = ONE_LOOK
+    recovery_threshold: LookThreshold | None = ONE_LOOK
     on_unknown: OnUnknown = OnUnknown.UNHEALTHY
     reason: Template | None = None
-    again: bool = False
-    leans: tuple[str, ...] = ()
+    recheck_on_allocate: bool = False
+    partner_joins: tuple[str, ...] = ()
 
-    def ask(self, facts: QueryFacts) -> CheckResult:
+    def evaluate(self, facts: QueryFacts) -> CheckResult:
         """What it says of a host device of which `facts` tell."""
-        if self.when is not None and self.when.evaluate(facts, THREE_VALUED) is not True:
-            return CheckResult(CheckVerdict.BESIDE)
-        match self.holds:
+        if self.condition is not None and self.condition.evaluate(facts, THREE_VALUED) is not True:
+            return CheckResult(CheckVerdict.NOT_APPLICABLE)
+        match self.criterion:
             case Clause():
-                return self._held(self.holds, facts)
+                return self._evaluate_clause(self.criterion, facts)
             case CounterCheck():
-                return self._counted(self.holds, facts)
+                return self._evaluate_counter(self.criterion, facts)
             case Log():
-                return self._listening(self.holds, facts)
-        return self._heard(self.holds, facts)
+                return self._evaluate_log(self.criterion, facts)
+        return self._evaluate_query(self.criterion, facts)
 
     @property
     def log(self) -> Log | None:
         """What it listens for, if it does."""
-        return self.holds if isinstance(self.holds, Log) else None
+        return self.criterion if isinstance(self.criterion, Log) else None
 
-    def _held(self, holds: Clause, facts: QueryFacts) -> CheckResult:
+    def _evaluate_clause(self, holds: Clause, facts: QueryFacts) -> CheckResult:
         failed = holds.find_failed_line(facts, THREE_VALUED)
         if failed is None:
-            return CheckResult(CheckVerdict.GOOD)
+            return CheckResult(CheckVerdict.PASS)
         if failed.undecided_fact is not None and self.on_unknown is not OnUnknown.UNHEALTHY:
-            return self.unknown("")
+            return self.make_unknown_result("")
         doubt = None if failed.undecided_fact is None else UnknownCause.UNKNOWN
-        return CheckResult(CheckVerdict.BAD, shorten(self._said(holds, failed, facts), SHOWN), doubt=doubt)
+        return CheckResult(
+            CheckVerdict.FAIL,
+            shorten(self._format_failed_line(holds, failed, facts), REASON_LIMIT),
+            unknown_cause=doubt,
+        )
 
-    def _counted(self, rises: CounterCheck, facts: QueryFacts) -> CheckResult:
+    def _evaluate_counter(self, rises: CounterCheck, facts: QueryFacts) -> CheckResult:
         count = facts(rises.word)
         if isinstance(count, Absent):
-            return self.unknown(self._why(count.prefix_reason(rises.word).reason, facts))
+            return self.make_unknown_result(self._join_reasons(count.prefix_reason(rises.word).reason, facts))
         if not isinstance(count, int):
-            return self.unknown(self._why(f"{rises.word} is no number", facts))
-        return CheckResult(CheckVerdict.GOOD, self._why("", facts), count=count)
+            return self.make_unknown_result(self._join_reasons(f"{rises.word} is no number", facts))
+        return CheckResult(CheckVerdict.PASS, self._join_reasons("", facts), count=count)
 
-    def _listening(self, log: Log, facts: QueryFacts) -> CheckResult:
+    def _evaluate_log(self, log: Log, facts: QueryFacts) -> CheckResult:
         values: list[Scalar] = []
         for brace in log.pattern.compared_words:
             value = facts(brace.word)
             if isinstance(value, Absent):
-                return self.unknown(value.prefix_reason(brace.word).reason)
+                return self.make_unknown_result(value.prefix_reason(brace.word).reason)
             if isinstance(value, tuple):
-                return self.unknown(f"{brace.word} is a list")
+                return self.make_unknown_result(f"{brace.word} is a list")
             values.append(value)
         kinds = tuple(brace.kind for brace in log.pattern.compared_words)
         taken = {brace.word for brace in log.pattern.captured_words}
-        phrase = () if self.reason is None else tuple(_phrase(self.reason, facts, taken))
-        return CheckResult(CheckVerdict.GOOD, ear=LogSubscription(make_message_keys(kinds, tuple(values)), phrase))
+        phrase = () if self.reason is None else tuple(_format_known_words(self.reason, facts, taken))
+        return CheckResult(
+            CheckVerdict.PASS, subscription=LogSubscription(make_message_keys(kinds, tuple(values)), phrase)
+        )
 
-    def _heard(self, asks: QueryTemplate, facts: QueryFacts) -> CheckResult:
-        inquiry = asks.inquiry(facts)
+    def _evaluate_query(self, asks: QueryTemplate, facts: QueryFacts) -> CheckResult:
+        inquiry = asks.build_query(facts)
         if isinstance(inquiry, Absent):
-            return self.unknown(self._why(inquiry.reason, facts))
-        answer = facts.answer(inquiry)
-        match answer.reply:
-            case QueryStatus.WELL:
-                return CheckResult(CheckVerdict.GOOD, answer=answer.number)
-            case QueryStatus.OFF:
-                return CheckResult(CheckVerdict.BESIDE, answer.reason)
-            case QueryStatus.AWAITED:
+            return self.make_unknown_result(self._join_reasons(inquiry.reason, facts))
+        answer = facts.get_query_result(inquiry)
+        match answer.status:
+            case QueryStatus.HEALTHY:
+                return CheckResult(CheckVerdict.PASS, query_number=answer.number)
+            case QueryStatus.NOT_APPLICABLE:
+                return CheckResult(CheckVerdict.NOT_APPLICABLE, answer.reason)
+            case QueryStatus.PENDING:
                 waits = self.on_unknown is OnUnknown.UNHEALTHY
-                return CheckResult(CheckVerdict.AWAITED if waits else CheckVerdict.NOTHING, answer.reason)
+                return CheckResult(CheckVerdict.PENDING if waits else CheckVerdict.IGNORED, answer.reason)
             case QueryStatus.UNKNOWN:
-                return self.unknown(self._why(answer.reason, facts), answer.number, late=answer.late)
-        return CheckResult(CheckVerdict.BAD, self._why(answer.reason, facts), answer.number)
+                return self.make_unknown_result(
+                    self._join_reasons(answer.reason, facts), answer.number, late=answer.timed_out
+                )
+        return CheckResult(CheckVerdict.FAIL, self._join_reasons(answer.reason, facts), answer.number)
 
-    def unknown(self, reason: str, answer: int | None = None, *, late: bool = False) -> CheckResult:
+    def make_unknown_result(self, reason: str, answer: int | None = None, *, late: bool = False) -> CheckResult:
         """What a look counts as that cannot tell, for that reason. `late`: who was asked did not answer in time."""
         doubt = UnknownCause.TIMEOUT if late else UnknownCause.UNKNOWN
         match self.on_unknown:
             case OnUnknown.HEALTHY:
-                return CheckResult(CheckVerdict.GOOD, answer=answer, doubt=doubt)
+                return CheckResult(CheckVerdict.PASS, query_number=answer, unknown_cause=doubt)
             case OnUnknown.KEEP:
-                return CheckResult(CheckVerdict.NOTHING, doubt=doubt)
-        return CheckResult(CheckVerdict.BAD, reason, answer, doubt=doubt)
+                return CheckResult(CheckVerdict.IGNORED, unknown_cause=doubt)
+        return CheckResult(CheckVerdict.FAIL, reason, answer, unknown_cause=doubt)
 
-    def _why(self, heard: str, facts: QueryFacts) -> str:
+    def _join_reasons(self, heard: str, facts: QueryFacts) -> str:
         """The reason, if that is said, and what was heard."""
-        said = "" if self.reason is None else told(self.reason, facts)
-        return shorten(f"{said} ({heard})" if said and heard else said or heard, SHOWN)
+        said = "" if self.reason is None else format_reason(self.reason, facts)
+        return shorten(f"{said} ({heard})" if said and heard else said or heard, REASON_LIMIT)
 
-    def _said(self, holds: Clause, failed: FailedLine, facts: FactReader) -> str:
+    def _format_failed_line(self, holds: Clause, failed: FailedLine, facts: FactReader) -> str:
         if self.reason is None:
             statement = failed.statement
             address = statement.address.removeprefix(f"{holds.name}.")
             return f"{address} = {statement.source_text}, here {failed.facts_text}"
-        said = told(self.reason, facts)
+        said = format_reason(self.reason, facts)
         return f"{said} ({failed.undecided_fact.reason})" if failed.undecided_fact is not None else said
 
 
-def told(text: Template, facts: FactReader) -> str:
+def format_reason(text: Template, facts: FactReader) -> str:
     """A text for people: lists with commas, and a question mark for a word that says nothing."""
-    return spoken(text.pieces, facts)
+    return format_parts(text.pieces, facts)
 
 
-def spoken(pieces: Iterable[str | Slot], facts: FactReader) -> str:
+def format_parts(pieces: Iterable[str | Slot], facts: FactReader) -> str:
     """The same of the pieces of one."""
-    return "".join(piece if isinstance(piece, str) else ", ".join(_words(piece, facts)) for piece in pieces)
+    return "".join(piece if isinstance(piece, str) else ", ".join(_format_values(piece, facts)) for piece in pieces)
 
 
-def _phrase(text: Template, facts: FactReader, later: AbstractSet[str]) -> Iterator[str | Slot]:
+def _format_known_words(text: Template, facts: FactReader, later: AbstractSet[str]) -> Iterator[str | Slot]:
     """The pieces of a text, with all words told but those that are known later."""
     for piece in text.pieces:
-        yield piece if isinstance(piece, str) or piece.word in later else spoken((piece,), facts)
+        yield piece if isinstance(piece, str) or piece.word in later else format_parts((piece,), facts)
 
 
-def _words(slot: Slot, facts: FactReader) -> Iterator[str]:
+def _format_values(slot: Slot, facts: FactReader) -> Iterator[str]:
     value = facts(slot.word)
     if isinstance(value, Absent) or value == ():
         yield _UNKNOWN

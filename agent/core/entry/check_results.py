@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from agent.core.entry.check import Check, CheckResult
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.fact_copy import FactCopy, recorded
+from agent.core.entry.fact_copy import FactCopy, copy_facts
 from agent.core.entry.kernel_log_check import Log
 from agent.core.entry.partner_checks import HEALTHY, REASON
-from agent.core.entry.query import Inquiry, QueryFacts, QueryResult, QueryStatus, QueryTemplate
+from agent.core.entry.query import Query, QueryFacts, QueryResult, QueryStatus, QueryTemplate
 from agent.core.language.clause import Clause
 from agent.core.language.logic import THREE_VALUED, Knowledge
 from agent.core.language.template import FactReader
@@ -33,14 +33,14 @@ class DeviceCheckResult(NamedTuple):
 
     entry: str
     check: Check
-    key: str
-    place: str
-    outcome: CheckResult
+    device_key: str
+    location: str
+    result: CheckResult
     member: str = ""
-    behind: tuple[PartnerResults, ...] = ()
-    read: PartnerInputs | None = None
+    partners: tuple[PartnerResults, ...] = ()
+    inputs: PartnerInputs | None = None
 
-    def failure(self, text: str) -> Reason:
+    def make_failure_reason(self, text: str) -> Reason:
         """Return the reason of a device of which this check fails, with the member that it is about."""
         return Reason(ReasonCause.CHECK, f"{self.member}: {text}" if self.member else text, self.check.name)
 
@@ -52,8 +52,8 @@ class PartnerDependent(NamedTuple):
     which a grant asks.
     """
 
-    key: str
-    behind: tuple[PartnerResults, ...]
+    device_key: str
+    partners: tuple[PartnerResults, ...]
     wait: tuple[Clause, FactCopy] | None = None
 
 
@@ -63,17 +63,17 @@ class PartnerResults(NamedTuple):
     """
 
     name: str
-    waits: str
-    checked: tuple[DeviceCheckResult, ...]
-    hung: tuple[PartnerDependent, ...] = ()
+    not_ready_reason: str
+    check_results: tuple[DeviceCheckResult, ...]
+    dependents: tuple[PartnerDependent, ...] = ()
 
 
 class PartnerInputs(NamedTuple):
     """What a check was to be told of a device at a look, but for the health of its partners."""
 
     facts: FactCopy
-    inquiry: Inquiry | Absent | None = None
-    answer: QueryResult = QueryResult(QueryStatus.UNKNOWN)
+    query: Query | Absent | None = None
+    query_result: QueryResult = QueryResult(QueryStatus.UNKNOWN)
 
 
 class FactsWithPartnerHealth:
@@ -82,65 +82,67 @@ class FactsWithPartnerHealth:
     def __init__(
         self, read: Knowledge, behind: tuple[PartnerResults, ...], ill: Mapping[str, str], answer: QueryResult
     ) -> None:
-        self._read = read
-        self._answer = answer
-        self._said: dict[str, Value | Absent] = {}
+        self._facts = read
+        self._query_result = answer
+        self._health_values: dict[str, Value | Absent] = {}
         for one in behind:
-            self._said[f"{one.name}.{HEALTHY}"] = one.name not in ill
-            self._said[f"{one.name}.{REASON}"] = ill.get(one.name) or Absent("it is healthy")
+            self._health_values[f"{one.name}.{HEALTHY}"] = one.name not in ill
+            self._health_values[f"{one.name}.{REASON}"] = ill.get(one.name) or Absent("it is healthy")
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
-        return self._said[word] if word in self._said else self._read(word)
+        return self._health_values[word] if word in self._health_values else self._facts(word)
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """See `Knowledge`."""
-        return self._read.follow_relation(word)
+        return self._facts.follow_relation(word)
 
-    def answer(self, inquiry: Inquiry) -> QueryResult:
+    def get_query_result(self, inquiry: Query) -> QueryResult:
         """See `Heard`."""
         del inquiry
-        return self._answer
+        return self._query_result
 
 
-class _Asked(NamedTuple):
+class _KnownQuery(NamedTuple):
     """What was asked at the look."""
 
-    known: Inquiry | Absent
+    query: Query | Absent
 
-    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
+    def build_query(self, facts: FactReader) -> Query | Absent:
         """See `Asks`."""
         del facts
-        return self.known
+        return self.query
 
 
-def read_for(check: Check, facts: QueryFacts) -> PartnerInputs:
+def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
     """All that a check is to be told of a device, but for the health of its partners."""
     words = [slot.word for slot in check.reason.slots] if check.reason else []
-    clauses = [] if check.when is None else [check.when]
-    match check.holds:
+    clauses = [] if check.condition is None else [check.condition]
+    match check.criterion:
         case Clause():
-            clauses.append(check.holds)
+            clauses.append(check.criterion)
         case CounterCheck(word):
             words.append(word)
         case Log():
-            pattern = check.holds.pattern
+            pattern = check.criterion.pattern
             taken = {brace.word for brace in pattern.captured_words}  # which a line says, and no look
             words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared_words]
         case _:
-            inquiry = check.holds.inquiry(facts) if _may_apply(check, facts) else Absent("it does not apply")
-            answer = QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.answer(inquiry)
-            return PartnerInputs(recorded(clauses, facts, words), inquiry, answer)
-    return PartnerInputs(recorded(clauses, facts, words))
+            inquiry = check.criterion.build_query(facts) if _may_apply(check, facts) else Absent("it does not apply")
+            answer = (
+                QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.get_query_result(inquiry)
+            )
+            return PartnerInputs(copy_facts(clauses, facts, words), inquiry, answer)
+    return PartnerInputs(copy_facts(clauses, facts, words))
 
 
 def _may_apply(check: Check, facts: QueryFacts) -> bool:
     """Whether it may apply, by what is known of it before its partners are: else nobody is asked."""
-    if check.when is None:
+    if check.condition is None:
         return True
-    of_health = {f"{name}.{word}" for name in check.leans for word in (HEALTHY, REASON)}
-    for statement in check.when.lines:
-        one = replace(check.when, lines=(statement,))
+    of_health = {f"{name}.{word}" for name in check.partner_joins for word in (HEALTHY, REASON)}
+    for statement in check.condition.lines:
+        one = replace(check.condition, lines=(statement,))
         holds = one.evaluate(facts, THREE_VALUED)
         if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.walk_lines())):
             return False
@@ -149,10 +151,12 @@ def _may_apply(check: Check, facts: QueryFacts) -> bool:
 
 def resolve_partners(checked: DeviceCheckResult, ill: Mapping[str, str]) -> DeviceCheckResult:
     """What it says when it is known which of its partners are ill, and why."""
-    read, check = checked.read, checked.check
+    read, check = checked.inputs, checked.check
     if read is None:
         return checked
-    if read.inquiry is not None:
-        asked: QueryTemplate = _Asked(read.inquiry)
-        check = replace(check, holds=asked)
-    return checked._replace(outcome=check.ask(FactsWithPartnerHealth(read.facts, checked.behind, ill, read.answer)))
+    if read.query is not None:
+        asked: QueryTemplate = _KnownQuery(read.query)
+        check = replace(check, criterion=asked)
+    return checked._replace(
+        result=check.evaluate(FactsWithPartnerHealth(read.facts, checked.partners, ill, read.query_result))
+    )

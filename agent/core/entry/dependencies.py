@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from agent.core.entry.derived_words import Captured, CopiedWord
+from agent.core.entry.derived_words import CapturedWord, CopiedWord
 from agent.core.entry.joins import DerivedWord, Join
 from agent.core.language.clause import ClauseLine
 from agent.core.language.template import Slot
@@ -15,9 +15,9 @@ def list_dependencies(thing: object) -> Iterator[str]:
     """The words that an own word, a clause or a text mentions. Of a join those of the device that asks."""
     match thing:
         case Join():
-            yield from thing.ours
+            yield from thing.key_words
             return
-        case Captured():
+        case CapturedWord():
             return  # its word is itself
         case CopiedWord() | Slot() | ClauseLine():
             yield thing.word

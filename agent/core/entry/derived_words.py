@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from agent.core.entry.file_words import each_parsed, parsed
+from agent.core.entry.file_words import parse_value, parse_values
 from agent.core.entry.joins import DerivedWord, WordReader
 from agent.core.entry.query import ProbeSpec
 from agent.core.language.clause import Clause
@@ -21,20 +21,20 @@ class Constant(Struct):
 
     value: Value
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         del facts
         return self.value
 
 
-class Captured(Struct):
+class CapturedWord(Struct):
     """A `{word:type}` of the source's pattern."""
 
     word: str
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        return facts.captured(self.word)
+        return facts.get_captured(self.word)
 
 
 class CopiedWord(Struct):
@@ -43,53 +43,53 @@ class CopiedWord(Struct):
     word: str
     kind: ValueType | None = None
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         value = facts(self.word)
         if self.kind is None or isinstance(value, Absent):
             return value
         if isinstance(value, tuple):
-            return each_parsed(self.kind, map(format_scalar, value))
-        return parsed(self.kind, format_scalar(value))
+            return parse_values(self.kind, map(format_scalar, value))
+        return parse_value(self.kind, format_scalar(value))
 
 
-class FirstOf(Struct):
+class FirstPresent(Struct):
     """`first_of = [..]`: the first that is there. What is there and cannot be read, or is still to come, ends it."""
 
     alternatives: tuple[DerivedWord, ...]
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         reasons: list[str] = []
         for alternative in self.alternatives:
-            value = alternative.say(facts)
+            value = alternative.compute_value(facts)
             if not is_nonexistent(value):
                 return value
             reasons.append(value.reason if isinstance(value, Absent) else "")
         return Absent("; ".join(dict.fromkeys(reasons)))
 
 
-class OrElse(Struct):
+class DefaultedWord(Struct):
     """`else`: what stands where there is nothing; not where something is that could not be read."""
 
-    own: DerivedWord
-    value: Value
+    word: DerivedWord
+    default: Value
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value = self.own.say(facts)
-        return self.value if is_nonexistent(value) else value
+        value = self.word.compute_value(facts)
+        return self.default if is_nonexistent(value) else value
 
 
 class ExtractedText(Struct):
     """`take = "PATTERN", of = …`: what stands at the brace of the pattern."""
 
     pattern: Glob
-    of: DerivedWord
+    source: DerivedWord
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value = self.of.say(facts)
+        value = self.source.compute_value(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
         text = format_scalar(value)
@@ -104,24 +104,24 @@ class MappedWord(Struct):
     says of all the rest. absent: `if_absent`, what stands where the word is not there.
     """
 
-    of: DerivedWord
+    source: DerivedWord
     kind: ValueType
     exact: Mapping[str, Scalar]
-    fitting: tuple[tuple[Glob, Scalar], ...]
-    other: Scalar | None = None
-    absent: Scalar | None = None
+    patterns: tuple[tuple[Glob, Scalar], ...]
+    default: Scalar | None = None
+    absent_value: Scalar | None = None
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value = self.of.say(facts)
-        if is_nonexistent(value) and self.absent is not None:
-            return self.absent
+        value = self.source.compute_value(facts)
+        if is_nonexistent(value) and self.absent_value is not None:
+            return self.absent_value
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
-        key = canonical(self.kind, value)
+        key = canonicalize(self.kind, value)
         found = self.exact.get(key)
         if found is None:
-            found = next((says for pattern, says in self.fitting if pattern.matches(key)), self.other)
+            found = next((says for pattern, says in self.patterns if pattern.matches(key)), self.default)
         return Absent(f"the map has no {key[:64]!r}") if found is None else found
 
 
@@ -130,15 +130,15 @@ class TemplateWord(Struct):
 
     text: Template
     kind: ValueType
-    many: bool = False
+    is_list: bool = False
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         written = self.text.write_all(facts)
         if isinstance(written, Absent):
             return written
-        values = each_parsed(self.kind, written)
-        return values if self.many or isinstance(values, Absent) else values[0]
+        values = parse_values(self.kind, written)
+        return values if self.is_list or isinstance(values, Absent) else values[0]
 
 
 class ClauseWord(Struct):
@@ -146,7 +146,7 @@ class ClauseWord(Struct):
 
     clause: Clause
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         failing = self.clause.find_failed_line(facts, CAREFUL)
         if failing is None or failing.undecided_fact is None:
@@ -167,9 +167,9 @@ class KfdAddress(Struct):
     domain: DerivedWord
     location: DerivedWord
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        domain, location = self.domain.say(facts), self.location.say(facts)
+        domain, location = self.domain.compute_value(facts), self.location.compute_value(facts)
         if not isinstance(domain, int) or not isinstance(location, int):
             return next((value for value in (domain, location) if isinstance(value, Absent)), Absent("is no number"))
         if domain < 0 or location <= 0:
@@ -184,11 +184,11 @@ class Bits(Struct):
     """
 
     ranges: tuple[tuple[int, int], ...]
-    of: DerivedWord
+    source: DerivedWord
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value = self.of.say(facts)
+        value = self.source.compute_value(facts)
         if not isinstance(value, int) or value < 0:
             return value if isinstance(value, Absent) else Absent("is a negative number", unreadable=True)
         found = 0
@@ -203,11 +203,11 @@ class Base64Url(Struct):
 
     parts: tuple[DerivedWord, ...]
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
         data = b""
         for part in self.parts:
-            value = part.say(facts)
+            value = part.compute_value(facts)
             if isinstance(value, Absent):
                 return value
             text = str(value)
@@ -227,23 +227,23 @@ class RankWord(Struct):
     What is in it several times counts once. Numbers go by their size, PCI addresses by domain, bus, device, function.
     """
 
-    among: DerivedWord
-    of: DerivedWord
+    list_word: DerivedWord
+    source: DerivedWord
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value, among = self.of.say(facts), self.among.say(facts)
+        value, among = self.source.compute_value(facts), self.list_word.compute_value(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
         if not isinstance(among, tuple):
             return among if isinstance(among, Absent) else Absent("is no list")
-        own, others = self._order(value), {self._order(other) for other in among}
+        own, others = self._sort_key(value), {self._sort_key(other) for other in among}
         if own not in others:
             return Absent(f"{format_scalar(value)[:64]!r} is none of the {len(others)} in the list")
         return sum(other < own for other in others)
 
-    def _order(self, value: Scalar) -> tuple[int, str]:
+    def _sort_key(self, value: Scalar) -> tuple[int, str]:
         if isinstance(value, int):
             return value, ""
         if self.kind is ValueType.HEX:
@@ -258,10 +258,10 @@ class ProbeWord(Struct):
     field: str
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value = facts.reported(self.probe, self.field)
-        return value if isinstance(value, Absent) else parsed(self.kind, format_scalar(value))
+        value = facts.get_probe_field(self.probe, self.field)
+        return value if isinstance(value, Absent) else parse_value(self.kind, format_scalar(value))
 
 
 def is_nonexistent(value: Value | Absent) -> bool:
@@ -269,6 +269,6 @@ def is_nonexistent(value: Value | Absent) -> bool:
     return isinstance(value, Absent) and not value.unreadable and not value.pending
 
 
-def canonical(kind: ValueType, value: Scalar) -> str:
+def canonicalize(kind: ValueType, value: Scalar) -> str:
     """A value as a key: equal for values of the kind that are equal."""
     return f"{int(str(value), 16):x}" if kind is ValueType.HEX else format_scalar(value)

@@ -19,6 +19,6 @@ class DevInfo(NamedTuple):
     text: str
 
 
-def file_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
+def make_file_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
     """The file of an id (`getDPDeviceInfoPath` of network-attachment-definition-client)."""
     return f"{resource.replace('/', '-')}-{id.replace('/', '-')}-device.json"

@@ -14,7 +14,7 @@ class FactCopy(Struct):
     """What clauses read of one thing, so that they can be asked again when it cannot be read any more."""
 
     words: Mapping[str, Value | Absent]
-    things: Mapping[str, tuple[FactCopy, ...] | Absent]
+    related_devices: Mapping[str, tuple[FactCopy, ...] | Absent]
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
@@ -22,17 +22,17 @@ class FactCopy(Struct):
 
     def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
         """See `Knowledge`."""
-        return self.things.get(word, Absent("was not read"))
+        return self.related_devices.get(word, Absent("was not read"))
 
 
-def recorded(clauses: Iterable[Clause], facts: Knowledge, more: Iterable[str] = ()) -> FactCopy:
+def copy_facts(clauses: Iterable[Clause], facts: Knowledge, more: Iterable[str] = ()) -> FactCopy:
     """What these clauses read of a thing, and what more words say of it."""
     asked = tuple(clauses)
     words = dict.fromkeys((*(line.word for clause in asked for line in clause.walk_lines()), *more))
-    return FactCopy({word: facts(word) for word in words}, things(asked, facts))
+    return FactCopy({word: facts(word) for word in words}, copy_related_facts(asked, facts))
 
 
-def things(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactCopy, ...] | Absent]:
+def copy_related_facts(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactCopy, ...] | Absent]:
     """What these clauses read of the things that words lead to, by word."""
     asked: dict[str, list[Clause]] = {}
     for clause in clauses:
@@ -40,8 +40,8 @@ def things(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactC
             for many in find_relation_tests(line.test):
                 if isinstance(many.clause, Clause):
                     asked.setdefault(many.word, []).append(many.clause)
-    return {word: _each(inner, facts.follow_relation(word)) for word, inner in asked.items()}
+    return {word: _copy_devices(inner, facts.follow_relation(word)) for word, inner in asked.items()}
 
 
-def _each(clauses: list[Clause], found: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
-    return found if isinstance(found, Absent) else tuple(recorded(clauses, thing) for thing in found)
+def _copy_devices(clauses: list[Clause], found: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
+    return found if isinstance(found, Absent) else tuple(copy_facts(clauses, thing) for thing in found)

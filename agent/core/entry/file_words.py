@@ -11,47 +11,47 @@ from agent.core.language.value import Absent, Scalar, Value, ValueType, format_s
 from agent.core.struct import Struct, replace
 
 
-class Path(Struct):
+class FilePath(Struct):
     """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
 
     A word is one name or a part of one, never a pattern and never a way elsewhere.
     """
 
-    whole: str
+    constant: str
     pieces: tuple[str | Slot, ...] = ()
     join: Join | None = None
 
     def write(self, facts: WordReader) -> str | Absent:
         """The path with its words filled in."""
         if not self.pieces:
-            return self.whole
+            return self.constant
         written = ""
         for piece in self.pieces:
             if isinstance(piece, str):
                 written += piece
                 continue
-            said = _piece(piece, facts, begins=written.endswith("/"))
+            said = _format_slot(piece, facts, begins=written.endswith("/"))
             if isinstance(said, Absent):
                 return said
             written += said
         return written
 
-    def texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
+    def read_texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
         """What each file says that fits."""
-        there = self._there(facts)
-        return there if isinstance(there, Absent) else there[0].texts(there[1])
+        there = self._resolve(facts)
+        return there if isinstance(there, Absent) else there[0].read_texts(there[1])
 
-    def names(self, facts: WordReader) -> Sequence[str] | Absent:
+    def list_names(self, facts: WordReader) -> Sequence[str] | Absent:
         """The names of what fits."""
-        there = self._there(facts)
-        return there if isinstance(there, Absent) else there[0].names(there[1])
+        there = self._resolve(facts)
+        return there if isinstance(there, Absent) else there[0].list_names(there[1])
 
-    def below(self, facts: WordReader) -> Sequence[WordReader]:
+    def list_directories(self, facts: WordReader) -> Sequence[WordReader]:
         """The directories that fit, each a thing of its own; none where that cannot be told."""
-        there = self._there(facts)
-        return () if isinstance(there, Absent) else there[0].below(there[1])
+        there = self._resolve(facts)
+        return () if isinstance(there, Absent) else there[0].list_directories(there[1])
 
-    def only(self, found: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
+    def pick_single(self, found: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
         """The one of what fits; what is there several times is there, and yet cannot be read.
 
         Where several directories fit on the way to a file, those without it do not count.
@@ -67,9 +67,9 @@ class Path(Struct):
             return Absent(f"nothing fits {self.write(facts)}")
         return Absent(f"ambiguous: {len(there)} fit {self.write(facts)}", unreadable=True)
 
-    def _there(self, facts: WordReader) -> tuple[WordReader, str] | Absent:
+    def _resolve(self, facts: WordReader) -> tuple[WordReader, str] | Absent:
         """Whose path it is, and the path."""
-        path, whose = self.write(facts), facts if self.join is None else facts.partner(self.join)
+        path, whose = self.write(facts), facts if self.join is None else facts.find_partner(self.join)
         if isinstance(path, Absent):
             return path
         return whose if isinstance(whose, Absent) else (whose, path)
@@ -78,67 +78,67 @@ class Path(Struct):
 class FileText(Struct):
     """`read = "PATH"`."""
 
-    path: Path
+    path: FilePath
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        return parsed(self.kind, self.path.only(self.path.texts(facts), facts))
+        return parse_value(self.kind, self.path.pick_single(self.path.read_texts(facts), facts))
 
 
-class ReadAll(Struct):
+class FileTexts(Struct):
     """`read_all = "PATH"`: what all that fit say; what is not there and what is empty is left out."""
 
-    path: Path
+    path: FilePath
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        return _all(self.kind, self.path.texts(facts))
+        return _parse_present(self.kind, self.path.read_texts(facts))
 
 
-class NamesOf(Struct):
+class FileNames(Struct):
     """`names_of = "PATH"`: what all that fits is called."""
 
-    path: Path
+    path: FilePath
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        return _all(self.kind, self.path.names(facts))
+        return _parse_present(self.kind, self.path.list_names(facts))
 
 
-class NameOf(Struct):
+class FileName(Struct):
     """`name_of = "PATH"`: what the one that fits is called."""
 
-    path: Path
+    path: FilePath
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        return parsed(self.kind, self.path.only(self.path.names(facts), facts))
+        return parse_value(self.kind, self.path.pick_single(self.path.list_names(facts), facts))
 
 
 class FileField(Struct):
     """`field = "NAME", of = "PATH"`: that field of the one file that fits, from its first line that has it."""
 
     name: str
-    path: Path
+    path: FilePath
     kind: ValueType
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        text = self.path.only(self.path.texts(facts), facts)
+        text = self.path.pick_single(self.path.read_texts(facts), facts)
         if isinstance(text, Absent):
             return text
         for line in text.splitlines():
-            value = _after(self.name, line.strip())
+            value = _find_field(self.name, line.strip())
             if value is not None:
-                return parsed(self.kind, value)
+                return parse_value(self.kind, value)
         return Absent(f"no line of it is {self.name!r} with a value")
 
 
-def parsed(kind: ValueType, text: str | Absent) -> Scalar | Absent:
+def parse_value(kind: ValueType, text: str | Absent) -> Scalar | Absent:
     """What a text says as that kind; what is there and says nothing of the kind is not simply missing."""
     if isinstance(text, Absent):
         return text
@@ -148,24 +148,24 @@ def parsed(kind: ValueType, text: str | Absent) -> Scalar | Absent:
     return replace(value, unreadable=True) if isinstance(value, Absent) else value
 
 
-def each_parsed(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
+def parse_values(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
     """What each of these texts says; absent if one of them says nothing of the kind."""
     said: list[Scalar] = []
     for text in texts:
-        value = parsed(kind, text)
+        value = parse_value(kind, text)
         if isinstance(value, Absent):
             return value
         said.append(value)
     return tuple(said)
 
 
-def _all(kind: ValueType, found: Sequence[str | Absent] | Absent) -> Value | Absent:
+def _parse_present(kind: ValueType, found: Sequence[str | Absent] | Absent) -> Value | Absent:
     """What those say that are there; absent if one of them could not be read."""
     if isinstance(found, Absent):
         return found
     said: list[Scalar] = []
     for text in found:
-        value = parsed(kind, text)
+        value = parse_value(kind, text)
         if not isinstance(value, Absent):
             said.append(value)
         elif value.unreadable or value.pending:
@@ -173,7 +173,7 @@ def _all(kind: ValueType, found: Sequence[str | Absent] | Absent) -> Value | Abs
     return tuple(said)
 
 
-def _after(name: str, line: str) -> str | None:
+def _find_field(name: str, line: str) -> str | None:
     """What a line says of a field: after `:` or `=`, or after blanks if the field's name is one word."""
     if not line.startswith(name):
         return None
@@ -184,7 +184,7 @@ def _after(name: str, line: str) -> str | None:
     return value if value and len(value) < len(rest) and len(name.split()) == 1 else None
 
 
-def _piece(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent:
+def _format_slot(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent:
     """What a word puts into a path; `begins`: a name begins with it."""
     value = facts(slot.word)
     if isinstance(value, Absent):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from agent.core.entry.cdi import is_name
+from agent.core.entry.cdi import is_qualified_name
 from agent.core.language.template import compute_digest
 
 Edits: TypeAlias = Mapping[str, Sequence[Any]]  # `containerEdits`, what is empty left out
@@ -27,7 +27,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9_.:-]")
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # in JSON, not in YAML
 
 
-def kind(resource: str) -> str:
+def make_kind(resource: str) -> str:
     """`vendor/class` of a resource: below its own domain, where no vendor's spec can be, and no other resource's."""
     domain, _, name = resource.partition("/")
     vendor = f"{_VENDOR}{domain}"
@@ -38,39 +38,41 @@ def kind(resource: str) -> str:
     return f"{vendor}/{name}"
 
 
-def device_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
+def make_device_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
     """The full name of the CDI device that stands for a device of ours."""
-    name = f"{kind(resource)}={id}"
-    if is_name(name):
+    name = f"{make_kind(resource)}={id}"
+    if is_qualified_name(name):
         return name
-    return f"{kind(resource)}={_NOT_NAME.sub('_', id).strip('_.:-')[:54] or 'd'}-{compute_digest(id, 8)}"
+    return f"{make_kind(resource)}={_NOT_NAME.sub('_', id).strip('_.:-')[:54] or 'd'}-{compute_digest(id, 8)}"
 
 
-def file_name(resource: str) -> str:
+def make_file_name(resource: str) -> str:
     """The name of the file with the spec of a resource."""
     name = resource.replace("/", "_")
     return f"{PREFIX}{name if len(name) <= _FILE_LIMIT else compute_digest(resource, 32)}{SUFFIX}"
 
 
-def mark(owner: str) -> bytes:
+def make_header(owner: str) -> bytes:
     """What our files begin with; owner: who of several agents on one machine."""
     return MARK + f" ({json.dumps(owner)}), which overwrites and removes it.\n".encode()
 
 
-def document(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]:
+def build_spec(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]:
     """The spec of a resource: what all its devices have alike stands in it once, for a runtime applies that once.
 
     devices: by full name; none of them without any edit, as that would be no device.
     """
-    shared = _shared(list(devices.values()))
+    shared = _find_shared(list(devices.values()))
     listed = [
-        {"name": name.partition("=")[2], "containerEdits": _without(edits, shared)}
+        {"name": name.partition("=")[2], "containerEdits": _subtract(edits, shared)}
         for name, edits in sorted(devices.items())
     ]
-    return versioned({"kind": kind(resource), **({"containerEdits": shared} if shared else {}), "devices": listed})
+    return add_version(
+        {"kind": make_kind(resource), **({"containerEdits": shared} if shared else {}), "devices": listed}
+    )
 
 
-def versioned(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def add_version(said: Mapping[str, Any]) -> Mapping[str, Any]:
     """A spec with the lowest version that has what is used: names that begin with a digit and `hostPath` are of 0.5.0,
     dots in a class and annotations of 0.6.0.
     """
@@ -86,26 +88,26 @@ def versioned(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"cdiVersion": version, **said}
 
 
-def rendered(document: Mapping[str, Any], owner: str) -> bytes:
+def render_spec(document: Mapping[str, Any], owner: str) -> bytes:
     """A spec as its file has it."""
     text = json.dumps(document, indent=1, ensure_ascii=False)
-    return mark(owner) + _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
+    return make_header(owner) + _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
 
 
-def parsed(data: bytes, owner: str) -> dict[str, Edits] | None:
+def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
     """The devices of a spec of ours with all that they have, by full name; None if it is not ours."""
-    begin = mark(owner)
+    begin = make_header(owner)
     if not data.startswith(begin):
         return None
     try:
         said = json.loads(data[len(begin) :])
         shared = said.get("containerEdits", {})
-        return {f"{said['kind']}={one['name']}": _with(one["containerEdits"], shared) for one in said["devices"]}
+        return {f"{said['kind']}={one['name']}": _add(one["containerEdits"], shared) for one in said["devices"]}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # ours by its mark, and spoilt: nothing of it is kept
 
 
-def _shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
+def _find_shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
     """What all have alike; nothing if one of them would be left without any."""
     if len(edits) < 2:
         return {}
@@ -115,10 +117,10 @@ def _shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
         for section in _SECTIONS
     }
     shared = {section: items for section, items in shared.items() if items}
-    return shared if all(_without(one, shared) for one in edits) else {}
+    return shared if all(_subtract(one, shared) for one in edits) else {}
 
 
-def _without(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
+def _subtract(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
     left = {
         section: [item for item in edits.get(section, ()) if item not in shared.get(section, ())]
         for section in _SECTIONS
@@ -126,6 +128,6 @@ def _without(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
     return {section: items for section, items in left.items() if items}
 
 
-def _with(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
+def _add(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
     every = {section: [*shared.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
     return {section: items for section, items in every.items() if items}

@@ -13,9 +13,9 @@ from agent.core.language.clause import Clause
 from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
 from agent.core.struct import Struct, field, not_compared
 
-Tie: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
+GroupKey: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
 
-_ALL_TOGETHER: Tie = (-1, "")  # of parts that nothing keeps apart
+_SINGLE_GROUP: GroupKey = (-1, "")  # of parts that nothing keeps apart
 
 
 class GroupWord(Struct):
@@ -34,18 +34,18 @@ class Grouping(Struct):
     digest: of all that says which host devices are put together, `match` and the source too.
     """
 
-    by: tuple[GroupWord, ...] = ()
-    claims: bool = False
-    parts: Mapping[str, Clause] = field(default_factory=dict)
+    words: tuple[GroupWord, ...] = ()
+    includes_unmatched: bool = False
+    member_clauses: Mapping[str, Clause] = field(default_factory=dict)
     digest: str = ""
 
 
-def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[Tie, ...]:
+def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[GroupKey, ...]:
     """What the words say of a device; those that are absent tie it to nobody."""
-    if not grouping.by:
-        return (_ALL_TOGETHER,)
-    found: list[Tie] = []
-    for index, by in enumerate(grouping.by):
+    if not grouping.words:
+        return (_SINGLE_GROUP,)
+    found: list[GroupKey] = []
+    for index, by in enumerate(grouping.words):
         value = fact(by.word)
         if not isinstance(value, Absent | tuple):
             found.append((index, make_comparable(by.kind, value)))

@@ -18,35 +18,35 @@ from agent.core.struct import Struct, field
 class WordReader(Knowledge, Protocol):
     """The facts of one host device within one entry."""
 
-    def captured(self, word: str) -> Value | Absent:
+    def get_captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word."""
 
-    def partner(self, join: Join) -> WordReader | Absent:
+    def find_partner(self, join: Join) -> WordReader | Absent:
         """The device that a join means."""
 
-    def ails(self, join: Join) -> str | Absent:
+    def get_unhealthy_reason(self, join: Join) -> str | Absent:
         """Why the device is ill that a join means, empty if it is well; absent while that is not known."""
 
-    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
+    def read_texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path, in natural order; of a path without a glob always one."""
 
-    def names(self, path: str) -> Sequence[str] | Absent:
+    def list_names(self, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path, in natural order; absent if that could not be told."""
 
-    def below(self, path: str) -> Sequence[WordReader]:
+    def list_directories(self, path: str) -> Sequence[WordReader]:
         """The directories that fit a path, each a thing of its own, in natural order."""
 
-    def of(self, own: Mapping[str, DerivedWord]) -> WordReader:
+    def add_derived_words(self, own: Mapping[str, DerivedWord]) -> WordReader:
         """The same thing, with words of its own."""
 
-    def reported(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
+    def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports as a field."""
 
 
 class DerivedWord(Protocol):
     """A word of an entry's own."""
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """What it says of a host device of which `facts` tells."""
 
 
@@ -71,7 +71,7 @@ class PathTemplate(Protocol):
 class RelativeDirectory(NamedTuple):
     """Directories below something that belongs to the device that asks. pattern: of their last names, what it takes."""
 
-    place: PathTemplate
+    path: PathTemplate
     pattern: Glob
 
 
@@ -84,23 +84,23 @@ class PartnerPool(Struct):
     """
 
     source: Source
-    theirs: tuple[PartnerKey, ...]
+    keys: tuple[PartnerKey, ...]
     match: Clause
-    own: Mapping[str, DerivedWord] = field(default_factory=dict)
+    derived_words: Mapping[str, DerivedWord] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
-    below: RelativeDirectory | None = None
-    cared: PartnerChecks | None = None
+    directory: RelativeDirectory | None = None
+    partner_checks: PartnerChecks | None = None
 
     def __hash__(self) -> int:
         """Of what nearly always differs: the rest is long."""
-        return hash((self.source, self.theirs))
+        return hash((self.source, self.keys))
 
-    def sources(self) -> Iterator[Source]:
+    def list_sources(self) -> Iterator[Source]:
         """Where to look for all of that."""
-        if self.below is None:
+        if self.directory is None:
             yield self.source
         for join in self.joins:
-            yield from join.pool.sources()
+            yield from join.pool.list_sources()
 
 
 class Join(Struct):
@@ -112,25 +112,25 @@ class Join(Struct):
 
     name: str
     pool: PartnerPool
-    ours: tuple[str, ...]
+    key_words: tuple[str, ...]
     optional: bool = False
-    every: float | None = None
+    interval: float | None = None
 
-    def asked(self) -> Iterator[tuple[str, ValueType]]:
+    def list_key_words(self) -> Iterator[tuple[str, ValueType]]:
         """The words of `ours`, each of the kind of what it is to be equal to."""
-        for word, each in zip(self.ours, self.pool.theirs, strict=True):
+        for word, each in zip(self.key_words, self.pool.keys, strict=True):
             yield word, each.kind
 
-    def cared(self) -> Iterator[PartnerChecks]:
+    def list_partner_checks(self) -> Iterator[PartnerChecks]:
         """Of whose health anybody speaks."""
-        if self.pool.cared is not None:
-            yield self.pool.cared
+        if self.pool.partner_checks is not None:
+            yield self.pool.partner_checks
         for join in self.pool.joins:
-            yield from join.cared()
+            yield from join.list_partner_checks()
 
-    def rounds(self) -> Iterator[tuple[Source, float]]:
+    def list_source_intervals(self) -> Iterator[tuple[Source, float]]:
         """How often to look where, besides events."""
-        if self.every is not None:
-            yield self.pool.source, self.every
+        if self.interval is not None:
+            yield self.pool.source, self.interval
         for join in self.pool.joins:
-            yield from join.rounds()
+            yield from join.list_source_intervals()

@@ -19,10 +19,10 @@ class EventRate(NamedTuple):
     seconds: float
 
 
-ONCE = EventRate(1, 0.0)
+ONE_EVENT = EventRate(1, 0.0)
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """A line of the kernel log: its number since boot, when it was heard in monotonic seconds, and what it says.
 
     continues: the line before goes on in it, and is the beginning of its text.
@@ -31,15 +31,15 @@ class Record(NamedTuple):
     number: int
     at: float
     text: str
-    continues: bool = False
+    is_continuation: bool = False
 
 
 class LogMatch(NamedTuple):
     """What a line that counts says: of whom, what was taken of it, and whether that holds until a person clears it."""
 
     key: MessageKey
-    taken: CapturedWords
-    latches: bool
+    captured_values: CapturedWords
+    is_latching: bool
 
 
 class Log(Struct):
@@ -51,40 +51,40 @@ class Log(Struct):
     """
 
     pattern: LogPattern
-    only: Clause | None = None
-    ignore: Clause | None = None
+    include_clause: Clause | None = None
+    ignore_clause: Clause | None = None
     latch: Clause | bool = False
-    trip: EventRate = ONCE
-    recover: float | None = None
+    event_rate: EventRate = ONE_EVENT
+    recovery_s: float | None = None
 
     def __hash__(self) -> int:
         """Of what nearly always differs: the rest is long."""
         return hash(self.pattern.text)
 
-    def hear(self, text: str) -> LogMatch | None:
+    def match_line(self, text: str) -> LogMatch | None:
         """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
         read = self.pattern.match(text)
         if read is None:
             return None
         key, taken = read
-        facts = TakenFacts(taken)
-        if self.only is not None and not self.only.evaluate(facts, PLAIN):
+        facts = CapturedFacts(taken)
+        if self.include_clause is not None and not self.include_clause.evaluate(facts, PLAIN):
             return None
-        if self.ignore is not None and self.ignore.evaluate(facts, PLAIN):
+        if self.ignore_clause is not None and self.ignore_clause.evaluate(facts, PLAIN):
             return None
         latches = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
         return LogMatch(key, taken, latches)
 
 
-class TakenFacts:
+class CapturedFacts:
     """What is known of a line: the words that were taken of it."""
 
     def __init__(self, taken: CapturedWords) -> None:
-        self._taken = dict(taken)
+        self._values = dict(taken)
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
-        return self._taken.get(word, Absent(f"the line has no {word}"))
+        return self._values.get(word, Absent(f"the line has no {word}"))
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
         """See `Knowledge`."""

@@ -26,4 +26,4 @@ class PartnerChecks(Struct):
     checks: tuple[Check, ...] = ()
     wait: tuple[Clause, ...] = ()
     gate: tuple[Clause, ...] = ()
-    hinges: tuple[PartnerCondition, ...] = ()
+    partner_conditions: tuple[PartnerCondition, ...] = ()

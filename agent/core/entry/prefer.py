@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from agent.core.entry.file_words import Path
+from agent.core.entry.file_words import FilePath
 from agent.core.entry.joins import DerivedWord
 from agent.core.language.value import ValueType
 from agent.core.struct import Struct, field
@@ -20,10 +20,10 @@ class Cost(Struct):
     otherwise: for all other values, and where the word is not there; None if nothing is said of these.
     """
 
-    by: str | None = None
+    word: str | None = None
     kind: ValueType = ValueType.TEXT
     exact: Mapping[str, int] = field(default_factory=dict)
-    otherwise: int | None = None
+    default: int | None = None
 
 
 class Links(Struct):
@@ -33,10 +33,10 @@ class Links(Struct):
     """
 
     name: str
-    directory: Path
-    own: Mapping[str, DerivedWord]
-    theirs: str
-    ours: str
+    directory: FilePath
+    derived_words: Mapping[str, DerivedWord]
+    link_word: str
+    device_word: str
     kind: ValueType
     cost: Cost
 
@@ -49,22 +49,22 @@ class Scores(Struct):
 
     name: str
     file: str
-    ours: str
+    device_word: str
     kind: ValueType
     cost: Cost | None = None
 
 
-class Keyed(Struct):
+class WordRule(Struct):
     """`{ VERB = "word" }`: "same", "packed", "balanced" or "order" by what a word says."""
 
     verb: str
     word: str
 
 
-class Near(Struct):
+class DistanceRule(Struct):
     """`{ near = "pcie" }`, or by links."""
 
     links: Links | Scores | None = None
 
 
-Rule: TypeAlias = Keyed | Near
+PreferRule: TypeAlias = WordRule | DistanceRule

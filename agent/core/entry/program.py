@@ -33,22 +33,22 @@ class Program(Struct):
     timeout: float
     optional: bool
     origin: Origin
-    when: Clause | None = None
+    condition: Clause | None = None
 
-    def command(self, fact: FactReader) -> Command | Absent:
+    def build_command(self, fact: FactReader) -> Command | Absent:
         """What is run by these words; see `arguments`."""
-        argv = arguments(self.run, fact)
+        argv = build_argv(self.run, fact)
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.optional)
 
-    def words(self) -> Iterator[str]:
+    def list_words(self) -> Iterator[str]:
         """The words that its arguments and its clause mention."""
         for text in self.run:
             yield from (slot.word for slot in text.slots)
-        if self.when is not None:
-            yield from (line.word for line in self.when.walk_lines())
+        if self.condition is not None:
+            yield from (line.word for line in self.condition.walk_lines())
 
 
-def arguments(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] | Absent:
+def build_argv(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] | Absent:
     """A program and its arguments; a list word is so many of them.
 
     No word of a device can be taken for a switch of the program, or end an argument early.
@@ -61,13 +61,13 @@ def arguments(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] | 
         for argument in written:
             if has_control(argument):
                 return Absent(f"{text.source}: {argument[:64]!r} cannot be an argument", unreadable=True)
-            if argument.startswith("-") and _begins_with_a_word(text):
+            if argument.startswith("-") and _has_word_first(text):
                 return Absent(f"{text.source}: {argument[:64]!r} would be an option", unreadable=True)
         argv += written
     return tuple(argv)
 
 
-def _begins_with_a_word(text: Template) -> bool:
+def _has_word_first(text: Template) -> bool:
     """Whether what a device says comes first; an option is what a person wrote."""
     first = text.pieces[0]
     return isinstance(first, Slot) and not first.word.startswith("options.")

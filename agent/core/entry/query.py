@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol, TypeAlias
 
-from agent.core.entry.program import arguments
+from agent.core.entry.program import build_argv
 from agent.core.language.logic import Knowledge
 from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
@@ -21,11 +21,11 @@ class QueryStatus(Enum):
     AWAITED: it was not asked yet.
     """
 
-    WELL = "well"
-    ILL = "ill"
+    HEALTHY = "well"
+    UNHEALTHY = "ill"
     UNKNOWN = "unknown"
-    OFF = "off"
-    AWAITED = "awaited"
+    NOT_APPLICABLE = "off"
+    PENDING = "awaited"
 
 
 class QueryResult(Struct):
@@ -34,10 +34,10 @@ class QueryResult(Struct):
     late: nothing is known because there was no answer in time.
     """
 
-    reply: QueryStatus
+    status: QueryStatus
     reason: str = ""
     number: int = 0
-    late: bool = False
+    timed_out: bool = False
 
 
 class ProgramQuery(Struct):
@@ -45,10 +45,10 @@ class ProgramQuery(Struct):
 
     argv: tuple[str, ...]
     timeout: float
-    every: float
+    interval: float
 
     @property
-    def mark(self) -> str:
+    def dirty_key(self) -> str:
         """As what the places of a look name it."""
         return f"run:{hash(self):x}"
 
@@ -61,13 +61,13 @@ class ProbeSpec(Struct):
     timeout: float
 
     @property
-    def mark(self) -> str:
+    def dirty_key(self) -> str:
         """As what the places of a look name it, with a slash and the place of a report behind it."""
         return f"probe:{hash(self):x}"
 
-    def about(self, place: str) -> str:
+    def make_dirty_key(self, place: str) -> str:
         """As what the places of a look name a report."""
-        return f"{self.mark}/{place.lstrip('/')}"
+        return f"{self.dirty_key}/{place.lstrip('/')}"
 
 
 class ServiceProtocol(Enum):
@@ -85,31 +85,31 @@ class SocketQuery(Struct):
 
     path: str
     timeout: float
-    every: float
-    of: str = ""
-    speaks: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
+    interval: float
+    device_name: str = ""
+    protocol: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
 
     @property
-    def mark(self) -> str:
+    def dirty_key(self) -> str:
         """As what the places of a look name it."""
         return f"socket:{hash(self):x}"
 
 
-Question: TypeAlias = ProgramQuery | SocketQuery  # what is asked over and over
-Inquiry: TypeAlias = Question | ProbeSpec
+PolledQuery: TypeAlias = ProgramQuery | SocketQuery  # what is asked over and over
+Query: TypeAlias = PolledQuery | ProbeSpec
 
 
 class QueryFacts(Knowledge, Protocol):
     """What is known of one thing, answers to inquiries about it among that."""
 
-    def answer(self, inquiry: Inquiry) -> QueryResult:
+    def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry."""
 
 
 class QueryTemplate(Protocol):
     """What a check asks that no clause says."""
 
-    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
+    def build_query(self, facts: FactReader) -> Query | Absent:
         """The inquiry about a thing; absent if a word of it is."""
 
 
@@ -118,12 +118,12 @@ class RunTemplate(Struct):
 
     argv: tuple[Template, ...]
     timeout: float
-    every: float
+    interval: float
 
-    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
+    def build_query(self, facts: FactReader) -> Query | Absent:
         """See `Asks`."""
-        argv = arguments(self.argv, facts)
-        return argv if isinstance(argv, Absent) else ProgramQuery(argv, self.timeout, self.every)
+        argv = build_argv(self.argv, facts)
+        return argv if isinstance(argv, Absent) else ProgramQuery(argv, self.timeout, self.interval)
 
 
 class SocketTemplate(Struct):
@@ -131,19 +131,19 @@ class SocketTemplate(Struct):
 
     path: Template
     timeout: float
-    every: float
-    of: Template | None = None
-    speaks: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
+    interval: float
+    device_name: Template | None = None
+    protocol: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
 
-    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
+    def build_query(self, facts: FactReader) -> Query | Absent:
         """See `Asks`."""
         paths = self.path.write_paths(facts)
-        of = None if self.of is None else self.of.write(facts)
+        of = None if self.device_name is None else self.device_name.write(facts)
         if isinstance(paths, Absent):
             return paths
         if isinstance(of, Absent):
             return of
-        return SocketQuery(paths[0], self.timeout, self.every, of or "", self.speaks)
+        return SocketQuery(paths[0], self.timeout, self.interval, of or "", self.protocol)
 
 
 class ProbeTemplate(Struct):
@@ -151,7 +151,7 @@ class ProbeTemplate(Struct):
 
     probe: ProbeSpec
 
-    def inquiry(self, facts: FactReader) -> Inquiry | Absent:
+    def build_query(self, facts: FactReader) -> Query | Absent:
         """See `Asks`."""
         del facts
         return self.probe

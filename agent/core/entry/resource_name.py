@@ -12,7 +12,7 @@ _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _ENDS = "-_."
 
 
-def resource_name(text: Template, fact: FactReader) -> str | Absent:
+def format_resource_name(text: Template, fact: FactReader) -> str | Absent:
     """The name that a text says of a device: `+` becomes `.`, what else no name can have `-`.
 
     Absent if a word of it is, or leaves nothing, or if the name is longer than the kubelet takes: it is never cut.

@@ -8,7 +8,7 @@ from agent.core.entry.check import Check
 from agent.core.entry.group import Grouping
 from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import PartnerCondition
-from agent.core.entry.prefer import Rule
+from agent.core.entry.prefer import PreferRule
 from agent.core.entry.program import Program
 from agent.core.entry.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
 from agent.core.language.clause import Clause, Origin
@@ -38,14 +38,14 @@ class NodeGive(Struct):
 
     name: str
     path: Template
-    to: tuple[Template, ...]
+    container_paths: tuple[Template, ...]
     permissions: str
     optional: bool
     origin: Origin
-    each: bool = False
-    when: Clause | None = None
+    per_member: bool = False
+    condition: Clause | None = None
     in_spec: bool = False
-    tells: tuple[tuple[str, Template], ...] = ()
+    given_words: tuple[tuple[str, Template], ...] = ()
 
 
 @not_compared("origin")
@@ -56,12 +56,12 @@ class MountGive(Struct):
 
     name: str
     path: Template
-    to: tuple[Template, ...]
+    container_paths: tuple[Template, ...]
     read_only: bool
     optional: bool
     origin: Origin
-    each: bool = False
-    when: Clause | None = None
+    per_member: bool = False
+    condition: Clause | None = None
     in_spec: bool = False
 
 
@@ -77,7 +77,7 @@ class CdiGive(Struct):
     via: str
     unchecked: bool
     origin: Origin
-    when: Clause | None = None
+    condition: Clause | None = None
 
 
 @not_compared("origin")
@@ -91,17 +91,17 @@ class EnvGive(Struct):
     key: str
     name: Template
     value: Template | JsonTable
-    join: str | None
+    separator: str | None
     origin: Origin
-    when: Clause | None = None
-    member: Template | None = None
+    condition: Clause | None = None
+    member_key: Template | None = None
     in_spec: bool = False
 
     @property
-    def texts(self) -> tuple[Template, ...]:
+    def templates(self) -> tuple[Template, ...]:
         """All texts in it."""
         value = (self.value,) if isinstance(self.value, Template) else tuple(self.value.find_templates())
-        return (self.name, *value, *([] if self.member is None else [self.member]))
+        return (self.name, *value, *([] if self.member_key is None else [self.member_key]))
 
 
 @not_compared("origin")
@@ -109,25 +109,25 @@ class VfioGive(Struct):
     """That an entry gives by VFIO, whose nodes are among its others: who has one function of an IOMMU group has all."""
 
     origin: Origin
-    when: Clause | None = None
+    condition: Clause | None = None
 
 
-class SharesBy(Struct):
+class ShareMap(Struct):
     """`replicas.by`: how many shares, by what a word says: the count of its text, else of the longest pattern that
     fits, else `otherwise`. `map` is what was written, in canonical texts.
     """
 
     word: str
-    map: tuple[tuple[str, int], ...]
+    counts: tuple[tuple[str, int], ...]
     patterns: tuple[tuple[Glob, int], ...] = ()
-    otherwise: int | None = None
+    default: int | None = None
 
-    def count(self, text: str) -> int | None:
+    def find_count(self, text: str) -> int | None:
         """How many shares that is; none if nothing says."""
-        for key, count in self.map:
+        for key, count in self.counts:
             if key == text:
                 return count
-        return next((count for pattern, count in self.patterns if pattern.matches(text)), self.otherwise)
+        return next((count for pattern, count in self.patterns if pattern.matches(text)), self.default)
 
 
 class Limit(Struct):
@@ -183,99 +183,103 @@ class ResourceSpec(Struct):
     nodes: tuple[NodeGive, ...]
     env: tuple[EnvGive, ...]
     registration: str
-    own: Mapping[str, DerivedWord] = field(default_factory=dict)
+    derived_words: Mapping[str, DerivedWord] = field(default_factory=dict)
     group: Grouping | None = None
     mounts: tuple[MountGive, ...] = ()
     annotations: tuple[EnvGive, ...] = ()
     cdi: tuple[CdiGive, ...] = ()
-    every: float | None = None
+    interval: float | None = None
     joins: tuple[Join, ...] = ()
-    adds: bool = False
-    name_text: Template | None = None
-    shares_by: SharesBy | None = None
-    suffix: str = SHARE_MARK
+    is_addition: bool = False
+    name_template: Template | None = None
+    share_map: ShareMap | None = None
+    share_suffix: str = SHARE_MARK
     slots: Slots | None = None
     limit: Limit = Limit()
     wait: tuple[Clause, ...] = ()
     gate: tuple[Clause, ...] = ()
-    hinges: tuple[PartnerCondition, ...] = ()
-    leans: tuple[str, ...] = ()
+    partner_conditions: tuple[PartnerCondition, ...] = ()
+    partner_joins: tuple[str, ...] = ()
     topology: str | tuple[int, ...] = "numa"
     expect: int | None = None
     checks: tuple[Check, ...] = ()
     devinfo: JsonTable | None = None
-    prefer: tuple[Rule, ...] = ()
+    prefer: tuple[PreferRule, ...] = ()
     vfio: tuple[VfioGive, ...] = ()
     prepare: tuple[Program, ...] = ()
     prestart: tuple[Program, ...] = ()
-    moves: tuple[str, ...] | None = None
+    moved_words: tuple[str, ...] | None = None
     via: str = ""
 
-    def meaning(self) -> object:
+    def drop_origin(self) -> object:
         """What two equal entries share wherever they are written."""
         return replace(self, origin=_ANYWHERE, class_name=None)
 
     @property
-    def rounds(self) -> tuple[tuple[Source, float], ...]:
+    def source_intervals(self) -> tuple[tuple[Source, float], ...]:
         """How often to look where, besides events."""
-        own = () if self.every is None else ((self.source, self.every),)
-        return (*own, *(each for join in self.joins for each in join.rounds()))
+        own = () if self.interval is None else ((self.source, self.interval),)
+        return (*own, *(each for join in self.joins for each in join.list_source_intervals()))
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """Where to look for its devices and their partners, its own first."""
-        return (self.source, *(source for join in self.joins for source in join.pool.sources()))
+        return (self.source, *(source for join in self.joins for source in join.pool.list_sources()))
 
     @property
-    def written(self) -> str:
+    def written_name(self) -> str:
         """Its name as written if that has words; nothing if it is simply the name."""
-        return "" if self.name_text is None else self.name
+        return "" if self.name_template is None else self.name
 
     @property
-    def whole(self) -> bool:
+    def is_unshared(self) -> bool:
         """Whether ids have no suffix, for each device is one."""
-        return self.shares is None and self.shares_by is None
+        return self.shares is None and self.share_map is None
 
     @property
     def suffix_length(self) -> int:
         """Characters that a share's suffix may take of an id; room for any number, so that more shares rename none."""
-        return 0 if self.whole else len(self.suffix) + SHARE_DIGITS
+        return 0 if self.is_unshared else len(self.share_suffix) + SHARE_DIGITS
 
-    def every_check(self) -> Iterator[Check]:
+    def list_checks(self) -> Iterator[Check]:
         """Its checks, and those of partners of whose health they speak."""
         yield from self.checks
         for join in self.joins:
-            for cared in join.cared():
+            for cared in join.list_partner_checks():
                 yield from cared.checks
 
-    def giving_words(self) -> frozenset[str]:
+    def find_give_words(self) -> frozenset[str]:
         """The words of the host that what it gives mentions: what is read anew for each grant."""
-        texts = [text for node in self.nodes for text in (node.path, *node.to, *(text for _, text in node.tells))]
-        texts += [text for mount in self.mounts for text in (mount.path, *mount.to)]
-        texts += [text for saying in (*self.env, *self.annotations) for text in saying.texts]
+        texts = [
+            text
+            for node in self.nodes
+            for text in (node.path, *node.container_paths, *(text for _, text in node.given_words))
+        ]
+        texts += [text for mount in self.mounts for text in (mount.path, *mount.container_paths)]
+        texts += [text for saying in (*self.env, *self.annotations) for text in saying.templates]
         texts += [item.name for item in self.cdi]
         texts += [] if self.devinfo is None else self.devinfo.find_templates()
         words = {slot.word for text in texts for slot in text.slots}
-        words.update(line.word for when in self.whens for line in when.walk_lines())
-        return frozenset(word for word in words if word != NODE_NUMBER and not is_of_giving(word))
+        words.update(line.word for when in self.give_conditions for line in when.walk_lines())
+        return frozenset(word for word in words if word != NODE_NUMBER and not is_grant_word(word))
 
-    def starting_words(self) -> frozenset[str]:
+    def find_prestart_words(self) -> frozenset[str]:
         """The words of the host that its `prestart` mentions."""
-        return frozenset(word for program in self.prestart for word in program.words() if not is_of_giving(word))
+        return frozenset(word for program in self.prestart for word in program.list_words() if not is_grant_word(word))
 
     @property
-    def starting_whens(self) -> tuple[Clause, ...]:
+    def prestart_conditions(self) -> tuple[Clause, ...]:
         """The clauses that its `prestart` is run by."""
-        return tuple(program.when for program in self.prestart if program.when is not None)
+        return tuple(program.condition for program in self.prestart if program.condition is not None)
 
     @property
-    def whens(self) -> tuple[Clause, ...]:
+    def give_conditions(self) -> tuple[Clause, ...]:
         """The clauses that what it gives is given by."""
         gives: tuple[NodeGive | MountGive | EnvGive | CdiGive, ...]
         gives = (*self.nodes, *self.mounts, *self.env, *self.annotations, *self.cdi)
-        return tuple(give.when for give in gives if give.when is not None)
+        return tuple(give.condition for give in gives if give.condition is not None)
 
 
-def is_of_giving(word: str) -> bool:
+def is_grant_word(word: str) -> bool:
     """Whether only a grant knows a word."""
     return word in GRANT_WORDS or word.startswith("given.")

@@ -15,16 +15,16 @@ def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
     """
     if earlier.source != later.source or earlier.slots is not None or later.slots is not None:
         return False
-    if earlier.group is not None and earlier.group.parts:
+    if earlier.group is not None and earlier.group.member_clauses:
         return False
     if not clause_implies(later.match, earlier.match):
         return False
     # What the earlier one excludes it leaves, unless the later one excludes it, too.
     excluded = all(any(clause_implies(clause, other) for other in later.exclude) for clause in earlier.exclude)
-    return excluded and _same_words(earlier, later)
+    return excluded and _has_same_words(earlier, later)
 
 
-def _same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:
+def _has_same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:
     """Whether the words that the earlier one asks mean the same in the later one."""
     asked = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.walk_lines()}
-    return add_dependencies(asked, earlier.own) == add_dependencies(asked, later.own)
+    return add_dependencies(asked, earlier.derived_words) == add_dependencies(asked, later.derived_words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from agent.core.entry.prefer import Rule
+from agent.core.entry.prefer import PreferRule
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.grants.preference_costs import shared
 from agent.core.inventory.affinity import Affinity
@@ -22,7 +22,10 @@ class ChoicePool:
     """
 
     def __init__(
-        self, snapshot: DeviceList, rules: Sequence[Rule] = (), traits: Mapping[str, tuple[Affinity, ...]] | None = None
+        self,
+        snapshot: DeviceList,
+        rules: Sequence[PreferRule] = (),
+        traits: Mapping[str, tuple[Affinity, ...]] | None = None,
     ) -> None:
         """`traits`: by the key of each device, one for each of the rules."""
         self.snapshot = snapshot
@@ -51,7 +54,9 @@ def stock_of(
     return ChoicePool(snapshot, spec.prefer, traits)
 
 
-def _in_order_of(rules: Sequence[Rule], own: Sequence[Rule], traits: Sequence[Affinity]) -> tuple[Affinity, ...]:
+def _in_order_of(
+    rules: Sequence[PreferRule], own: Sequence[PreferRule], traits: Sequence[Affinity]
+) -> tuple[Affinity, ...]:
     """What the devices of another entry are preferred by, for each of the resource's rules."""
     return tuple(traits[own.index(rule)] if rule in own else None for rule in rules)
 

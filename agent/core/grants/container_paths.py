@@ -46,7 +46,7 @@ def node_place(to: str, path: str) -> str:
 
 def mount_places(give: MountGive, places: Iterable[tuple[str, ...] | Absent], fit: MatchedPath) -> Iterator[str]:
     """Where a mount comes out."""
-    if not give.to:
+    if not give.container_paths:
         yield fit.path
     for paths in places:
         yield from () if isinstance(paths, Absent) else (node_place(path, fit.path) for path in paths)

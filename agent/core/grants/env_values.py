@@ -64,6 +64,6 @@ def said_of(give: EnvGive, words: GrantWords) -> Iterator[EnvValue]:
 
 def _filled(give: EnvGive, fact: FactReader, value: str | Absent) -> Iterator[EnvValue]:
     name = give.name.write(fact)
-    member = None if give.member is None else give.member.write(fact)
+    member = None if give.member_key is None else give.member_key.write(fact)
     if not isinstance(name, Absent) and not isinstance(value, Absent) and not isinstance(member, Absent):
-        yield EnvValue(name, value, give.join, member)
+        yield EnvValue(name, value, give.separator, member)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.core.entry.cdi import annotation_key, is_name
-from agent.core.entry.devinfo import DevInfo, file_name
-from agent.core.entry.generated_cdi import Edits, device_name
+from agent.core.entry.cdi import is_qualified_name, make_annotation_key
+from agent.core.entry.devinfo import DevInfo, make_file_name
+from agent.core.entry.generated_cdi import Edits, make_device_name
+from agent.core.entry.give_conditions import decide_condition
 from agent.core.entry.resource_spec import NODE_NUMBER, CdiGive, EnvGive, MountGive, NodeGive, ResourceSpec
-from agent.core.entry.when import holds
 from agent.core.grants.annotation import is_annotation_key
 from agent.core.grants.container_edits import edits, is_text
 from agent.core.grants.container_paths import ContainerPaths, mount_places, node_place, nowhere
@@ -39,7 +39,7 @@ class GrantBuilder:
         """What it has become."""
         annotations = {**self._annotations.texts}
         if told := self._cdi["annotation"]:
-            annotations[annotation_key(self._resource)] = ",".join(told)
+            annotations[make_annotation_key(self._resource)] = ",".join(told)
         return Grant(
             self._resource,
             ids=tuple(sorted(ids, key=make_sort_key)),
@@ -79,7 +79,7 @@ class GrantBuilder:
     def add_own(self, entry: ResourceSpec, device: Device) -> None:
         """Put in the device of our own spec."""
         self._cdi["annotation" if entry.via == "cdi-annotation" else "field"][
-            device_name(self._resource, device.id)
+            make_device_name(self._resource, device.id)
         ] = None
 
     def _comes_out(self, place: str, text: str, *, in_spec: bool) -> None:
@@ -99,10 +99,10 @@ class GrantBuilder:
     def add_nodes(self, give: NodeGive, chosen: RereadDevice, words: GrantWords) -> None:
         """Put in what one `give.nodes` line gives of a device."""
         given: list[tuple[int, str]] = []
-        many = len(give.to) > 1
-        for member, matched in words.members(each=give.each):
+        many = len(give.container_paths) > 1
+        for member, matched in words.members(each=give.per_member):
             many |= member is not words
-            if not self._is_given(give.when, chosen.device, member):
+            if not self._is_given(give.condition, chosen.device, member):
                 continue
             for n, fact in member.elements(give.path):
                 many |= fact is not member
@@ -111,20 +111,20 @@ class GrantBuilder:
                 if node is None:
                     continue
                 numbered = overlaid(fact, {NODE_NUMBER: f"{node[1].major}:{node[1].minor}"})
-                paths = [to.write_paths(numbered) for to in give.to]
+                paths = [to.write_paths(numbered) for to in give.container_paths]
                 places = [path[0] for path in paths if not isinstance(path, Absent) and len(path) == 1]
                 if not places and not optional:
                     raise self.missing(chosen.device, f"node {give.name}: {nowhere(paths[0])}")
                 given += [(n, self._add_node(place, give, node)) for place in places]
         words.give(give.name, tuple(dict.fromkeys(given)), many=many)
-        for name, text in give.tells if given else ():
+        for name, text in give.given_words if given else ():
             said = text.write(words)
             words.give(name, () if isinstance(said, Absent) else ((words.number, said),), many=False)
 
     def add_mounts(self, give: MountGive, chosen: RereadDevice, words: GrantWords) -> None:
         """Put in what one `give.mounts` line gives of a device."""
-        for member, matched in words.members(each=give.each):
-            if not self._is_given(give.when, chosen.device, member):
+        for member, matched in words.members(each=give.per_member):
+            if not self._is_given(give.condition, chosen.device, member):
                 continue
             for _, fact in member.elements(give.path):
                 written = give.path.write_paths(fact, glob=True)
@@ -134,7 +134,7 @@ class GrantBuilder:
                     if give.optional or not matched:
                         continue
                     raise self._missing(RefusalCause.MOUNT_MISSING, chosen.device, f"{name}: {there.reason}")
-                places = [to.write_paths(fact) for to in give.to]
+                places = [to.write_paths(fact) for to in give.container_paths]
                 if places and not give.optional and matched and all(isinstance(place, Absent) for place in places):
                     raise self._missing(
                         RefusalCause.MOUNT_MISSING, chosen.device, f"mount {give.name}: {nowhere(places[0])}"
@@ -145,13 +145,13 @@ class GrantBuilder:
 
     def add_cdi(self, give: CdiGive, chosen: RereadDevice, words: GrantWords) -> None:
         """Put in the CDI devices that one `give.cdi` line names of a device."""
-        if not self._is_given(give.when, chosen.device, words):
+        if not self._is_given(give.condition, chosen.device, words):
             return
         names = give.name.write_all(words)
         if isinstance(names, Absent):
             raise self._missing(RefusalCause.CDI_MISSING, chosen.device, f"cdi {give.key}: {names.reason}")
         for name in names:
-            if not is_name(name):
+            if not is_qualified_name(name):
                 raise self._missing(RefusalCause.CDI_MISSING, chosen.device, f"{name} is no full name of a CDI device")
             spec = name if give.unchecked else chosen.cdi.get(name, Absent("was not looked for"))
             if isinstance(spec, Absent):
@@ -177,10 +177,10 @@ class GrantBuilder:
         """Put in the file of each id that is asked of a device, if there is anything to say in it."""
         text, device = table.write(words), chosen.device
         ids = (f"{device.id}{device.suffix}{share}" for share in chosen.shares) if chosen.shares else (device.id,)
-        self._devinfo += (DevInfo(id, file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
+        self._devinfo += (DevInfo(id, make_file_name(self._resource, id), text) for id in ids if text)  # noqa: A001
 
     def _said(self, give: EnvGive, device: Device, words: GrantWords) -> tuple[EnvValue, ...]:
-        return tuple(said_of(give, words)) if self._is_given(give.when, device, words) else ()
+        return tuple(said_of(give, words)) if self._is_given(give.condition, device, words) else ()
 
     def _say(self, sayings: EnvValues, said: EnvValue, device: Device) -> None:
         if has_control(said.value) or has_control(said.member or ""):
@@ -190,7 +190,7 @@ class GrantBuilder:
 
     def _is_given(self, when: Clause | None, device: Device, words: GrantWords) -> bool:
         """Whether something is given that is given only where a clause holds."""
-        given = holds(when, words)
+        given = decide_condition(when, words)
         if isinstance(given, str):
             raise self._missing(RefusalCause.UNHEALTHY, device, given)
         return given

@@ -12,7 +12,7 @@ from itertools import islice
 from operator import add
 from typing import NamedTuple
 
-from agent.core.entry.prefer import Keyed, Rule
+from agent.core.entry.prefer import PreferRule, WordRule
 from agent.core.inventory.affinity import Affinity, LinkDistances, PciePath
 from agent.core.language.value import format_scalar, make_sort_key
 
@@ -36,7 +36,7 @@ class EqualDevices(NamedTuple):
 class PreferenceCosts:
     """What a kind costs by itself and beside another."""
 
-    def __init__(self, rules: Sequence[Rule], kinds: Sequence[EqualDevices], size: int) -> None:
+    def __init__(self, rules: Sequence[PreferRule], kinds: Sequence[EqualDevices], size: int) -> None:
         """`size`: how many are taken at most, for one level to stand above all sums of the next."""
         levels = [level for level in _levels(rules, kinds) if level.tells]
         scale = 1
@@ -217,13 +217,13 @@ def _is_complex(step: str) -> bool:
     return step.startswith("pci")
 
 
-def _levels(rules: Sequence[Rule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
+def _levels(rules: Sequence[PreferRule], kinds: Sequence[EqualDevices]) -> Iterator[_Level]:
     yield _Level([int(kind.poor) for kind in kinds])
     nothing = [0] * len(kinds)
     last: list[_Level] = []
     for n, rule in enumerate(rules):
         traits = [kind.traits[n] if n < len(kind.traits) else None for kind in kinds]
-        if not isinstance(rule, Keyed):
+        if not isinstance(rule, WordRule):
             if rule.links is None:
                 yield _Apart([trait if isinstance(trait, PciePath) else PciePath() for trait in traits])
             else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from agent.core.entry.give_conditions import decide_condition
 from agent.core.entry.program import Command, Program
-from agent.core.entry.when import holds
 from agent.core.grants.grant import GrantRefusedError, RefusalCause, RereadDevice
 from agent.core.grants.grant_words import GrantWords
 from agent.core.inventory.device import DeviceNode
@@ -32,7 +32,7 @@ def starts(resource: str, chosen: RereadDevice, words: GrantWords) -> Iterator[P
     if not chosen.same:
         raise _refused(resource, chosen, "other hardware is in its place now")
     for program in chosen.spec.prestart if chosen.spec else ():
-        given = holds(program.when, words)
+        given = decide_condition(program.condition, words)
         if isinstance(given, str):
             raise _refused(resource, chosen, given)
         if given:
@@ -61,7 +61,7 @@ def failure(resource: str, chosen: RereadDevice, program: str, reason: str) -> G
 
 
 def _command(resource: str, chosen: RereadDevice, program: Program, words: GrantWords) -> Command:
-    command = program.command(words)
+    command = program.build_command(words)
     if isinstance(command, Absent):
         raise failure(resource, chosen, program.name, command.reason)
     return command

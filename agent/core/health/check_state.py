@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from math import inf
 
-from agent.core.entry.check import ONE, SHOWN, After, Check, CheckResult, CheckVerdict, LookCount, spoken
+from agent.core.entry.check import (
+    ONE_LOOK,
+    REASON_LIMIT,
+    Check,
+    CheckResult,
+    CheckVerdict,
+    LookCount,
+    LookThreshold,
+    format_parts,
+)
 from agent.core.entry.counter_check import CounterCheck
-from agent.core.entry.kernel_log_check import EventRate, TakenFacts
+from agent.core.entry.kernel_log_check import CapturedFacts, EventRate
 from agent.core.health.kernel_log import KernelLogHistory, LogLine
 from agent.core.language.safe_text import shorten
 from agent.core.language.template import Slot
@@ -67,20 +76,20 @@ def step(
         now: monotonic seconds.
         apart: seconds between looks that count as two, for a check that does not say how often to look.
     """
-    distance = apart if check.every is None else check.every
-    if not isinstance(check.holds, CounterCheck):
+    distance = apart if check.interval is None else check.interval
+    if not isinstance(check.criterion, CounterCheck):
         after = _stepped(check, condition, outcome, now, distance)
     elif outcome.count is None:
         after = _uncounted(check, condition, outcome, now, distance)
     else:
         after = _counted(check, condition, outcome, now, distance)
-    times = [] if check.every is None else [now + check.every]
+    times = [] if check.interval is None else [now + check.interval]
     goal = _goal(check, after)
     if after.since is not None and goal is not None:
         if not isinstance(goal, LookCount):
             times.append(after.since + goal.seconds)
-        elif check.every is not None:
-            times.append(after.counted_at + check.every)
+        elif check.interval is not None:
+            times.append(after.counted_at + check.interval)
     return after, min((at for at in times if at > now), default=None)
 
 
@@ -88,25 +97,25 @@ def listened(
     check: Check, condition: CheckState, outcome: CheckResult, journal: KernelLogHistory, now: float
 ) -> tuple[CheckState, float | None]:
     """The same of a check that listens to the kernel log, whether or not its device was looked at."""
-    if outcome.ear is not None and journal.absent is not None:
-        outcome = check.unknown(f"{LOG_HEAD}{journal.absent.reason}")
-    if condition.latched or outcome.says is CheckVerdict.NOTHING:
+    if outcome.subscription is not None and journal.absent is not None:
+        outcome = check.make_unknown_result(f"{LOG_HEAD}{journal.absent.reason}")
+    if condition.latched or outcome.verdict is CheckVerdict.IGNORED:
         return condition, None
     well = HEALTHY if condition.cleared < 0 else CheckState(cleared=condition.cleared)
-    if check.log is None or outcome.ear is None:
+    if check.log is None or outcome.subscription is None:
         blind = replace(well, failing=True, reason=outcome.reason, blind=True)
-        return (blind if outcome.says is CheckVerdict.BAD else well), None
+        return (blind if outcome.verdict is CheckVerdict.FAIL else well), None
     found = [
         failing
-        for heard in journal.of(check.log, outcome.ear.keys)
+        for heard in journal.of(check.log, outcome.subscription.keys)
         if (failing := heard.failing(check.log, condition.cleared, now)) is not None
     ]
     if not found:
         return well, None
     line, over = max(found, key=lambda each: inf if each[1] is None else each[1])
     same = condition.failing and not condition.blind and over is not None
-    said = condition.reason if same else _said(outcome.ear.phrase, line)
-    evidence = condition.evidence if same and condition.evidence else shorten(line.text, SHOWN)
+    said = condition.reason if same else _said(outcome.subscription.phrase, line)
+    evidence = condition.evidence if same and condition.evidence else shorten(line.text, REASON_LIMIT)
     return replace(well, failing=True, reason=said, latched=over is None, evidence=evidence), over
 
 
@@ -117,14 +126,14 @@ def dated(condition: CheckState, before: CheckState, now: float) -> CheckState:
 
 
 def _said(phrase: tuple[str | Slot, ...], line: LogLine) -> str:
-    return shorten(spoken(phrase, TakenFacts(line.taken)) if phrase else line.text, SHOWN)
+    return shorten(format_parts(phrase, CapturedFacts(line.taken)) if phrase else line.text, REASON_LIMIT)
 
 
-def _goal(check: Check, condition: CheckState) -> After | None:
+def _goal(check: Check, condition: CheckState) -> LookThreshold | None:
     """What it takes to turn."""
     if condition.failing and not condition.early:
-        return check.recover
-    return ONE if isinstance(check.trip, EventRate) else check.trip
+        return check.recovery_threshold
+    return ONE_LOOK if isinstance(check.failure_threshold, EventRate) else check.failure_threshold
 
 
 def _counted(check: Check, before: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
@@ -132,16 +141,16 @@ def _counted(check: Check, before: CheckState, outcome: CheckResult, now: float,
     before = replace(before, failing=False, reason="", since=None, blind=False) if before.blind else before
     count = outcome.count or 0
     more = 0 if before.count is None else max(0, count - before.count)
-    word = check.holds.word if isinstance(check.holds, CounterCheck) else ""
+    word = check.criterion.word if isinstance(check.criterion, CounterCheck) else ""
     said = outcome.reason or f"{word} grew from {before.count} to {count}"
     grown: tuple[tuple[float, int], ...] = ()
-    if before.failing or not isinstance(check.trip, EventRate):
+    if before.failing or not isinstance(check.failure_threshold, EventRate):
         bad = more > 0
     else:
         recent = (*before.grown, (now, more)) if more else before.grown
-        grown = tuple(each for each in recent if each[0] >= now - check.trip.seconds)
-        bad = sum(by for _, by in grown) >= check.trip.number
-    seen = CheckResult(CheckVerdict.BAD, said) if bad else CheckResult(CheckVerdict.GOOD)
+        grown = tuple(each for each in recent if each[0] >= now - check.failure_threshold.seconds)
+        bad = sum(by for _, by in grown) >= check.failure_threshold.number
+    seen = CheckResult(CheckVerdict.FAIL, said) if bad else CheckResult(CheckVerdict.PASS)
     after = _stepped(check, replace(before, count=None, grown=()), seen, now, apart)
     return replace(after, count=count, grown=() if after.failing else grown)
 
@@ -155,11 +164,11 @@ def _uncounted(check: Check, before: CheckState, outcome: CheckResult, now: floa
 
 def _stepped(check: Check, condition: CheckState, outcome: CheckResult, now: float, apart: float) -> CheckState:
     goal = _goal(check, condition)
-    if outcome.says in {CheckVerdict.NOTHING, CheckVerdict.AWAITED}:
+    if outcome.verdict in {CheckVerdict.IGNORED, CheckVerdict.PENDING}:
         return condition
-    if outcome.says is CheckVerdict.BESIDE:
+    if outcome.verdict is CheckVerdict.NOT_APPLICABLE:
         return HEALTHY if goal is not None else _still(condition)
-    bad = outcome.says is CheckVerdict.BAD
+    bad = outcome.verdict is CheckVerdict.FAIL
     if condition.early and not bad:
         return HEALTHY
     if (bad is condition.failing and not condition.early) or goal is None:
@@ -167,14 +176,18 @@ def _stepped(check: Check, condition: CheckState, outcome: CheckResult, now: flo
     if condition.early and not condition.failing:
         condition = replace(condition, failing=True, reason=outcome.reason)
     begun = now if condition.since is None else condition.since
-    apart_enough = now >= condition.counted_at + apart if outcome.answer is None else outcome.answer != condition.answer
+    apart_enough = (
+        now >= condition.counted_at + apart
+        if outcome.query_number is None
+        else outcome.query_number != condition.answer
+    )
     counts = condition.since is None or apart_enough
     looks = condition.looks + counts
     if looks >= goal.number if isinstance(goal, LookCount) else now >= begun + goal.seconds:
         return CheckState(bad, condition.reason or outcome.reason if bad else "")
     if not counts:
         return replace(condition, since=begun)
-    return replace(condition, since=begun, looks=looks, counted_at=now, answer=outcome.answer)
+    return replace(condition, since=begun, looks=looks, counted_at=now, answer=outcome.query_number)
 
 
 def _still(condition: CheckState) -> CheckState:

@@ -35,7 +35,7 @@ class Evaluation(Struct):
         wanted = frozenset(keys)
         found = (one for of in self.seen.values() for one in of.values() if not wanted.isdisjoint(one.keys))
         behind = (behind for one in found for behind in partners(one))
-        return frozenset(DeviceRef(one.entry, one.key) for each in behind for one in every_check(each))
+        return frozenset(DeviceRef(one.entry, one.device_key) for each in behind for one in every_check(each))
 
 
 _Listener: TypeAlias = tuple[tuple[str, str], str]
@@ -122,17 +122,17 @@ def _listeners(
 
 def _told_by(candidate: Candidate) -> Iterator[LogKey | DeviceRef]:
     for one in every_check(candidate):
-        yield DeviceRef(one.entry, one.key)
-        if one.check.log is not None and one.outcome.ear is not None:
-            yield from ((one.check.log, key) for key in one.outcome.ear.keys)
+        yield DeviceRef(one.entry, one.device_key)
+        if one.check.log is not None and one.result.subscription is not None:
+            yield from ((one.check.log, key) for key in one.result.subscription.keys)
 
 
 def evaluate_one_look(seen: Offers) -> Offers:
     """The candidates of a single look, what fails in it as their fault: it cannot know for how long it does."""
 
     def told(candidate: Candidate) -> Candidate:
-        reason = fails_at_once(candidate.checked)
-        waits, ailing = find_partner_wait(candidate.hung, fails_at_once)
+        reason = fails_at_once(candidate.check_results)
+        waits, ailing = find_partner_wait(candidate.dependents, fails_at_once)
         if not (reason or waits or ailing):
             return candidate
         return replace(candidate, fault=candidate.fault or reason, waits=candidate.waits or waits, ailing=ailing)

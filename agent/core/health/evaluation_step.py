@@ -47,10 +47,12 @@ class EvaluationStep:
         self._looked: dict[DeviceRef, Mapping[str, CheckState]] = {}  # the conditions before, of what was looked at
         self._turned: dict[DeviceRef, None] = {}
         self.answers: Counter[tuple[str, str]] = Counter()
-        self._gone = dict.fromkeys(DeviceRef(one.entry, one.key) for each in gone for one in every_check(each))
-        self._now_at = {DeviceRef(one.entry, one.key): one.place for each in come for one in every_check(each)}
+        self._gone = dict.fromkeys(DeviceRef(one.entry, one.device_key) for each in gone for one in every_check(each))
+        self._now_at = {
+            DeviceRef(one.entry, one.device_key): one.location for each in come for one in every_check(each)
+        }
         self._unchecked = {
-            DeviceRef(one.written or one.resource, key) for one in come if not one.checked for key in one.keys
+            DeviceRef(one.written or one.resource, key) for one in come if not one.check_results for key in one.keys
         }
 
     def leave(self, kept: Container[object]) -> None:
@@ -78,8 +80,8 @@ class EvaluationStep:
         looked: it was looked at, and not only spoken of.
         """
         verdict = partial(self._concluded, looked=looked)
-        reason = verdict(candidate.checked)
-        waits, ailing = find_partner_wait(candidate.hung, verdict)
+        reason = verdict(candidate.check_results)
+        waits, ailing = find_partner_wait(candidate.dependents, verdict)
         fault, waits = candidate.fault or reason, candidate.waits or waits
         if (fault, waits, ailing) == (candidate.fault, candidate.waits, candidate.ailing):
             return candidate
@@ -89,13 +91,15 @@ class EvaluationStep:
         """Step the conditions of these checks; the reason of the first that fails."""
         reason = NO_REASON
         for one in checked:
-            known = resolve_partners(one, find_unhealthy_partners(one.behind, partial(self._concluded, looked=looked)))
-            spot = DeviceRef(one.entry, one.key)
+            known = resolve_partners(
+                one, find_unhealthy_partners(one.partners, partial(self._concluded, looked=looked))
+            )
+            spot = DeviceRef(one.entry, one.device_key)
             condition = self._condition(spot, known, looked=looked)
             if condition is None:
-                reason = reason or one.failure(known.outcome.reason)
+                reason = reason or one.make_failure_reason(known.result.reason)
             elif condition.failing:
-                reason = reason or one.failure(condition.reason)
+                reason = reason or one.make_failure_reason(condition.reason)
         return reason
 
     def _condition(self, spot: DeviceRef, one: DeviceCheckResult, *, looked: bool) -> CheckState | None:
@@ -103,18 +107,18 @@ class EvaluationStep:
         name = one.check.name
         if (spot, name) in self._done:
             return self._done[spot, name]
-        self._come(spot, one.place)
+        self._come(spot, one.location)
         if looked and spot not in self._looked:
             self._looked[spot] = self._there[spot].conditions
-            self._there[spot] = DeviceCheckStates(one.place, {})  # of what it has now
+            self._there[spot] = DeviceCheckStates(one.location, {})  # of what it has now
             self._due.pop(spot, None)
         ward = self._there[spot]
         known = self._looked.get(spot, ward.conditions).get(name)
-        if known is None and DeviceRef(spot.entry, one.place) in self._well:
+        if known is None and DeviceRef(spot.entry, one.location) in self._well:
             known = HEALTHY
-        if known in (None, NEW) and one.outcome.says is CheckVerdict.AWAITED:
+        if known in (None, NEW) and one.result.verdict is CheckVerdict.PENDING:
             self._there[spot] = DeviceCheckStates(
-                one.place, {**ward.conditions, name: NEW}
+                one.location, {**ward.conditions, name: NEW}
             )  # nor is it well for the next life
             return None
         before = known or NEW
@@ -123,29 +127,31 @@ class EvaluationStep:
         if looked:
             self._count(one, condition)
         if ward.conditions.get(name) is not condition:
-            self._there[spot] = DeviceCheckStates(one.place, {**ward.conditions, name: condition})
+            self._there[spot] = DeviceCheckStates(one.location, {**ward.conditions, name: condition})
         if again is not None:
             self._due[spot] = min(again, self._due.get(spot, again))
         if condition.failing != before.failing:
             self._turned[spot] = None
-        if looked or one.check.log is not None or one.behind:
+        if looked or one.check.log is not None or one.partners:
             self._done[spot, name] = condition
         return condition
 
     def _count(self, one: DeviceCheckResult, condition: CheckState) -> None:
         """Count what a check says: of what is counted or listened to, that is how it stands."""
-        says = one.outcome.says
-        if one.outcome.doubt is not None:
-            self.answers[one.check.name, one.outcome.doubt.value] += 1
-        elif says is CheckVerdict.GOOD or says is CheckVerdict.BAD:
-            told = condition.failing if isinstance(one.check.holds, CounterCheck | Log) else says is CheckVerdict.BAD
+        says = one.result.verdict
+        if one.result.unknown_cause is not None:
+            self.answers[one.check.name, one.result.unknown_cause.value] += 1
+        elif says is CheckVerdict.PASS or says is CheckVerdict.FAIL:
+            told = (
+                condition.failing if isinstance(one.check.criterion, CounterCheck | Log) else says is CheckVerdict.FAIL
+            )
             self.answers[one.check.name, FAILING if told else OK] += 1
 
     def _stepped(self, one: DeviceCheckResult, before: CheckState, *, looked: bool) -> tuple[CheckState, float | None]:
         if one.check.log is not None:
-            return listened(one.check, before, one.outcome, self._journal, self._now)
-        if looked or one.behind:
-            return step(one.check, before, one.outcome, self._now, self._apart)
+            return listened(one.check, before, one.result, self._journal, self._now)
+        if looked or one.partners:
+            return step(one.check, before, one.result, self._now, self._apart)
         return before, None
 
     def conditions(self, entries: frozenset[str]) -> CheckStates:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from agent.core.entry.kernel_log_check import Log, LogMatch, Record
+from agent.core.entry.kernel_log_check import Log, LogMatch, LogRecord
 from agent.core.language.glob_parts import CapturedWords
 from agent.core.language.log_pattern import MessageKey
 from agent.core.language.value import Absent
@@ -44,10 +44,10 @@ class MatchedLines(Struct):
     def and_then(self, log: Log, line: LogLine, *, latches: bool) -> MatchedLines:
         """After one more line that counts."""
         last = self.recent[-1] if self.recent else None
-        over = last is not None and log.recover is not None and line.at >= last.at + log.recover
-        recent = (*(() if over else self.recent), line)[-log.trip.number :]
+        over = last is not None and log.recovery_s is not None and line.at >= last.at + log.recovery_s
+        recent = (*(() if over else self.recent), line)[-log.event_rate.number :]
         tripped, since = (None, -1) if over else (self.tripped, self.since)
-        if len(recent) == log.trip.number and line.at <= recent[0].at + log.trip.seconds:
+        if len(recent) == log.event_rate.number and line.at <= recent[0].at + log.event_rate.seconds:
             tripped, since = tripped or line, recent[0].number
         return MatchedLines(recent, tripped, since, line if latches else self.latched)
 
@@ -60,9 +60,9 @@ class MatchedLines(Struct):
             return self.latched, None
         if self.tripped is None or self.since <= cleared:
             return None
-        if log.recover is None:
+        if log.recovery_s is None:
             return self.tripped, None
-        over = self.recent[-1].at + log.recover
+        over = self.recent[-1].at + log.recovery_s
         return None if now >= over else (self.tripped, over)
 
 
@@ -95,16 +95,16 @@ class KernelLogHistory:
         self._upto = {log: self._upto.get(log, -1) for log in wanted}
         return bool(new)
 
-    def hear(self, record: Record) -> frozenset[LogKey]:
+    def hear(self, record: LogRecord) -> frozenset[LogKey]:
         """Take a line of the kernel's; for whom it counts. One that was heard before counts for nobody."""
         self.last = max(self.last, record.number)
         told: set[LogKey] = set()
-        self._spoke = self._spoke if record.continues else set()
+        self._spoke = self._spoke if record.is_continuation else set()
         for log, heard in self._heard.items():
             if record.number <= self._upto[log]:
                 continue
             self._upto[log] = record.number
-            spoken = None if log in self._spoke else log.hear(record.text)
+            spoken = None if log in self._spoke else log.match_line(record.text)
             if spoken is not None:
                 self._spoke.add(log)
                 _remember(heard, log, record, spoken)
@@ -117,9 +117,9 @@ class KernelLogHistory:
         return tuple(heard[key] for key in keys if key in heard)
 
 
-def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: Record, spoken: LogMatch) -> None:
-    line = LogLine(record.number, record.at, record.text, spoken.taken)
+def _remember(heard: dict[MessageKey, MatchedLines], log: Log, record: LogRecord, spoken: LogMatch) -> None:
+    line = LogLine(record.number, record.at, record.text, spoken.captured_values)
     before = heard.pop(spoken.key, NOTHING_HEARD)
-    heard[spoken.key] = before.and_then(log, line, latches=spoken.latches)
+    heard[spoken.key] = before.and_then(log, line, latches=spoken.is_latching)
     if len(heard) > KEYS_LIMIT:
         del heard[next(iter(heard))]

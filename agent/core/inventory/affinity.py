@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TypeAlias
 
-from agent.core.entry.derived_words import canonical
-from agent.core.entry.prefer import Cost, Keyed, Links, Near, Scores
+from agent.core.entry.derived_words import canonicalize
+from agent.core.entry.prefer import Cost, DistanceRule, Links, Scores, WordRule
 from agent.core.entry.resource_spec import ResourceSpec
 from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Scalar, ValueType, make_comparable, parse_kernel_text
@@ -54,8 +54,8 @@ def compute_affinities(spec: ResourceSpec, facts: Facts, numa: tuple[int, ...]) 
     return tuple(_trait(rule, facts, numa) for rule in spec.prefer)
 
 
-def _trait(rule: Keyed | Near, facts: Facts, numa: tuple[int, ...]) -> Affinity:
-    if isinstance(rule, Keyed):
+def _trait(rule: WordRule | DistanceRule, facts: Facts, numa: tuple[int, ...]) -> Affinity:
+    if isinstance(rule, WordRule):
         said = facts(rule.word)
         return None if isinstance(said, Absent) else said
     if rule.links is None:
@@ -85,12 +85,12 @@ def _ancestry(facts: Facts) -> tuple[str, ...]:
 
 
 def _linked(links: Links, facts: Facts) -> LinkDistances:
-    name = _name(facts(links.ours), links.kind)
+    name = _name(facts(links.device_word), links.kind)
     far: dict[Scalar | None, int] = {}
-    for link in links.directory.below(facts):
-        words = link.of(links.own)
-        other = _name(words(links.theirs), links.kind)
-        cost = _cost(links.cost, None if links.cost.by is None else words(links.cost.by))
+    for link in links.directory.list_directories(facts):
+        words = link.add_derived_words(links.derived_words)
+        other = _name(words(links.link_word), links.kind)
+        cost = _cost(links.cost, None if links.cost.word is None else words(links.cost.word))
         if other is not None and cost is not None:
             far[other] = min(cost, far.get(other, cost))
     return LinkDistances(name, far)
@@ -98,7 +98,7 @@ def _linked(links: Links, facts: Facts) -> LinkDistances:
 
 def _scored(scores: Scores, facts: Facts) -> LinkDistances:
     """By the lines of a file: what one says of a pair it says both ways."""
-    name = _name(facts(scores.ours), scores.kind)
+    name = _name(facts(scores.device_word), scores.kind)
     far: dict[Scalar | None, int] = {}
     text = facts.reader.text(scores.file)
     for line in () if isinstance(text, Absent) or name is None else text.splitlines():
@@ -124,7 +124,7 @@ def _score(text: str) -> int | None:
 
 def _cost(cost: Cost, said: object) -> int | None:
     if isinstance(said, (str, int)):
-        exact = cost.exact.get(canonical(cost.kind, said))
+        exact = cost.exact.get(canonicalize(cost.kind, said))
         if exact is not None:
             return exact
-    return cost.otherwise
+    return cost.default

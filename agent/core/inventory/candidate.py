@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent.core.entry.cdi import is_name
+from agent.core.entry.cdi import is_qualified_name
 from agent.core.entry.check_results import DeviceCheckResult, PartnerDependent
+from agent.core.entry.give_conditions import find_possible_gives
 from agent.core.entry.group import Grouping
 from agent.core.entry.joins import Join
-from agent.core.entry.resource_name import resource_name
+from agent.core.entry.resource_name import format_resource_name
 from agent.core.entry.resource_spec import SHARE_MARK, CdiGive, MountGive, NodeGive, ResourceSpec
-from agent.core.entry.when import expected
 from agent.core.inventory.affinity import Affinity
 from agent.core.inventory.check_run import PartnerFacts, collect_partner_conditions, run_checks
 from agent.core.inventory.device import Device, DeviceNode, HostDevice, Member, pci_key
@@ -83,10 +83,10 @@ class Candidate(Struct):
     written: str = ""
     shares: int | None = None
     suffix: str = SHARE_MARK
-    checked: tuple[DeviceCheckResult, ...] = ()
+    check_results: tuple[DeviceCheckResult, ...] = ()
     traits: tuple[Affinity, ...] = ()
     shuts: tuple[str, ...] = ()
-    hung: tuple[PartnerDependent, ...] = ()
+    dependents: tuple[PartnerDependent, ...] = ()
     ailing: Mapping[tuple[str, str], str] = field(default_factory=dict)
     carried: tuple[str, ...] = ()
     away: bool = False
@@ -162,7 +162,7 @@ def candidate(
         unnamed = unnamed or (written.reason if isinstance(written, Absent) else f"{text.source} is empty")
         pending = pending or (isinstance(written, Absent) and written.pending)
         possible.append(could_be(text, fact))
-    name = spec.name if spec.name_text is None else resource_name(spec.name_text, fact)
+    name = spec.name if spec.name_template is None else format_resource_name(spec.name_template, fact)
     shares = _shares(spec, fact)
     waits = gate or find_not_ready_reason(spec.wait, fact)
     if isinstance(name, Absent):
@@ -171,7 +171,7 @@ def candidate(
         waits = waits or f"replicas: {shares.reason}"
     nodes, fault = _nodes(spec.nodes, fact, standing)
     faults = [fault, *_mount_faults(spec.mounts, fact, standing), *_cdi_faults(spec.cdi, fact, standing)]
-    faults += [Reason.of(doubt) for _, doubt in expected((*spec.env, *spec.annotations), fact)]
+    faults += [Reason.of(doubt) for _, doubt in find_possible_gives((*spec.env, *spec.annotations), fact)]
     return Candidate(
         resource=spec.name if waits or isinstance(name, Absent) else name,
         device=device,
@@ -183,33 +183,35 @@ def candidate(
         possible=tuple(possible),
         waits=waits,
         entry=entry,
-        written=spec.written,
+        written=spec.written_name,
         shares=UNKNOWN if isinstance(shares, Absent) else shares,
-        suffix=spec.suffix,
-        checked=tuple(run_checks(spec.name, spec.checks, spec.joins, device, fact)),
-        hung=tuple(collect_partner_conditions(spec.hinges, spec.leans, spec.joins, device, fact)),
+        suffix=spec.share_suffix,
+        check_results=tuple(run_checks(spec.name, spec.checks, spec.joins, device, fact)),
+        dependents=tuple(
+            collect_partner_conditions(spec.partner_conditions, spec.partner_joins, spec.joins, device, fact)
+        ),
         shuts=_shuts(spec, device, fact),
-        carried=tuple(word for word in spec.moves or () if not isinstance(fact(word), Absent)),
+        carried=tuple(word for word in spec.moved_words or () if not isinstance(fact(word), Absent)),
         by_name=frozenset(by_name),
     )
 
 
 def _shares(spec: ResourceSpec, fact: FactReader) -> int | Absent | None:
     """Into how many it is divided; absent where the word is, or where nothing is said for what it says."""
-    by = spec.shares_by
+    by = spec.share_map
     if by is None:
         return spec.shares
     value = fact(by.word)
     if isinstance(value, Absent):
         return value.prefix_reason(by.word)
     said = format_scalar(value) if not isinstance(value, tuple) else ""
-    count = by.count(said)
+    count = by.find_count(said)
     return Absent(f"the map has nothing for {by.word} = {said}") if count is None else count
 
 
 def _shuts(spec: ResourceSpec, device: HostDevice, fact: Knowledge) -> tuple[str, ...]:
     """The keys of the others of its IOMMU group, if VFIO hands it out: to one user the group as a whole, or not."""
-    if not any(expected(spec.vfio, fact)):
+    if not any(find_possible_gives(spec.vfio, fact)):
         return ()
     members = fact("iommu.members")
     names = map(format_scalar, members) if isinstance(members, tuple) else ()
@@ -238,7 +240,7 @@ def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: HostPaths) -> t
     """The nodes that are there, and why those are not that have to be."""
     found: dict[str, DeviceNode] = {}
     fault = NO_REASON
-    for give, doubt in expected(gives, fact):
+    for give, doubt in find_possible_gives(gives, fact):
         fault = fault or Reason.of(doubt)
         paths = give.path.write_paths(fact)
         if isinstance(paths, Absent):
@@ -255,7 +257,7 @@ def _nodes(gives: Sequence[NodeGive], fact: Knowledge, standing: HostPaths) -> t
 
 def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
     """Why mounts that have to be there are not. Those that need not be are looked at too: they may come."""
-    for give, doubt in expected(gives, fact):
+    for give, doubt in find_possible_gives(gives, fact):
         yield Reason.of(doubt)
         patterns = give.path.write_paths(fact, glob=True)
         if isinstance(patterns, Absent):
@@ -269,13 +271,13 @@ def _mount_faults(gives: Sequence[MountGive], fact: Knowledge, standing: HostPat
 
 def _cdi_faults(gives: Sequence[CdiGive], fact: Knowledge, standing: HostPaths) -> Iterator[Reason]:
     """Why CDI devices cannot be named: no runtime creates a container for one that is in no spec."""
-    for give, doubt in expected(gives, fact):
+    for give, doubt in find_possible_gives(gives, fact):
         yield Reason.of(doubt)
         names = give.name.write_all(fact)
         if isinstance(names, Absent):
             yield Reason.of(f"cdi {give.key}: {names.reason}")
             continue
         for name in names:
-            spec = name if give.unchecked and is_name(name) else standing.cdi(name)
+            spec = name if give.unchecked and is_qualified_name(name) else standing.cdi(name)
             if isinstance(spec, Absent):
                 yield Reason.of(f"{name} {spec.reason}")

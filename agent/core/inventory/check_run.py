@@ -10,10 +10,10 @@ from agent.core.entry.check_results import (
     DeviceCheckResult,
     PartnerDependent,
     PartnerResults,
-    read_for,
+    read_inputs,
     resolve_partners,
 )
-from agent.core.entry.fact_copy import recorded
+from agent.core.entry.fact_copy import copy_facts
 from agent.core.entry.joins import Join
 from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.entry.query import QueryFacts
@@ -26,7 +26,7 @@ from agent.core.language.value import Absent
 class PartnerFacts(QueryFacts, Protocol):
     """What is known of one device and of its partners."""
 
-    def partner(self, join: Join) -> Facts | Absent:
+    def find_partner(self, join: Join) -> Facts | Absent:
         """What is known of a partner."""
 
 
@@ -36,15 +36,15 @@ def run_checks(
     """What each check of an entry, or of a class, says of a device."""
     for check in checks:
         # Of one that is not there nothing is known, and of its health neither.
-        behind = _behind(check.leans, joins, facts)
+        behind = _behind(check.partner_joins, joins, facts)
         if behind:
-            said, read = CheckResult(CheckVerdict.NOTHING), read_for(check, facts)
-            of = DeviceCheckResult(entry, check, device.key, device.place, said, behind=behind, read=read)
+            said, read = CheckResult(CheckVerdict.IGNORED), read_inputs(check, facts)
+            of = DeviceCheckResult(entry, check, device.key, device.place, said, partners=behind, inputs=read)
             yield resolve_partners(
                 of, {}
             )  # as it is if all are well: for people, and for who listens to the kernel log
         else:
-            yield DeviceCheckResult(entry, check, device.key, device.place, check.ask(facts))
+            yield DeviceCheckResult(entry, check, device.key, device.place, check.evaluate(facts))
 
 
 def collect_partner_conditions(
@@ -60,7 +60,7 @@ def collect_partner_conditions(
     """
     for hinge in hinges:
         behind = _behind(hinge.partner_joins, joins, facts)
-        yield PartnerDependent(device.key, behind, (hinge.clause, recorded((hinge.clause,), facts)))
+        yield PartnerDependent(device.key, behind, (hinge.clause, copy_facts((hinge.clause,), facts)))
     if behind := _behind(given, joins, facts):
         yield PartnerDependent(device.key, behind)
 
@@ -73,13 +73,13 @@ def _behind(names: Iterable[str], joins: Iterable[Join], facts: PartnerFacts) ->
 
 
 def _partner(join: Join, facts: PartnerFacts) -> PartnerResults | None:
-    partner = facts.partner(join)
-    cared = join.pool.cared
+    partner = facts.find_partner(join)
+    cared = join.pool.partner_checks
     if isinstance(partner, Absent) or cared is None:
         return None
     waits = find_failed_precondition(cared, partner) or find_not_ready_reason(cared.wait, partner)
     joins, device = join.pool.joins, partner.device
     said = tuple(run_checks(cared.name, cared.checks, joins, device, partner))
     return PartnerResults(
-        join.name, waits, said, tuple(collect_partner_conditions(cared.hinges, (), joins, device, partner))
+        join.name, waits, said, tuple(collect_partner_conditions(cared.partner_conditions, (), joins, device, partner))
     )

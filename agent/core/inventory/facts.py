@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from agent.core.entry.give_conditions import KNOWN_LATER
 from agent.core.entry.joins import DerivedWord, Join, PartnerPool
-from agent.core.entry.query import Inquiry, ProbeSpec, QueryResult
+from agent.core.entry.query import ProbeSpec, Query, QueryResult
 from agent.core.entry.resource_spec import ResourceSpec
-from agent.core.entry.when import KNOWN_LATER
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.host_paths import HostPaths
 from agent.core.inventory.partner_words import PartnerWord
@@ -39,7 +39,7 @@ class Reader(HostPaths, Protocol):
         pattern: takes words of their last names.
         """
 
-    def answer(self, device: HostDevice, inquiry: Inquiry) -> QueryResult:
+    def answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about a device."""
 
     def text(self, path: str) -> str | Absent:
@@ -96,7 +96,7 @@ class Facts:
         self._finder = finder
         self._partners: dict[int, Facts | Absent] = {}  # by the identity of the join: to compare two costs more
         self.reader = reader
-        self._own: Mapping[str, DerivedWord] = spec.own if spec else {}
+        self._own: Mapping[str, DerivedWord] = spec.derived_words if spec else {}
         self._said: dict[str, Value | Absent] = {}
         self.ends: dict[str, HostDevice] = {}
 
@@ -107,17 +107,17 @@ class Facts:
             return self.reader.fact(self.device, word)
         said = self._said.get(word)
         if said is None:
-            said = self._said[word] = own.say(self)
+            said = self._said[word] = own.compute_value(self)
         return said
 
-    def partner(self, join: Join) -> Facts | Absent:
+    def find_partner(self, join: Join) -> Facts | Absent:
         """The facts of the device that a join means."""
         known = self._partners.get(id(join))
         if known is None:
             known = self._partners[id(join)] = self._finder.find(join, self)
         return known
 
-    def ails(self, join: Join) -> str | Absent:
+    def get_unhealthy_reason(self, join: Join) -> str | Absent:
         """Why the partner is ill that a join means."""
         return self._finder.get_unhealthy_reason(join, self)
 
@@ -137,7 +137,7 @@ class Facts:
             self.ends.update((end.key, end) for end in found)
         return found
 
-    def captured(self, word: str) -> Value | Absent:
+    def get_captured(self, word: str) -> Value | Absent:
         """What the source's pattern took for a word; another of its patterns may have fitted."""
         return next((taken for name, taken in self.device.captures if name == word), _NOT_TAKEN)
 
@@ -145,7 +145,7 @@ class Facts:
         """What the words of its table say of each thing that a many leads to."""
         own = self._own.get(word)
         if isinstance(own, PartnerWord):
-            partner = self.partner(own.join)
+            partner = self.find_partner(own.join)
             return partner if isinstance(partner, Absent) else partner.follow_relation(own.word)
         found = self.things(word)
         if isinstance(found, Absent):
@@ -155,30 +155,30 @@ class Facts:
             facts.ends = self.ends
         return each
 
-    def answer(self, inquiry: Inquiry) -> QueryResult:
+    def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about it."""
         return self.reader.answer(self.device, inquiry)
 
-    def reported(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
+    def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of it as a field."""
         return self.reader.reported(self.device, probe, field)
 
-    def texts(self, path: str) -> Sequence[str | Absent] | Absent:
+    def read_texts(self, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""
         return self.reader.texts(self.device, path)
 
-    def names(self, path: str) -> Sequence[str] | Absent:
+    def list_names(self, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
         return self.reader.names(self.device, path)
 
-    def below(self, path: str) -> tuple[Facts, ...]:
+    def list_directories(self, path: str) -> tuple[Facts, ...]:
         """The directories that fit a path, each a thing of its own; none where that cannot be told."""
         there = self.reader.directories(self.device, path)
         found = () if isinstance(there, Absent) else there
         self.ends.update((end.key, end) for end in found)
         return tuple(Facts(None, end, self.reader) for end in found)
 
-    def of(self, own: Mapping[str, DerivedWord]) -> Facts:
+    def add_derived_words(self, own: Mapping[str, DerivedWord]) -> Facts:
         """The same thing, with words of its own."""
         facts = Facts(None, self.device, self.reader)
         facts._own = own

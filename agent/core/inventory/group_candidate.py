@@ -57,8 +57,11 @@ def make_group_candidate(
         ),
         leads={one.device.place: MemberIds(one.ids, one.possible) for one in (first, *others)},
         orphan=tuple(could_be(text, words.of(None)) for text in spec.id),
-        checked=_checked(list(made.values())),
-        hung=(*first.hung, *(one for of in made.values() if of is not first for one in of.hung if one.wait is None)),
+        check_results=_checked(list(made.values())),
+        dependents=(
+            *first.dependents,
+            *(one for of in made.values() if of is not first for one in of.dependents if one.wait is None),
+        ),
         shuts=tuple(dict.fromkeys(key for one in made.values() for key in one.shuts if key not in made)),
     )
 
@@ -69,7 +72,7 @@ def words_of(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> Me
     def of(devices: Sequence[HostDevice]) -> list[Facts]:
         return [facts[device.key] for device in devices]
 
-    parts = {name: of(group.parts.get(name, ()))[:1] for name in grouping.parts}
+    parts = {name: of(group.parts.get(name, ()))[:1] for name in grouping.member_clauses}
     return MemberFacts(
         facts[group.matched[0].key],
         of(group.members),
@@ -81,20 +84,20 @@ def words_of(grouping: Grouping, group: Group, facts: Mapping[str, Facts]) -> Me
 def _checked(made: Sequence[Candidate]) -> tuple[DeviceCheckResult, ...]:
     """What each check says of each member; whose it is, if there are several."""
     if len(made) == 1:
-        return made[0].checked
-    by_check = zip(*(one.checked for one in made), strict=True)
+        return made[0].check_results
+    by_check = zip(*(one.check_results for one in made), strict=True)
     return tuple(one._replace(member=of.device.name) for each in by_check for of, one in zip(made, each, strict=True))
 
 
 def _unfit(grouping: Grouping, group: Group) -> str:
     """Why the parts do not make a device; empty if they do."""
-    for name in grouping.parts:
+    for name in grouping.member_clauses:
         found = group.parts.get(name, ())
         if not found:
             return f"there is no {name}"
         if len(found) > 1:
             names = " and ".join(device.name for device in found[:_SHOWN])
-            say = "" if grouping.by else "; say in group.by what keeps them apart"
+            say = "" if grouping.words else "; say in group.by what keeps them apart"
             return f"{names} are both {name}{say}"
     return ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, TypeAlias
 
-from agent.core.entry.group import Grouping, Tie
+from agent.core.entry.group import Grouping, GroupKey
 from agent.core.inventory.device import HostDevice
 from agent.core.language.value import make_sort_key
 from agent.core.struct import Struct, field
@@ -23,7 +23,7 @@ class GroupMembership(Struct):
     """
 
     device: HostDevice
-    ties: tuple[Tie, ...]
+    ties: tuple[GroupKey, ...]
     part: str = ""
 
 
@@ -58,7 +58,7 @@ class Group(Struct):
     strangers: tuple[HostDevice, ...] = ()
 
 
-Bonds: TypeAlias = Mapping[Tie, frozenset[str]]  # the keys of all that have a tie
+Bonds: TypeAlias = Mapping[GroupKey, frozenset[str]]  # the keys of all that have a tie
 
 
 class Groups(Struct):
@@ -101,7 +101,7 @@ def build_groups(
         mine = {key for key in stirred - earlier if _takes(now.get(key), entry)}
         while mine:
             first = next(iter(mine))
-            together = _reached((first,), entry, now, new, None if grouping.claims else mine)
+            together = _reached((first,), entry, now, new, None if grouping.includes_unmatched else mine)
             made = _group(entry, now, together & mine, together, earlier)
             for member in made.members:
                 groups[member.key] = made
@@ -144,7 +144,7 @@ def _bonds(
     old: Bonds, entry: int, before: Mapping[str, MatchOutcome], now: Mapping[str, MatchOutcome], doubtful: Iterable[str]
 ) -> Bonds:
     """What ties all together now; the old one with what changed."""
-    changed: dict[Tie, set[str]] = {}
+    changed: dict[GroupKey, set[str]] = {}
     for key in doubtful:
         for tie in _ties(key, entry, before):
             changed.setdefault(tie, {*old.get(tie, ())}).discard(key)
@@ -157,7 +157,7 @@ def _bonds(
     return now_tied
 
 
-def _ties(key: str, entry: int, judged: Mapping[str, MatchOutcome]) -> tuple[Tie, ...]:
+def _ties(key: str, entry: int, judged: Mapping[str, MatchOutcome]) -> tuple[GroupKey, ...]:
     found = judged.get(key)
     tied = None if found is None else found.tied.get(entry)
     return () if tied is None else tied.ties
@@ -172,7 +172,7 @@ def _reached(
 ) -> set[str]:
     """All that are together with one of these, themselves included, as far as the entry's source sees them."""
     reached: set[str] = set()
-    followed: set[Tie] = set()
+    followed: set[GroupKey] = set()
     ahead = [key for key in keys if key in judged and entry in judged[key].tied]
     while ahead:
         key = ahead.pop()

@@ -51,7 +51,7 @@ def find_movable_devices(
         written: the names of the lists as their entries write them.
         holds: whether a pod holds a device.
     """
-    moving = [(number, spec) for number, spec in enumerate(specs) if spec.moves is not None]
+    moving = [(number, spec) for number, spec in enumerate(specs) if spec.moved_words is not None]
     found: dict[str, MovableDevice] = {}
     for name, snapshot in lists.items() if moving else ():
         own = [(number, spec) for number, spec in moving if spec.name == (written.get(name) or name)]
@@ -90,7 +90,7 @@ def make_in_pod_candidate(
     """
     device = mover.device
     if there is None:
-        if spec.moves or taken(device.place):
+        if spec.moved_words or taken(device.place):
             return None
         there = HostDevice(
             spec.source.kind, device.key, device.key.rpartition("/")[2], device.place, device.key, "", device.stamp
@@ -98,7 +98,7 @@ def make_in_pod_candidate(
     elif not device.carried or device.stamp != there.stamp:
         return None
     facts = Facts(spec, there, reader)
-    if spec.moves and not any(isinstance(facts(word), Absent) for word in device.carried):
+    if spec.moved_words and not any(isinstance(facts(word), Absent) for word in device.carried):
         return None
     numa = facts(spec.topology) if isinstance(spec.topology, str) else None
     checked = (
@@ -114,10 +114,10 @@ def make_in_pod_candidate(
         fault=Reason.of(_unfit(there, facts)),
         waits=gate,
         entry=mover.entry,
-        written=spec.written,
+        written=spec.written_name,
         shares=device.shares,
         suffix=device.suffix,
-        checked=tuple(checked),
+        check_results=tuple(checked),
         shuts=device.shuts,
         carried=device.carried,
         away=True,
@@ -145,15 +145,15 @@ def _unfit(device: HostDevice, facts: Facts) -> str:
 
 def _said(check: Check, spec: ResourceSpec, facts: Facts) -> CheckResult:
     """What a check says, if it is one of the PCI function alone; else it stands still."""
-    clauses = [check.holds] if check.when is None else [check.holds, check.when]
+    clauses = [check.criterion] if check.condition is None else [check.criterion, check.condition]
     lines = [line for clause in clauses if isinstance(clause, Clause) for line in clause.walk_lines()]
-    goes_on = isinstance(check.holds, Clause) and all(_stays(line.word, spec) for line in lines)
-    return check.ask(facts) if goes_on else CheckResult(CheckVerdict.NOTHING)
+    goes_on = isinstance(check.criterion, Clause) and all(_stays(line.word, spec) for line in lines)
+    return check.evaluate(facts) if goes_on else CheckResult(CheckVerdict.IGNORED)
 
 
 def _stays(word: str, spec: ResourceSpec) -> bool:
     """Whether a word is of what stays on the host."""
     head = re.split(r"[./]", word, maxsplit=1)[0]
-    if word in spec.own or not spec.moves:
-        return head in _OF_THE_MACHINE or (word.startswith("/") and word not in spec.own)
-    return head not in {moving.partition(".")[0] for moving in spec.moves}
+    if word in spec.derived_words or not spec.moved_words:
+        return head in _OF_THE_MACHINE or (word.startswith("/") and word not in spec.derived_words)
+    return head not in {moving.partition(".")[0] for moving in spec.moved_words}

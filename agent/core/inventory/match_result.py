@@ -60,7 +60,7 @@ def match_host_device(
     glance = seen_by.glance
     passed = 0  # entries that have turned it down together
     for number, (entry, spec) in enumerate(seen_by.entries):
-        claims = spec.group is not None and spec.group.claims
+        claims = spec.group is not None and spec.group.includes_unmatched
         if number < passed or (stopped is not None and not claims and spec.slots is None):
             continue
         glance, refusal = glance.judge(number, by_source, reader)

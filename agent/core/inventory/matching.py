@@ -52,12 +52,12 @@ def part_of(spec: ResourceSpec, group: Grouping, facts: Knowledge) -> tuple[str,
 
     As long as it is not known what it is together with, neither is whether it is the entry's.
     """
-    for by in group.by:
+    for by in group.words:
         value = facts(by.word)
         if isinstance(value, Absent) and value.pending:
             return "", Mismatch(spec.name, "group.by", by.word, format_fact(value), spec.origin, undecided=True)
     first: Mismatch | None = None
-    for name, clause in group.parts.items():
+    for name, clause in group.member_clauses.items():
         failing = clause.find_failed_line(facts)
         if failing is None:
             return name, None

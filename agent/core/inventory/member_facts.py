@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agent.core.entry.joins import Join
-from agent.core.entry.query import Inquiry, QueryResult, QueryStatus
+from agent.core.entry.query import Query, QueryResult, QueryStatus
 from agent.core.inventory.facts import Facts
 from agent.core.language.value import Absent, Value, merge_values
 
@@ -51,13 +51,17 @@ class MemberFacts:
         """The same device by the words of another member."""
         return MemberFacts(first, self._several[MEMBERS], self._several[MATCHED], self._parts)
 
-    def answer(self, inquiry: Inquiry) -> QueryResult:
+    def get_query_result(self, inquiry: Query) -> QueryResult:
         """What is known of an inquiry about the first one."""
-        return QueryResult(QueryStatus.UNKNOWN, _GONE.reason) if self._first is None else self._first.answer(inquiry)
+        return (
+            QueryResult(QueryStatus.UNKNOWN, _GONE.reason)
+            if self._first is None
+            else self._first.get_query_result(inquiry)
+        )
 
-    def partner(self, join: Join) -> Facts | Absent:
+    def find_partner(self, join: Join) -> Facts | Absent:
         """What is known of a partner of the first one."""
-        return _GONE if self._first is None else self._first.partner(join)
+        return _GONE if self._first is None else self._first.find_partner(join)
 
     def follow_relation(self, word: str) -> tuple[Facts, ...] | Absent:
         """What is known of each thing that a many leads to; of all members themselves these are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from agent.core.entry.check import SHOWN, CheckVerdict
+from agent.core.entry.check import REASON_LIMIT, CheckVerdict
 from agent.core.entry.check_results import (
     DeviceCheckResult,
     FactsWithPartnerHealth,
@@ -23,11 +23,11 @@ class HasPartnerChecks(Protocol):
     """A device of which something is said that may hang on partners."""
 
     @property
-    def checked(self) -> tuple[DeviceCheckResult, ...]:
+    def check_results(self) -> tuple[DeviceCheckResult, ...]:
         """What its checks say."""
 
     @property
-    def hung(self) -> tuple[PartnerDependent, ...]:
+    def dependents(self) -> tuple[PartnerDependent, ...]:
         """What else hangs on partners."""
 
 
@@ -42,9 +42,9 @@ def find_unhealthy_partners(behind: Iterable[PartnerResults], verdict: FailureRe
     """Which partners are not healthy, by the joins' names, and why. Each is judged, whatever is known already."""
     ill: dict[str, str] = {}
     for one in behind:
-        fails = verdict(one.checked)
-        held, _ = find_partner_wait(one.hung, verdict)
-        if why := one.waits or held or str(fails):
+        fails = verdict(one.check_results)
+        held, _ = find_partner_wait(one.dependents, verdict)
+        if why := one.not_ready_reason or held or str(fails):
             ill[one.name] = why
     return ill
 
@@ -58,36 +58,36 @@ def find_partner_wait(
     waits = ""
     ailing: dict[tuple[str, str], str] = {}
     for one in hung:
-        ill = find_unhealthy_partners(one.behind, verdict)
+        ill = find_unhealthy_partners(one.partners, verdict)
         waits = waits or _waits(one, ill)
-        ailing.update(((one.key, name), why) for name, why in ill.items())
+        ailing.update(((one.device_key, name), why) for name, why in ill.items())
     return waits, ailing
 
 
 def resolve_one_look(checked: DeviceCheckResult) -> DeviceCheckResult:
     """What a check says at a single look: a partner is ill of which a check does not hold."""
-    return resolve_partners(checked, find_unhealthy_partners(checked.behind, fails_at_once))
+    return resolve_partners(checked, find_unhealthy_partners(checked.partners, fails_at_once))
 
 
 def fails_at_once(checked: Iterable[DeviceCheckResult]) -> Reason:
     """Why checks fail at a single look, which cannot know for how long."""
-    bad = (one for one in map(resolve_one_look, checked) if one.outcome.says is CheckVerdict.BAD)
-    return next((one.failure(one.outcome.reason) for one in bad), NO_REASON)
+    bad = (one for one in map(resolve_one_look, checked) if one.result.verdict is CheckVerdict.FAIL)
+    return next((one.make_failure_reason(one.result.reason) for one in bad), NO_REASON)
 
 
 def partners(one: HasPartnerChecks) -> Iterator[PartnerResults]:
     """Of whose health is spoken."""
-    for each in one.checked:
-        yield from each.behind
-    for other in one.hung:
-        yield from other.behind
+    for each in one.check_results:
+        yield from each.partners
+    for other in one.dependents:
+        yield from other.partners
 
 
 def every_check(one: HasPartnerChecks) -> Iterator[DeviceCheckResult]:
     """All checks of a device, those of partners of whose health it speaks among them."""
     for behind in partners(one):
         yield from every_check(behind)
-    yield from one.checked
+    yield from one.check_results
 
 
 def _waits(one: PartnerDependent, ill: Mapping[str, str]) -> str:
@@ -95,8 +95,8 @@ def _waits(one: PartnerDependent, ill: Mapping[str, str]) -> str:
         return ""
     clause, read = one.wait
     said = find_not_ready_reason(
-        (clause,), FactsWithPartnerHealth(read, one.behind, ill, QueryResult(QueryStatus.UNKNOWN))
+        (clause,), FactsWithPartnerHealth(read, one.partners, ill, QueryResult(QueryStatus.UNKNOWN))
     )
     for name, why in ill.items() if said else ():
         said += "" if why in said else f" ({name}: {why})"
-    return shorten(said, SHOWN)
+    return shorten(said, REASON_LIMIT)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
+from agent.core.entry.give_conditions import KNOWN_LATER
 from agent.core.entry.joins import Join, PartnerPool, RelativeDirectory
 from agent.core.entry.resource_spec import ResourceSpec, Source
-from agent.core.entry.when import KNOWN_LATER
 from agent.core.inventory.candidate import Candidate
 from agent.core.inventory.device import HostDevice
 from agent.core.inventory.dirty_set import PathIndex
@@ -68,11 +68,11 @@ class PartnerIndex:
 
     def find(self, join: Join, facts: Facts) -> Facts | Absent:
         """The facts of a device's partner; absent, with the reason, if there is none or are several."""
-        key = key_of(join.asked(), facts)
+        key = key_of(join.list_key_words(), facts)
         if isinstance(key, Absent):
             return self._missing(join, key.reason, key)
-        if join.pool.below is not None:
-            return self._of_its_own(join, join.pool.below, key, facts)
+        if join.pool.directory is not None:
+            return self._of_its_own(join, join.pool.directory, key, facts)
         pool = self._pool(join.pool)
         index = self._index(pool)
         index.asked.setdefault(key, set()).add((facts.pool, facts.device.key))
@@ -115,9 +115,7 @@ class PartnerIndex:
             return self._missing(join, f"several are: {', '.join(names[:_NAMED])}{more}", Absent("", unreadable=True))
         if doubt is not None:
             return self._missing(join, doubt.reason, doubt)
-        said = ", ".join(
-            f"{each.word} = {format_fact(value)}" for each, value in zip(join.pool.theirs, key, strict=True)
-        )
+        said = ", ".join(f"{each.word} = {format_fact(value)}" for each, value in zip(join.pool.keys, key, strict=True))
         return self._missing(join, f"no {join.pool.source} has {said}" if said else f"no {join.pool.source} fits")
 
     def refresh(self, doubtful: AbstractSet[str], anew: AbstractSet[str] = frozenset()) -> set[str]:
@@ -181,7 +179,7 @@ class PartnerIndex:
         if device is not None:
             self._add(pool, index, device)
         after = index.devices.get(key), index.keys.get(key), index.doubts.get(key)
-        if before == after and not more and pool.cared is None:
+        if before == after and not more and pool.partner_checks is None:
             return
         if before[2] != after[2]:
             self._concerned.update(*index.asked.values())
@@ -213,8 +211,8 @@ class PartnerIndex:
 
 def directories_below(below: RelativeDirectory, facts: Facts) -> Sequence[HostDevice] | Absent:
     """The directories of a device, or of its partner, among which a partner is looked for."""
-    path = below.place.write(facts)
-    whose = facts if below.place.join is None else facts.partner(below.place.join)
+    path = below.path.write(facts)
+    whose = facts if below.path.join is None else facts.find_partner(below.path.join)
     if isinstance(path, Absent):
         return path
     if isinstance(whose, Absent):
@@ -226,7 +224,7 @@ def _key_in(pool: PartnerPool, facts: Facts) -> Key | Absent | None:
     """By what a device is found among those of a pool; absent while that is not known, None if it is none of them."""
     fits = pool.match.find_failed_line(facts, PLAIN)
     if fits is None:
-        return key_of(pool.theirs, facts)
+        return key_of(pool.keys, facts)
     return fits.undecided_fact
 
 
@@ -247,8 +245,8 @@ class KnownPartners:
         if device is None:
             return Absent(f"no {join.name}: none was there when it was last looked for")
         partner = Facts(join.pool, device, self._reader, self)
-        ours = key_of(join.asked(), facts)
-        if isinstance(ours, Absent) or ours != key_of(join.pool.theirs, partner):
+        ours = key_of(join.list_key_words(), facts)
+        if isinstance(ours, Absent) or ours != key_of(join.pool.keys, partner):
             return Absent(f"no {join.name}: {device.name} is it no more")
         return partner
 
@@ -270,7 +268,7 @@ def _partners_of(facts: Facts, joins: Iterable[Join], found: dict[tuple[str, Joi
     """Put the partners of a device, and theirs, to those found; and why one is missing that it needs."""
     lacking = ""
     for join in joins:
-        partner = facts.partner(join)
+        partner = facts.find_partner(join)
         if isinstance(partner, Facts):
             found[facts.device.key, join] = partner.device
             why = _partners_of(partner, join.pool.joins, found)

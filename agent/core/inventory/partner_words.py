@@ -19,9 +19,9 @@ class PartnerWord(Struct):
     join: Join
     word: str = ""
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        partner = facts.partner(self.join)
+        partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner
         said = partner(self.word or "name")
@@ -47,12 +47,12 @@ class PartnerHealthWord(Struct):
     join: Join
     word: str
 
-    def say(self, facts: WordReader) -> Value | Absent:
+    def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        partner = facts.partner(self.join)
+        partner = facts.find_partner(self.join)
         if isinstance(partner, Absent):
             return partner
-        ails = facts.ails(self.join)
+        ails = facts.get_unhealthy_reason(self.join)
         if isinstance(ails, Absent):
             return ails
         return not ails if self.word == HEALTHY else ails or Absent("it is healthy")

@@ -102,7 +102,7 @@ def view(specs: Iterable[ResourceSpec], sources: Collection[Source]) -> SourceEn
 
 def _first(spec: ResourceSpec) -> PrefilterStep | None:
     """What an entry asks first. What is to be known of a device that it turns down, too, is not seen at a glance."""
-    if spec.slots is not None or (spec.group is not None and spec.group.claims):
+    if spec.slots is not None or (spec.group is not None and spec.group.includes_unmatched):
         return None
     first: PrefilterStep | None = None
     for line in reversed(_decided(spec, spec.match)):
@@ -118,7 +118,7 @@ def _decided(spec: ResourceSpec, clause: Clause) -> list[ClauseLine]:
     """The lines that a clause begins with and that the value of a word of the source's decides."""
     lines: list[ClauseLine] = []
     for line in clause.lines:
-        if not isinstance(line, ClauseLine) or not line.is_plain or line.word in spec.own:
+        if not isinstance(line, ClauseLine) or not line.is_plain or line.word in spec.derived_words:
             break
         lines.append(line)
     return lines

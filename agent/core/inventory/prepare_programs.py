@@ -26,13 +26,13 @@ def wanted(spec: ResourceSpec, facts: Knowledge) -> tuple[tuple[PrepareRequest, 
     found: list[PrepareRequest] = []
     fault = ""
     for program in spec.prepare:
-        if program.when is not None and program.when.find_failed_line(facts) is not None:
+        if program.condition is not None and program.condition.find_failed_line(facts) is not None:
             continue
-        command = program.command(facts)
+        command = program.build_command(facts)
         if isinstance(command, Absent):
             fault = fault or f"waits for prepare.{program.name}: {command.reason}"
         else:
-            found.append(PrepareRequest(program.name, command, once=program.when is None))
+            found.append(PrepareRequest(program.name, command, once=program.condition is None))
     return tuple(found), fault
 
 

@@ -22,7 +22,7 @@ class SourceTimers:
         """The sources that are to be looked at now; each is then put off by its time."""
         every: dict[Source, float] = {}
         for spec in specs:
-            for source, seconds in spec.rounds:
+            for source, seconds in spec.source_intervals:
                 every[source] = min(seconds, every.get(source, seconds))
         self._at = {source: min(self._at.get(source, now + time), now + time) for source, time in every.items()}
         due = frozenset(source for source, at in self._at.items() if at <= now)

@@ -137,7 +137,7 @@ def _drafts(
 ) -> dict[str, ListBuilder]:
     """The drafts of all resources that an entry has, in file order."""
     drafts: dict[str, ListBuilder] = {}
-    slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.adds}
+    slots = {spec.name: spec.slots for spec in specs if spec.slots is not None and not spec.is_addition}
     for name, written in names.written.items():
         old = previous.get(name) or DeviceList(name)
         known, offers = settled.get(name), names.candidates[name]

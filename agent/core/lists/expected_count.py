@@ -13,7 +13,7 @@ def find_missing_devices(specs: Sequence[ResourceSpec], look: Inventory, assembl
     """What there is, in words, of each entry that has fewer devices on the host than it expects; by name as written."""
     missing: dict[str, str] = {}
     for spec in specs:
-        if spec.expect is None or spec.adds:
+        if spec.expect is None or spec.is_addition:
             continue
         there = _given(spec, look) if spec.slots else _listed(spec, assembly)
         if there < spec.expect:

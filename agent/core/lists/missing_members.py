@@ -57,6 +57,6 @@ def _elsewhere(member: Member, grouping: Grouping, look: Inventory) -> bool:
     if member.key not in look.sightings:
         return False
     other = look.candidate(member.key)
-    return grouping.claims or (
+    return grouping.includes_unmatched or (
         other is not None and other.grouping is not None and other.grouping.digest == grouping.digest
     )

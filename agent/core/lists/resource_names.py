@@ -59,9 +59,9 @@ def map_names_to_entries(specs: Sequence[ResourceSpec], fanned: Mapping[str, Gen
         by_entry.setdefault(owned.written, []).append(name)
     written: dict[str, str] = {}
     for spec in specs:
-        if spec.adds:
+        if spec.is_addition:
             continue
-        if spec.name_text is None:
+        if spec.name_template is None:
             written[spec.name] = ""
         else:
             written.update((name, spec.name) for name in sorted(by_entry.get(spec.name, ()), key=make_sort_key))
@@ -84,8 +84,8 @@ def share_out(
         fanned: the names that came out of words before.
         now: monotonic seconds.
     """
-    static = {spec.name for spec in specs if spec.name_text is None and not spec.adds}
-    texts = {spec.name: spec.name_text for spec in specs if spec.name_text is not None}
+    static = {spec.name for spec in specs if spec.name_template is None and not spec.is_addition}
+    texts = {spec.name: spec.name_template for spec in specs if spec.name_template is not None}
     names = ResourceNames(dict.fromkeys(static, ""), {}, [], {})
     if texts:
         known = {

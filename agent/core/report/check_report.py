@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.core.entry.check import ONE, Check, CheckVerdict, LookCount, LookDuration, Trip
+from agent.core.entry.check import ONE_LOOK, Check, CheckVerdict, FailureThreshold, LookCount, LookDuration
 from agent.core.entry.check_results import DeviceCheckResult
 from agent.core.entry.kernel_log_check import EventRate
 from agent.core.health.check_state import HEALTHY, LOG_HEAD, CheckState
@@ -17,11 +17,11 @@ from agent.core.report.agent_snapshot import AgentSnapshot
 FAILING = "failing"
 CLEAR = "after repair, by device-agent clear"
 _SAID = {
-    CheckVerdict.GOOD: "ok",
-    CheckVerdict.BAD: "ok",  # as long as it takes to fail
-    CheckVerdict.NOTHING: "unknown",
-    CheckVerdict.AWAITED: "unknown",
-    CheckVerdict.BESIDE: "not asked",
+    CheckVerdict.PASS: "ok",
+    CheckVerdict.FAIL: "ok",  # as long as it takes to fail
+    CheckVerdict.IGNORED: "unknown",
+    CheckVerdict.PENDING: "unknown",
+    CheckVerdict.NOT_APPLICABLE: "not asked",
 }
 
 
@@ -31,26 +31,28 @@ def build_check_reports(moment: AgentSnapshot, resource: str, device: Device) ->
     Of a device that is not there, those that failed when it left.
     """
     found = moment.find_candidate(resource, device)
-    rows = list(_left(moment, resource, device)) if found is None else [_row(moment, one) for one in found.checked]
+    rows = (
+        list(_left(moment, resource, device)) if found is None else [_row(moment, one) for one in found.check_results]
+    )
     return sorted(rows, key=lambda row: row["verdict"] != FAILING)
 
 
 def _row(moment: AgentSnapshot, one: DeviceCheckResult) -> Mapping[str, object]:
-    ward = moment.check_states.there.get(DeviceRef(one.entry, one.key))
+    ward = moment.check_states.there.get(DeviceRef(one.entry, one.device_key))
     condition = (ward.conditions if ward else {}).get(one.check.name, HEALTHY)
     row = _said(moment, one.check.name, condition, one.member)
     if condition.failing:
         log = one.check.log
         if condition.early:
-            return {**row, "recovers": f"by itself, after {_after(ONE, 'good')}: it was never well"}
-        latched = condition.latched or (log.recover if log else one.check.recover) is None
+            return {**row, "recovers": f"by itself, after {_after(ONE_LOOK, 'good')}: it was never well"}
+        latched = condition.latched or (log.recovery_s if log else one.check.recovery_threshold) is None
         return {**row, "latched": latched, "recovers": CLEAR if latched else _recovers(one.check)}
-    if one.outcome.ear is not None and moment.kernel_log_fault:
+    if one.result.subscription is not None and moment.kernel_log_fault:
         return {**row, "verdict": "unknown", "reason": f"{LOG_HEAD}{moment.kernel_log_fault}"}
-    reason = one.outcome.reason
-    if one.outcome.says is CheckVerdict.BAD:
-        reason = f"{reason}; it fails after {_after(one.check.trip)}"
-    return {**row, "verdict": _SAID[one.outcome.says], "reason": reason or None}
+    reason = one.result.reason
+    if one.result.verdict is CheckVerdict.FAIL:
+        reason = f"{reason}; it fails after {_after(one.check.failure_threshold)}"
+    return {**row, "verdict": _SAID[one.result.verdict], "reason": reason or None}
 
 
 def _left(moment: AgentSnapshot, resource: str, device: Device) -> Iterator[Mapping[str, object]]:
@@ -77,11 +79,11 @@ def _said(moment: AgentSnapshot, name: str, condition: CheckState, member: str) 
 
 def _recovers(check: Check) -> str:
     if check.log is not None:
-        return f"by itself, after {check.log.recover or 0:g} s without such a line"
-    return CLEAR if check.recover is None else f"by itself, after {_after(check.recover, 'good')}"
+        return f"by itself, after {check.log.recovery_s or 0:g} s without such a line"
+    return CLEAR if check.recovery_threshold is None else f"by itself, after {_after(check.recovery_threshold, 'good')}"
 
 
-def _after(after: Trip, kind: str = "such") -> str:
+def _after(after: FailureThreshold, kind: str = "such") -> str:
     match after:
         case LookCount(number):
             return f"{number} {kind} look{'s' * (number != 1)}"

@@ -115,8 +115,8 @@ def _pods(moment: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
 
 def _checks(moment: AgentSnapshot, name: str, device: Device) -> Iterator[Sample]:
     found = moment.find_candidate(name, device)
-    for one in found.checked if found else ():
-        ward = moment.check_states.there.get(DeviceRef(one.entry, one.key))
+    for one in found.check_results if found else ():
+        ward = moment.check_states.there.get(DeviceRef(one.entry, one.device_key))
         condition = ward.conditions.get(one.check.name) if ward else None
         yield {**_series(name, device), "check": one.check.name}, condition is not None and condition.failing
 
@@ -132,7 +132,7 @@ def _counted(moment: AgentSnapshot, tally: CounterValues) -> Iterator[MetricFami
     yield _counter("lists_sent_total", "Lists sent.", [(_of(name), tally.sent_lists.get(name, 0)) for name in lists])
     sizes = [(_of(name), tally.list_bytes.get(name, 0)) for name in lists]
     yield _gauge("list_size_bytes", "Size of the list sent last.", sizes)
-    names = dict.fromkeys(check.name for spec in moment.specs for check in spec.every_check())
+    names = dict.fromkeys(check.name for spec in moment.specs for check in spec.list_checks())
     said = [
         ({"check": name, "result": one}, tally.check_results.get((name, one), 0))
         for name in names
