@@ -74,13 +74,13 @@ async def world():
 
 async def test_what_a_look_asks_is_asked_once_and_known_to_the_next(world):
     (answer,) = world.look(command("a"))
-    assert answer.reply is QueryStatus.PENDING
+    assert answer.status is QueryStatus.PENDING
     world.look(command("a"), command("a"))
     await world.until(lambda: world.told_of)
     assert world.asked == [command("a")]
     assert world.told_of == [command("a").dirty_key]
     (answer,) = world.look(command("a"))
-    assert (answer.reply, answer.number) == (QueryStatus.HEALTHY, 1)
+    assert (answer.status, answer.number) == (QueryStatus.HEALTHY, 1)
     assert world.changes == [True]
 
 
@@ -92,7 +92,7 @@ async def test_each_answer_has_another_number_and_says_whether_it_is_another(wor
     await world.until(lambda: len(world.told_of) > seen + 2)
     assert world.changes.count(True) == 2
     (answer,) = world.look(command("a", 0.01))
-    assert (answer.reply, answer.reason) == (QueryStatus.UNHEALTHY, "why")
+    assert (answer.status, answer.reason) == (QueryStatus.UNHEALTHY, "why")
     assert answer.number == len(world.told_of)
 
 
@@ -147,6 +147,6 @@ async def test_what_was_unwanted_only_between_two_looks_is_asked_again(world):
     world.wanted.clear()
     await world.until(lambda: world.asking._idle)
     (answer,) = world.look(one)
-    assert answer.reply is QueryStatus.HEALTHY
+    assert answer.status is QueryStatus.HEALTHY
     seen = len(world.told_of)
     await world.until(lambda: len(world.told_of) > seen)

@@ -198,7 +198,7 @@ async def test_one_that_says_so_is_off_and_may_come_on(world):
     await world.hears(probe, QueryStatus.HEALTHY, "")
 
 
-@pytest.dirty_key.parametrize(
+@pytest.mark.parametrize(
     "junk",
     ["hello", '{"place": 1}', "\x1b[2J", "{" * 1000, "x" * 3_000_000],
     ids=["text", "other", "escape", "braces", "megabytes"],

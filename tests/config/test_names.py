@@ -109,7 +109,7 @@ def test_shares_by_a_word(configure):
     )
     by = one(configure, 'replicas = { by = "vendor", map = { "0x15B3" = 2 } }').share_map
     assert by.find_count("15b3") == 2
-    assert one(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').share_map.count("true") == 2
+    assert one(configure, 'replicas = { by = "is_vf", map = { true = 2 } }').share_map.find_count("true") == 2
 
 
 @pytest.mark.parametrize(

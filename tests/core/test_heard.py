@@ -146,7 +146,7 @@ def test_a_line_that_latches_fails_by_itself():
 
 
 def test_what_is_cleared_stays_cleared_and_a_new_line_counts():
-    for how in ({}, {"latch": True}, {"recovery_s": 600.0}, {"event_rate": EventRate(2, 10), "recover": 600.0}):
+    for how in ({}, {"latch": True}, {"recovery_s": 600.0}, {"event_rate": EventRate(2, 10), "recovery_s": 600.0}):
         listener = Listener(check(**how)).hear(xid(1, 0, 1, 79), xid(2, 0, 1, 79))
         assert listener.at(0), how
         listener.clear()

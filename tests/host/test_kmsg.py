@@ -116,7 +116,7 @@ def test_a_line_that_goes_on_is_with_its_beginning(tree, log):
         + said(9, " whose beginning is lost", flags="c"),
     )
     log.open()
-    assert [(record.text, record.continues) for record in all_of(log)] == [
+    assert [(record.text, record.is_continuation) for record in all_of(log)] == [
         ("Xid 1", False),
         ("Xid 1: 79", True),
         ("Xid 1: 79, pid", True),
