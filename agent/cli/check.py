@@ -16,9 +16,9 @@ from agent.cli.host_report.host_findings import find_host_findings
 from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.terminal import Terminal
-from agent.config.describe.descriptions import Description, NoReadingError, pick
-from agent.config.describe.descriptions import as_json as reading_as_json
-from agent.config.describe.text_layout import render as read
+from agent.config.describe.descriptions import Description, NoDescriptionError, find_descriptions
+from agent.config.describe.descriptions import convert_to_json as reading_as_json
+from agent.config.describe.text_layout import render_description as read
 from agent.config.load import load_with_entries
 from agent.config.toml.finding import Severity, build_json, format_check_summary, render, sort_findings
 from agent.core.language.safe_text import format_count
@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     readings: list[Description] = []
     if arguments.aloud is not None:
         try:
-            readings = pick(studied, arguments.aloud)
-        except NoReadingError as error:
+            readings = find_descriptions(studied, arguments.aloud)
+        except NoDescriptionError as error:
             near = f"; nearest: {error.nearest}" if error.nearest else ""
             return fail(arguments, f"{error.name}: no resource, entry or class has this name{near}", NO_SUCH_NAME)
     hosts: list[str] = []

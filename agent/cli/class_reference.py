@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Iterator, Sequence
 
 from agent.cli.class_examples import fixture
-from agent.config.describe.class_manual import Manual, manual
-from agent.config.describe.descriptions import of_class
-from agent.config.describe.text_layout import render
+from agent.config.describe.class_manual import Manual, build_manual
+from agent.config.describe.descriptions import describe_class
+from agent.config.describe.text_layout import render_description
 from agent.config.load import LoadedConfig, load_with_entries
 
 _HEAD = """# Device classes
@@ -39,7 +39,7 @@ _SECTIONS = (
 def pages(directory: str) -> dict[str, str]:
     """The pages, each by its name below the directory where they belong, as Markdown."""
     studied = load_with_entries(os.devnull)
-    manuals = {name: manual(studied, name) for name in sorted(studied.library.list_names())}
+    manuals = {name: build_manual(studied, name) for name in sorted(studied.library.list_names())}
     with open(os.path.join(directory, "classes", "kinds.toml"), "rb") as file:
         kinds = tomllib.load(file)
     made = {"classes.md": _text(_index(manuals, kinds))}
@@ -65,14 +65,14 @@ def _page(one: Manual, studied: LoadedConfig) -> Iterator[str]:
     used = ", ".join(f"[{name}]({name}.md)" for name in one.uses)
     yield f"One of the [device classes](../classes.md){f'; it uses {used}' if used else ''}."
     for title, subjects in _SECTIONS:
-        said = [text for wanted in subjects for subject, text in one.says if subject == wanted]
+        said = [text for wanted in subjects for subject, text in one.sections if subject == wanted]
         if said:
             yield from ("", f"## {title}", "", "```text", *said, "```")
     if one.notes:
         yield from ("", "## Notes and traps", "", *_notes(one.notes))
     yield from ("", "## Example", "", "```toml", *one.example.splitlines(), "```")
     yield from ("", "## Read aloud", "", "Each clause with the file and the line where it stands.", "")
-    yield from ("```text", *render(of_class(one.name, studied.library.get_class(one.name))), "```")
+    yield from ("```text", *render_description(describe_class(one.name, studied.library.get_class(one.name))), "```")
     behind = fixture(one.name)
     if behind:
         yield from ("", "## What stands behind it", "", *behind)

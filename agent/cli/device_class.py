@@ -17,8 +17,8 @@ from agent.cli.host_report.scan_host import scan_host
 from agent.cli.output import fail, is_json, say_json
 from agent.cli.table import Column, Row, render
 from agent.cli.terminal import Terminal
-from agent.config.describe.class_manual import Manual, lines_of, manual
-from agent.config.describe.descriptions import as_json, of_class
+from agent.config.describe.class_manual import Manual, build_manual, format_manual
+from agent.config.describe.descriptions import convert_to_json, describe_class
 from agent.config.load import LoadedConfig, load_with_entries
 from agent.config.toml.finding import find_nearest
 from agent.core.language.safe_text import escape, format_count
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     studied = load_with_entries(arguments.config)
     terminal = Terminal.of(sys.stdout, colour=arguments.color, utc=arguments.utc)
     if arguments.what == "list":
-        manuals = [manual(studied, name) for name in sorted(studied.library.list_names())]
+        manuals = [build_manual(studied, name) for name in sorted(studied.library.list_names())]
         here = _here(studied, Root(arguments.root)) if arguments.here else None
         _list(manuals, here, arguments, terminal)
         return 0
@@ -108,10 +108,10 @@ def _list(
     if arguments.output == "name":
         print("".join(f"{one.name}\n" for one in shown), end="")
         return
-    rows = [Row(tuple(map(escape, (one.name, one.takes, one.about, *_last(one, here))))) for one in shown]
+    rows = [Row(tuple(map(escape, (one.name, one.source_text, one.about, *_last(one, here))))) for one in shown]
     last = [Column("")] if here is None else [Column("HERE", right=True), Column("")]
     print("\n".join(render([*_COLUMNS, *last], rows, terminal)))
-    own = sum(one.own for one in manuals)
+    own = sum(one.is_local for one in manuals)
     yours = f"; {own} {'is' if own == 1 else 'are'} yours" if own else ""
     count = format_count(len(manuals), "class", "classes")
     all_of = count if here is None else f"{len(shown)} of {count} find{'s' * (len(shown) == 1)} something here"
@@ -122,7 +122,7 @@ def _list(
 def _last(one: Manual, here: Mapping[str, _Here] | None) -> tuple[str, ...]:
     """The last columns: whose it is, or what it finds."""
     if here is None:
-        return ("yours" if one.own else "",)
+        return ("yours" if one.is_local else "",)
     return (str(here[one.name].count), " ".join(here[one.name].takers))
 
 
@@ -133,15 +133,15 @@ def _show(studied: LoadedConfig, arguments: argparse.Namespace, terminal: Termin
     elif arguments.output == "name":
         print(arguments.name)
     elif arguments.aloud:
-        reading = of_class(arguments.name, sentence)
+        reading = describe_class(arguments.name, sentence)
         if is_json(arguments):
-            say_json(as_json(reading), arguments)
+            say_json(convert_to_json(reading), arguments)
         else:
             aloud([reading], terminal)
     elif is_json(arguments):
-        say_json(_facts(manual(studied, arguments.name)), arguments)
+        say_json(_facts(build_manual(studied, arguments.name)), arguments)
     else:
-        title, *lines = lines_of(manual(studied, arguments.name), terminal.width)
+        title, *lines = format_manual(build_manual(studied, arguments.name), terminal.width)
         print(terminal.style(terminal.text(title), "bold"))
         for line in lines:
             print(terminal.text(line))
@@ -152,11 +152,11 @@ def _facts(one: Manual) -> dict[str, object]:
         "name": one.name,
         "about": one.about or None,
         "file": one.file,
-        "own": one.own,
-        "part": one.part,
-        "takes": one.takes,
+        "own": one.is_local,
+        "part": one.is_base_class,
+        "takes": one.source_text,
         "uses": list(one.uses),
-        "says": [{"of": section, "text": said} for section, said in one.says],
+        "says": [{"of": section, "text": said} for section, said in one.sections],
         "notes": [{"toml": toml, "text": text} for toml, text in one.notes],
         "example": one.example,
     }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from agent.config.language.key_meanings import MEANINGS
 from agent.config.language.key_table import PLACES
-from agent.config.schema import value_said
+from agent.config.schema import describe_value
 from agent.scanners import source_kinds
 from agent.scanners.common_words import EVERY
 from agent.scanners.host_words import HOST
@@ -76,7 +76,7 @@ def keys_page() -> str:
             meaning = MEANINGS[place][key]
             coded = meaning.default.startswith(('"', "{", "[")) or meaning.default in {"1", "true", "false"}
             code = f"`{meaning.default}`" if coded else meaning.default
-            lines.append(f"| `{key}` | {value_said(place, key)} | {code} | {meaning.text} |".replace("|  |", "| |"))
+            lines.append(f"| `{key}` | {describe_value(place, key)} | {code} | {meaning.text} |".replace("|  |", "| |"))
     return "\n".join(lines) + "\n"
 
 

@@ -12,7 +12,7 @@ import os
 
 from agent.cli.output import fail
 from agent.config import schema
-from agent.config.clause_words import entry_words
+from agent.config.clause_words import list_entry_words
 
 OUTPUTS = ("json",)
 NO_SUCH = 4
@@ -27,12 +27,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the schema."""
     if arguments.of_class:
-        made = schema.of_class()
+        made = schema.build_class_schema()
     elif arguments.file is None:
-        made = schema.of_resources()
+        made = schema.build_resource_schema()
     elif not os.path.isfile(arguments.file):
         return fail(arguments, f"{arguments.file}: no such file", NO_SUCH)
     else:
-        made = schema.of_resources(entry_words(arguments.config, arguments.file))
+        made = schema.build_resource_schema(list_entry_words(arguments.config, arguments.file))
     print(json.dumps(made, indent=1))
     return 0

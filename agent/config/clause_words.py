@@ -15,10 +15,10 @@ from agent.config.toml.finding import Finding
 from agent.scanners import source_kinds
 
 _CAPTURE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*):[a-z]+\}")
-_EVERYWHERE = ("host", "matched", "members", "options")
+_COMMON_WORDS = ("host", "matched", "members", "options")
 
 
-def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
+def list_entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
     """The first parts of words, for each entry in a file of resources; None for one whose source is not known.
 
     `directory` is that of the configuration, for its classes.
@@ -32,21 +32,23 @@ def entry_words(directory: str, file: str) -> list[frozenset[str] | None]:
         return []
     spot = FilePosition(document, ("resource",))
     return [
-        _words(shelf.merge_entry(spot.get_child(index), entry, "entry")) if isinstance(entry, dict) else None
+        _list_words(shelf.merge_entry(spot.get_child(index), entry, "entry")) if isinstance(entry, dict) else None
         for index, entry in enumerate(entries)
     ]
 
 
-def _words(sentence: MergedEntry) -> frozenset[str] | None:
+def _list_words(sentence: MergedEntry) -> frozenset[str] | None:
     leaf = sentence.tree.get_leaf("source")
     source = leaf.value if leaf else None
     kind = get_source_kind(source)
     if kind not in source_kinds.KINDS or not sentence.has_all_words:
         return None
-    return frozenset((*source_kinds.list_words(kind), *_EVERYWHERE, *_own(sentence), *_CAPTURE.findall(str(source))))
+    return frozenset(
+        (*source_kinds.list_words(kind), *_COMMON_WORDS, *_list_derived_words(sentence), *_CAPTURE.findall(str(source)))
+    )
 
 
-def _own(sentence: MergedEntry) -> Iterator[str]:
+def _list_derived_words(sentence: MergedEntry) -> Iterator[str]:
     """The names of its let, its joins and its parts."""
     group = sentence.tree.get_branch("group")
     for branch in (

@@ -9,21 +9,21 @@ from agent.config.clauses.clause import compile_clause
 from agent.config.give.cdi import compile_cdi
 from agent.config.give.devinfo import compile_devinfo
 from agent.config.give.env_annotations import compile_annotations, compile_env
-from agent.config.give.give_sections import parts_of
+from agent.config.give.give_sections import make_sections
 from agent.config.give.mounts import compile_mounts
 from agent.config.give.nodes import compile_nodes
 from agent.config.give.rdma import compile_rdma
 from agent.config.give.vfio import compile_vfio
-from agent.config.give.via import Gives, compile_via
+from agent.config.give.via import SpecGives, compile_via
 from agent.config.language.key_table import WARNINGS, make_hint
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, leans_of
+from agent.config.resource.clauses import compile_exclude, compile_gate, compile_wait, find_partner_joins
 from agent.config.resource.groups import compile_group, declare_parts
 from agent.config.resource.health import compile_health
 from agent.config.resource.ids import compile_ids
 from agent.config.resource.moves_into_pod import compile_moves
-from agent.config.resource.name_template import compile_name, warn_of_unsettled
+from agent.config.resource.name_template import compile_name, warn_of_unstable_name
 from agent.config.resource.programs import compile_programs
 from agent.config.resource.replicas import compile_shares
 from agent.config.resource.resource_settings import compile_expect, compile_limit, compile_slots, compile_topology
@@ -116,20 +116,20 @@ def _compile(
     scope.is_grouped = group is not None
     scope.is_single = scope.is_single or (group is not None and not group.words)
     named = compile_name(tree, scope)
-    slots = compile_slots(tree, scope, words=named is not None and named.text is not None)
+    slots = compile_slots(tree, scope, has_name_words=named is not None and named.template is not None)
     demanded = scope.has_all_keys and (entry or not tree.is_on("part"))  # a part has its id from who uses it
-    ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, demanded=demanded)
+    ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, required=demanded)
     shares = compile_shares(tree, scope, ids)
     match = tree.get_branch("match")
-    parts = parts_of(tree.get_branch("give"), scope)
+    parts = make_sections(tree.get_branch("give"), scope)
     vfio = compile_vfio(parts, scope, shared=slots is not None or shares.number is not None)
     nodes = (*compile_nodes(parts, scope), *vfio.nodes, *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
-    env = compile_env(parts, scope, named.name if named and named.text is None else None)
+    env = compile_env(parts, scope, named.name if named and named.template is None else None)
     annotations = compile_annotations(parts, scope)
     cdi = compile_cdi(parts, scope)
     devinfo = compile_devinfo(tree.get_branch("give"), scope, slots)
-    via, (nodes, mounts, env) = compile_via(tree.get_branch("give"), Gives(nodes, mounts, env), scope)
+    via, (nodes, mounts, env) = compile_via(tree.get_branch("give"), SpecGives(nodes, mounts, env), scope)
     scope.is_before_grouping = True
     clause = compile_clause("match", match, scope) if match else Clause("match", (), spot.origin)
     exclude = compile_exclude(tree, scope)
@@ -137,11 +137,11 @@ def _compile(
     scope.is_before_grouping = False
     (wait, hinges), gate = compile_wait(tree, scope), compile_gate(tree, scope)
     topology = compile_topology(tree, scope)
-    checks = compile_health(tree, scope, every, vfio.check())
+    checks = compile_health(tree, scope, every, vfio.build_check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
     own_registration = _registration(tree.get_leaf("registration"), scope)
     words = own.all()
-    warn_of_unsettled(named, tree, words, scope)
+    warn_of_unstable_name(named, tree, words, scope)
     if named is None or scope.source is None or not (ids or slots):
         return None
     class_leaf = tree.get_leaf("class")
@@ -166,9 +166,9 @@ def _compile(
         moved_words=compile_moves(tree, scope),
         group=group,
         joins=own.joins(),
-        is_addition=named.adds,
-        name_template=named.text,
-        share_map=shares.by,
+        is_addition=named.is_addition,
+        name_template=named.template,
+        share_map=shares.share_map,
         share_suffix=shares.suffix,
         slots=slots,
         limit=limit,
@@ -184,14 +184,14 @@ def _compile(
         prestart=prestart,
         via=via,
     )
-    return replace(made, partner_joins=leans) if (leans := leans_of(made.give_conditions, scope)) else made
+    return replace(made, partner_joins=leans) if (leans := find_partner_joins(made.give_conditions, scope)) else made
 
 
 def _chosen(
     tree: Branch, scope: Scope, spot: FilePosition, probes: Mapping[str, ProbeSpec], *, demanded: bool
 ) -> dict[str, Constant]:
     """The options, and with them the probes, which no other word may stand in."""
-    constants = compile_options(tree, scope, spot, demanded=demanded)
+    constants = compile_options(tree, scope, spot, required=demanded)
     scope.option_values = {word: constant.value for word, constant in constants.items()}
     scope.probes = compile_probes(tree, scope, probes)
     return constants

@@ -11,7 +11,7 @@ from agent.config.compile import check_class, compile_entry
 from agent.config.language.key_table import find_unknown_key, make_hint
 from agent.config.merge.class_library import ClassLibrary, Folder, MergedEntry
 from agent.config.merge.config_tree import Leaf
-from agent.config.resource.name_template import name_leaf
+from agent.config.resource.name_template import get_name_leaf
 from agent.config.settings import Settings
 from agent.config.toml.document import Document
 from agent.config.toml.file_position import FilePosition, FindingMark
@@ -149,7 +149,7 @@ def _duplicates(entries: Sequence[ConfigEntry]) -> list[Finding]:
     first: dict[str, FilePosition] = {}
     findings: list[Finding] = []
     for entry in entries:
-        leaf = name_leaf(entry.merged_entry.tree)
+        leaf = get_name_leaf(entry.merged_entry.tree)
         if leaf is None or not isinstance(leaf.value, str):
             continue
         spot = _own(leaf, entry.spot)

@@ -60,12 +60,12 @@ KINDS: Mapping[str, Schema] = {
 }
 
 
-def _coded(words: Iterable[str]) -> str:
+def _format_codes(words: Iterable[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
 # How a kind is said to people.
-_SAID: Mapping[str, str] = {
+_TYPE_TEXTS: Mapping[str, str] = {
     "texts": "text, or a list of text",
     "words": "a list of text",
     "argv": "a list: program and arguments",
@@ -76,8 +76,8 @@ _SAID: Mapping[str, str] = {
     "duration": "a time: `5s`",
     "trip": "`2 looks`, `2s`, `3 in 10m`",
     "recover": "`2 looks`, `30s`, `never`",
-    "rdma": f"a list of {_coded(RDMA)}",
-    "prefer": f"a list of rules: {_coded(PREFER)}",
+    "rdma": f"a list of {_format_codes(RDMA)}",
+    "prefer": f"a list of rules: {_format_codes(PREFER)}",
     "topology": "a word, `none`, or a list of numbers",
     "source": "a kind, or a table",
     "kind_of_source": "a kind of source",
@@ -87,15 +87,15 @@ _SAID: Mapping[str, str] = {
 }
 
 
-def of_resources(words: Sequence[Iterable[str] | None] = ()) -> Schema:
+def build_resource_schema(words: Sequence[Iterable[str] | None] = ()) -> Schema:
     """The schema of a file below resources.d.
 
     With `words`, one set for each of its entries: what the lines of their clauses may begin with; None: anything.
     """
     entries: Schema = {"type": "array", "items": {"$ref": "#/definitions/entry"}}
-    own: Schema = {}
+    entry_definitions: Schema = {}
     if words:
-        entries["items"] = [_entry_with(index, allowed, own) for index, allowed in enumerate(words)]
+        entries["items"] = [_build_entry(index, allowed, entry_definitions) for index, allowed in enumerate(words)]
         entries["additionalItems"] = {"$ref": "#/definitions/entry"}
     return {
         "$schema": _DRAFT,
@@ -103,25 +103,25 @@ def of_resources(words: Sequence[Iterable[str] | None] = ()) -> Schema:
         "type": "object",
         "properties": {"resource": entries},
         "additionalProperties": False,
-        "definitions": {**_definitions(), **own},
+        "definitions": {**_build_definitions(), **entry_definitions},
     }
 
 
-def of_class() -> Schema:
+def build_class_schema() -> Schema:
     """The schema of a device class."""
     return {
         "$schema": _DRAFT,
         "title": "device-agent: a device class",
         "allOf": [{"$ref": "#/definitions/class"}],
         "required": ["about"],
-        "definitions": _definitions(),
+        "definitions": _build_definitions(),
     }
 
 
-def value_said(place: str, key: str) -> str:
+def describe_value(place: str, key: str) -> str:
     """What stands under a key, in a few words."""
     form = get_form(place, key)
-    ways = {
+    shape_texts = {
         Shape.CLAUSE: "a clause",
         Shape.CLAUSES: "named clauses",
         Shape.TABLE: "a table",
@@ -129,57 +129,57 @@ def value_said(place: str, key: str) -> str:
         Shape.OPEN: "a table",
         Shape.PAIRS: "word = word",
     }
-    said = [ways[form.shape]] if form.shape in ways else []
+    texts = [shape_texts[form.shape]] if form.shape in shape_texts else []
     if form.shape is Shape.TABLE and form.short:
-        said.append(_SAID.get(get_form(form.place, form.short).type, "text"))
+        texts.append(_TYPE_TEXTS.get(get_form(form.place, form.short).type, "text"))
     if form.type in CHOICES:
-        said.append(_coded(CHOICES[form.type]))
+        texts.append(_format_codes(CHOICES[form.type]))
     elif form.type:
-        said.append(_SAID.get(form.type, form.type))
-    said += ["`true`"] if form.allows_true else []
-    return ", or ".join(said)
+        texts.append(_TYPE_TEXTS.get(form.type, form.type))
+    texts += ["`true`"] if form.allows_true else []
+    return ", or ".join(texts)
 
 
-def _definitions() -> Schema:
+def _build_definitions() -> Schema:
     return {
-        **{place: table_of(place) for place in PLACES if place != "file"},
-        "clause": _clause(),
-        "test": _test(),
+        **{place: build_table(place) for place in PLACES if place != "file"},
+        "clause": _build_clause(),
+        "test": _build_test(),
     }
 
 
-def table_of(place: str) -> Schema:
+def build_table(place: str) -> Schema:
     """A table with the keys of a place; what it does is said by one of its verbs."""
     keys = PLACES[place][1]
-    properties = {key: _key(place, key) for key in keys}
-    made: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    properties = {key: _build_key(place, key) for key in keys}
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     verbs = VERBS.get(place, ())
     if place in {"entry", "class"}:
-        made["not"] = {"required": ["name", "adds_to"]}
+        schema["not"] = {"required": ["name", "adds_to"]}
     elif place == "source":
-        made["oneOf"] = [{"required": [form]} for form in keys if form != "every"]
+        schema["oneOf"] = [{"required": [form]} for form in keys if form != "every"]
     elif verbs and place not in {"replicas", "let", "join", "health"}:
-        made["not"] = {"required": [*verbs]}
-    return made
+        schema["not"] = {"required": [*verbs]}
+    return schema
 
 
-def _key(place: str, key: str) -> Schema:
+def _build_key(place: str, key: str) -> Schema:
     form = get_form(place, key)
-    said, default = MEANINGS[place][key]
-    shape = _shape(key, form)
-    return {"description": f"{said}{f'; default {default}' if default else ''}", **shape}
+    meaning, default = MEANINGS[place][key]
+    shape = _build_shape(key, form)
+    return {"description": f"{meaning}{f'; default {default}' if default else ''}", **shape}
 
 
-def _shape(key: str, form: Form) -> Schema:
+def _build_shape(key: str, form: Form) -> Schema:
     match form.shape:
         case Shape.CLAUSE:
             ways: list[Schema] = [{"$ref": "#/definitions/clause"}]
         case Shape.CLAUSES:
-            ways = [_named({"$ref": "#/definitions/clause"})]
+            ways = [_build_named_table({"$ref": "#/definitions/clause"})]
         case Shape.TABLE:
             ways = [{"$ref": f"#/definitions/{form.place}"}]
         case Shape.NAMED:
-            ways = [_named({"$ref": f"#/definitions/{form.place}"}, form)]
+            ways = [_build_named_table({"$ref": f"#/definitions/{form.place}"}, form)]
         case Shape.OPEN if key == "accept":
             codes = dict.fromkeys(sorted(WARNINGS), _TEXT)
             ways = [{"type": "object", "properties": codes, "additionalProperties": False}]
@@ -200,7 +200,7 @@ def _shape(key: str, form: Form) -> Schema:
     return ways[0] if len(ways) == 1 else {"anyOf": ways}
 
 
-def _named(inner: Schema, form: Form | None = None) -> Schema:
+def _build_named_table(inner: Schema, form: Form | None = None) -> Schema:
     """A table of things that people name; `false` takes one out."""
     ways = [inner, {"const": False}]
     if form is not None:
@@ -209,33 +209,33 @@ def _named(inner: Schema, form: Form | None = None) -> Schema:
     return {"type": "object", "patternProperties": {_NAME: {"anyOf": ways}}, "additionalProperties": False}
 
 
-def _clause(words: Iterable[str] | None = None) -> Schema:
+def _build_clause(words: Iterable[str] | None = None) -> Schema:
     """Lines of words, relations that are opened, paths, and `either`."""
     line: Schema = {"anyOf": [{"$ref": "#/definitions/test"}, {"$ref": "#/definitions/clause"}]}
-    made: Schema = {
+    schema: Schema = {
         "type": "object",
         "properties": {EITHER: {"type": "object", "additionalProperties": {"$ref": "#/definitions/clause"}}},
         "patternProperties": {_PATH: {"$ref": "#/definitions/test"}},
         "additionalProperties": False,
     }
     if words is None:
-        made["patternProperties"][_WORD] = line
+        schema["patternProperties"][_WORD] = line
     else:
-        made["properties"] |= dict.fromkeys(sorted(words), line)
-    return made
+        schema["properties"] |= dict.fromkeys(sorted(words), line)
+    return schema
 
 
-def _test() -> Schema:
+def _build_test() -> Schema:
     test: Schema = {"$ref": "#/definitions/test"}
-    each: Schema = {"anyOf": [test, {"$ref": "#/definitions/clause"}]}
+    element_test: Schema = {"anyOf": [test, {"$ref": "#/definitions/clause"}]}
     number: Schema = {"type": "integer"}
     some: Schema = {"type": "array", "minItems": 1}
     operators: Schema = {
         "not": test,
         "count": test,
-        "any": each,
-        "every": each,
-        "none": each,
+        "any": element_test,
+        "every": element_test,
+        "none": element_test,
         "exists": {"type": "boolean"},
         "at_least": number,
         "at_most": number,
@@ -253,14 +253,14 @@ def _test() -> Schema:
     return {"anyOf": [_SCALAR, {"type": "array", "items": test, "minItems": 1}, table]}
 
 
-def _entry_with(index: int, words: Iterable[str] | None, own: Schema) -> Schema:
+def _build_entry(index: int, words: Iterable[str] | None, definitions: Schema) -> Schema:
     """An entry whose clauses know the words that there are."""
     clause = f"clause_{index}"
-    own[clause] = _clause(words)
-    own[f"entry_{index}"] = entry = table_of("entry")
+    definitions[clause] = _build_clause(words)
+    definitions[f"entry_{index}"] = entry = build_table("entry")
     for key in ("match", "exclude", "wait"):
         shape = entry["properties"][key]
-        first = {"$ref": f"#/definitions/{clause}"}
-        inner = first if key == "match" else _named(first)
+        clause_reference = {"$ref": f"#/definitions/{clause}"}
+        inner = clause_reference if key == "match" else _build_named_table(clause_reference)
         entry["properties"][key] = {**shape, "anyOf": [inner, {"const": False}]}
     return {"$ref": f"#/definitions/entry_{index}"}

@@ -13,7 +13,7 @@ from agent.cli import class_reference
 from agent.cli.main import COMMANDS
 from agent.cli.reference import keys_page, page
 from agent.config import settings
-from agent.config.describe.class_manual import manual
+from agent.config.describe.class_manual import build_manual
 from agent.config.language.key_table import EITHER, OPERATORS, PLACES, SOURCE_KINDS, WARNINGS
 from agent.config.load import SHIPPED, load, load_with_entries
 from agent.config.toml.finding import UNREADABLE
@@ -169,9 +169,9 @@ def test_classes_are_printed_from_their_files():
 def test_the_page_of_a_class_says_what_the_command_says():
     """Each line of `class show`, and its example, which a test of the classes loads."""
     for name in ("tty", "nvidia-gpu", "kvm"):
-        said = manual(load_with_entries(os.devnull), name)
+        said = build_manual(load_with_entries(os.devnull), name)
         text = text_of(f"docs/classes/{name}.md")
-        assert all(line in text.splitlines() for _, line in said.says)
+        assert all(line in text.splitlines() for _, line in said.sections)
         assert all(piece in text for _, piece in said.notes)
         assert f"```toml\n{said.example}\n```" in text
 
@@ -223,7 +223,7 @@ def test_every_code_of_a_finding_has_its_row():
     said = {*WARNINGS, UNREADABLE, "toml", "unknown-class", "unknown-resource"}
     for path in (TOP / "agent/config").rglob("*.py"):
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "error" and call.args:
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "make_error" and call.args:
                 first = call.args[0]
                 codes = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
                 said |= {code.value for code in codes if isinstance(code, ast.Constant)}

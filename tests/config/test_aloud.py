@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.config.describe.class_manual import lines_of, manual
-from agent.config.describe.description_clause import value
-from agent.config.describe.descriptions import Description, NoReadingError, as_json, pick, readings
-from agent.config.describe.entry_text import clauses_of
-from agent.config.describe.text_layout import render
+from agent.config.describe.class_manual import build_manual, format_manual
+from agent.config.describe.description_clause import format_value
+from agent.config.describe.descriptions import (
+    Description,
+    NoDescriptionError,
+    convert_to_json,
+    describe_config,
+    find_descriptions,
+)
+from agent.config.describe.entry_text import list_clauses
+from agent.config.describe.text_layout import render_description
 from agent.config.load import SHIPPED, LoadedConfig, load, load_with_entries
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.core.language.safe_text import count_columns
@@ -20,7 +26,7 @@ LANGUAGE = Path(__file__).parent / "language"
 
 
 def whole(found: LoadedConfig, width: int | None = None) -> str:
-    return "\n\n".join("\n".join(render(reading, width)) for reading in readings(found)) + "\n"
+    return "\n\n".join("\n".join(render_description(reading, width)) for reading in describe_config(found)) + "\n"
 
 
 def test_the_whole_language_is_read_back_as_it_was_agreed():
@@ -57,9 +63,9 @@ def test_no_value_is_passed_over():
     unsaid = {
         path
         for sentence in sentences
-        for said in ["\n".join(clause.text for clause in clauses_of(sentence.tree))]
+        for said in ["\n".join(clause.text for clause in list_clauses(sentence.tree))]
         for path, item in values(sentence.tree)
-        if value(item) not in said
+        if format_value(item) not in said
     }
     # The reason is what a check says when it fails; a map is shortened; the title has what it is about.
     assert {path for path in unsaid if path[-1] not in {"about", "uses", "class", "reason"} and "map" not in path} == {
@@ -71,7 +77,7 @@ def test_every_clause_is_there_with_its_place_however_narrow_it_is():
     found = load_with_entries(str(LANGUAGE))
     for width in (40, 80, 200):
         text = whole(found, width)
-        for reading in readings(found):
+        for reading in describe_config(found):
             for said in reading.clauses:
                 if said.spot:
                     origin = said.spot.origin
@@ -89,7 +95,7 @@ def sentence(tmp_path: Path, entry: str, **classes: str) -> list[str]:
         (tmp_path / "classes" / f"{name}.toml").write_text(f'about = "every {name}"\n{text}\n', encoding="utf-8")
     (tmp_path / "resources.d" / "a.toml").write_text(f"[[resource]]\n{entry}\n", encoding="utf-8")
     (reading,) = [
-        reading for reading in readings(load_with_entries(str(tmp_path), classes=())) if reading.kind == "entry"
+        reading for reading in describe_config(load_with_entries(str(tmp_path), classes=())) if reading.kind == "entry"
     ]
     return [line(reading, index) for index in range(len(reading.clauses))]
 
@@ -257,14 +263,16 @@ def entries(tmp_path: Path, text: str) -> LoadedConfig:
 def test_entries_are_picked_by_resource_by_place_and_classes_by_name(tmp_path):
     text = '[[resource]]\nname = "a/b"\nclass = "kvm"\n[[resource]]\nname = "a/c"\nclass = "kvm"\nreplicas = 2\n'
     found = entries(tmp_path, text)
-    assert [reading.title for reading in pick(found, ["a/b", "a.toml:4", "resources.d/a.toml:1", "kvm"])] == [
+    assert [
+        reading.title for reading in find_descriptions(found, ["a/b", "a.toml:4", "resources.d/a.toml:1", "kvm"])
+    ] == [
         "entry resources.d/a.toml:1: as class kvm says, called a/b",
         "entry resources.d/a.toml:4: /dev/kvm, a hundred times",
         "entry resources.d/a.toml:1: as class kvm says, called a/b",
         "class kvm: /dev/kvm, a hundred times",
     ]
-    with pytest.raises(NoReadingError) as error:
-        pick(found, ["a/bb"])
+    with pytest.raises(NoDescriptionError) as error:
+        find_descriptions(found, ["a/bb"])
     assert error.value.nearest == "a/b"
 
 
@@ -282,7 +290,7 @@ EARLIER = [
 @pytest.mark.parametrize(("before", "said"), EARLIER)
 def test_what_earlier_entries_take_is_said(tmp_path, before, said):
     last = '[[resource]]\nname = "a/c"\nsource = "pci"\nmatch.vendor = ["8086", "15b3"]\n'
-    *_, reading = readings(entries(tmp_path, before + last))
+    *_, reading = describe_config(entries(tmp_path, before + last))
     assert [clause.text for clause in reading.clauses if clause.text.startswith("of which")] == ([said] if said else [])
 
 
@@ -292,15 +300,15 @@ def test_what_would_move_the_cursor_is_shown_not_done(tmp_path):
     assert r"\x1b[31m" in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    assert as_json(pick(found, ["a.toml:1"])[0])["about"] == "\u202ex"
+    assert convert_to_json(find_descriptions(found, ["a.toml:1"])[0])["about"] == "\u202ex"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
 def test_the_example_of_a_shipped_class_serves(tmp_path, name):
-    one = manual(load_with_entries(str(tmp_path / "none")), name)
-    assert (one.name, one.own) == (name, False)
+    one = build_manual(load_with_entries(str(tmp_path / "none")), name)
+    assert (one.name, one.is_local) == (name, False)
     (tmp_path / "resources.d").mkdir()
-    beside = 'source = "pci"\n' if one.part else ""
+    beside = 'source = "pci"\n' if one.is_base_class else ""
     (tmp_path / "resources.d" / "a.toml").write_text(f"{one.example}\n{beside}", encoding="utf-8")
     found = load(str(tmp_path))
     assert [finding.message for finding in found.findings] == []
@@ -310,13 +318,13 @@ def test_the_example_of_a_shipped_class_serves(tmp_path, name):
 @pytest.mark.parametrize("name", sorted(path.stem for path in Path(SHIPPED).glob("*.toml")))
 def test_what_a_shipped_class_advises_can_be_pasted(tmp_path, name):
     """Each piece of TOML at the top of its file, in an entry that uses it; probes are agent.toml's."""
-    one = manual(load_with_entries(str(tmp_path / "none")), name)
+    one = build_manual(load_with_entries(str(tmp_path / "none")), name)
     (tmp_path / "resources.d").mkdir()
     for index, (toml, text) in enumerate(one.notes):
         if toml:
             said = {line.partition("=")[0].strip() for line in text.splitlines()}
             entry = [line for line in one.example.splitlines() if line.partition("=")[0].strip() not in said]
-            beside = 'source = "pci"\n' if one.part and "source" not in said else ""
+            beside = 'source = "pci"\n' if one.is_base_class and "source" not in said else ""
             whole = "\n".join((*entry, text, beside))
             (tmp_path / "resources.d" / f"{index}.toml").write_text(whole, encoding="utf-8")
             found = [each for each in load(str(tmp_path)).findings if each.severity == "error"]
@@ -328,7 +336,7 @@ def test_the_example_answers_what_a_class_asks(tmp_path):
     (tmp_path / "classes").mkdir()
     text = 'about = "x"\nname = "a/b"\nsource = "pci"\noptions.o = { about = "how", one_of = ["p", "q"] }\n'
     (tmp_path / "classes" / "c.toml").write_text(text, encoding="utf-8")
-    one = manual(load_with_entries(str(tmp_path)), "c")
+    one = build_manual(load_with_entries(str(tmp_path)), "c")
     assert one.example == '[[resource]]\nclass = "c"\noptions.o = "p"'
-    assert ("options", "o, which the entry says (p | q): how") in one.says
-    assert lines_of(one, 60)[-1] == '              options.o = "p"'
+    assert ("options", "o, which the entry says (p | q): how") in one.sections
+    assert format_manual(one, 60)[-1] == '              options.o = "p"'

@@ -8,10 +8,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.config.describe.class_manual import lines_of, manual
-from agent.config.describe.descriptions import as_json as reading_as_json
-from agent.config.describe.descriptions import readings
-from agent.config.describe.text_layout import render as read
+from agent.config.describe.class_manual import build_manual, format_manual
+from agent.config.describe.descriptions import convert_to_json as reading_as_json
+from agent.config.describe.descriptions import describe_config
+from agent.config.describe.text_layout import render_description as read
 from agent.config.language.key_table import OPERATORS, PLACES
 from agent.config.language.section_shapes import get_form
 from agent.config.load import SHIPPED, Configuration, load_with_entries
@@ -33,12 +33,12 @@ def loaded(files: dict[str, bytes]) -> Configuration:
             path.write_bytes(content)
         studied = load_with_entries(directory)
         found = studied.configuration
-        for reading in readings(studied):
+        for reading in describe_config(studied):
             for width in (None, 80):
                 assert read(reading, width)[0].startswith(reading.kind)
             assert reading_as_json(reading)
         for name in studied.local_class_names:
-            assert lines_of(manual(studied, name), 80)
+            assert format_manual(build_manual(studied, name), 80)
     for finding in found.findings:
         assert render(finding)
         assert build_json(finding)["line"]

@@ -14,8 +14,8 @@ from agent.config.language.section_shapes import FORMS
 from agent.config.load import SHIPPED, load
 from tests.cli.conftest import TOP, device_agent
 
-RESOURCES = Draft7Validator(schema.of_resources())
-CLASS = Draft7Validator(schema.of_class())
+RESOURCES = Draft7Validator(schema.build_resource_schema())
+CLASS = Draft7Validator(schema.build_class_schema())
 
 
 def faults(text, validator=RESOURCES):
@@ -23,8 +23,8 @@ def faults(text, validator=RESOURCES):
 
 
 def test_it_is_a_schema():
-    Draft7Validator.check_schema(schema.of_resources())
-    Draft7Validator.check_schema(schema.of_class())
+    Draft7Validator.check_schema(schema.build_resource_schema())
+    Draft7Validator.check_schema(schema.build_class_schema())
 
 
 def test_every_key_has_a_meaning_and_nothing_else_has():
@@ -147,5 +147,5 @@ def test_the_command():
 
 
 def test_operators_are_all_there():
-    table = schema.of_resources()["definitions"]["test"]["anyOf"][2]
+    table = schema.build_resource_schema()["definitions"]["test"]["anyOf"][2]
     assert set(table["properties"]) == set(OPERATORS)

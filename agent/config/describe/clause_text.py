@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.config.describe.description_clause import listed, value
+from agent.config.describe.description_clause import format_list, format_value
 from agent.config.language.key_table import OPERATORS
 from agent.config.merge.config_tree import Branch, Conflict, Leaf, Node, RemovedValue
 from agent.core.struct import replace
@@ -14,91 +14,94 @@ _DOES = {"matching": "matches", "contains": "contains", "has": "has", "has_all":
 _OF = {"any": "one", "every": "every one", "none": "none"}
 
 
-def clause(branch: Branch | None) -> str:
+def describe_clause(branch: Branch | None) -> str:
     """All lines of a clause, in one."""
-    return " and ".join(line(address, branch) for address in branch.members) if branch else ""
+    return " and ".join(describe_line(address, branch) for address in branch.members) if branch else ""
 
 
-def line(address: str, branch: Branch) -> str:
+def describe_line(address: str, branch: Branch) -> str:
     """One line of a clause; the alternatives of `either` are one as well."""
     leaf = branch.get_leaf(address)
     if leaf is not None:
-        return sentence(address, leaf.value)
+        return describe_test(address, leaf.value)
     either = branch.get_branch(address)
-    alternatives = [clause(member) for _, member in either.list_branches()] if either else []
+    alternatives = [describe_clause(member) for _, member in either.list_branches()] if either else []
     return f"either {', or '.join(alternatives) or 'nothing'}"
 
 
-def sentence(subject: str, test: object) -> str:
+def describe_test(subject: str, test: object) -> str:
     """A test, of what it is said of."""
     if isinstance(test, dict):
-        return " and ".join(_operator(subject, name, operand) for name, operand in test.items()) or f"{subject} is so"
-    return f"{subject} is {short(test)}"
+        return (
+            " and ".join(_describe_operator(subject, name, operand) for name, operand in test.items())
+            or f"{subject} is so"
+        )
+    return f"{subject} is {shorten_test(test)}"
 
 
-def short(test: object) -> str:
+def shorten_test(test: object) -> str:
     """A test without what it is said of."""
     if isinstance(test, dict):
-        said = sentence("\0", test)
-        return said.replace("\0 is ", "").replace("of \0 ", "").replace("\0 ", "")
+        text = describe_test("\0", test)
+        return text.replace("\0 is ", "").replace("of \0 ", "").replace("\0 ", "")
     if isinstance(test, list):
-        return " or ".join(map(short, test)) or "nothing"
-    return value(test)
+        return " or ".join(map(shorten_test, test)) or "nothing"
+    return format_value(test)
 
 
-def _operator(subject: str, name: str, operand: object) -> str:
+def _describe_operator(subject: str, name: str, operand: object) -> str:
     match name:
         case "exists":
             return f"{subject} is {'there' if operand is True else 'absent'}"
         case "not":
-            inner = sentence(subject, operand)
+            inner = describe_test(subject, operand)
             plain = f"{subject} is "
             if inner.startswith(plain) and " and " not in inner:
                 return f"{subject} is not {inner.removeprefix(plain)}"
             return f"it is not so that {inner}"
         case "count":
-            return f"the number of {subject} is {short(operand)}"
+            return f"the number of {subject} is {shorten_test(operand)}"
         case "like":
-            return f"{subject} is like {listed(operand, ' or ')}"
+            return f"{subject} is like {format_list(operand, ' or ')}"
     if name in _OF:
-        return f"{_OF[name]} of {subject} {_each(operand)}"
+        return f"{_OF[name]} of {subject} {_describe_element_test(operand)}"
     if name in _IS:
-        return f"{subject} is {_IS[name]} {listed(operand)}"
-    return f"{subject} {_DOES.get(name, name)} {listed(operand)}"
+        return f"{subject} is {_IS[name]} {format_list(operand)}"
+    return f"{subject} {_DOES.get(name, name)} {format_list(operand)}"
 
 
-def _each(test: object) -> str:
+def _describe_element_test(test: object) -> str:
     """What is so of an element: of a thing with words of its own a clause."""
     if not isinstance(test, dict) or all(key in OPERATORS for key in test):
-        return f"is {short(test)}"
-    lines = _flat(test)
+        return f"is {shorten_test(test)}"
+    lines = _flatten(test)
     if all(not isinstance(inner, (dict, list)) for _, inner in lines):
-        return f"has {' and '.join(f'{word} {value(inner)}' for word, inner in lines)}"
-    return f"is one whose {' and '.join(sentence(word, inner) for word, inner in lines)}"
+        return f"has {' and '.join(f'{word} {format_value(inner)}' for word, inner in lines)}"
+    return f"is one whose {' and '.join(describe_test(word, inner) for word, inner in lines)}"
 
 
-def _flat(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
+def _flatten(table: Mapping[str, object], prefix: str = "") -> list[tuple[str, object]]:
     lines: list[tuple[str, object]] = []
     for key, inner in table.items():
         word = f"{prefix}.{key}" if prefix else key
         if isinstance(inner, dict) and inner and not any(name in OPERATORS for name in inner):
-            lines += _flat(inner, word)
+            lines += _flatten(inner, word)
         else:
             lines.append((word, inner))
     return lines
 
 
-def split(branch: Branch) -> tuple[Branch, Branch]:
+def split_added_lines(branch: Branch) -> tuple[Branch, Branch]:
     """A clause as it was first written, tests replaced or not; and the lines that another file added to it."""
-    known = {name for node in list(branch.members.values())[:1] for name in _files(node)}
-    added = {address for address, node in branch.members.items() if known.isdisjoint(_files(node))}
-    first = {address: node for address, node in branch.members.items() if address not in added}
-    then = {address: node for address, node in branch.members.items() if address in added}
-    return replace(branch, members=first), replace(branch, members=then)
+    first_files = {name for node in list(branch.members.values())[:1] for name in _list_files(node)}
+    added_addresses = {address for address, node in branch.members.items() if first_files.isdisjoint(_list_files(node))}
+    first_members = {address: node for address, node in branch.members.items() if address not in added_addresses}
+    added_members = {address: node for address, node in branch.members.items() if address in added_addresses}
+    return replace(branch, members=first_members), replace(branch, members=added_members)
 
 
-def _files(node: Node) -> set[str]:
+def _list_files(node: Node) -> set[str]:
     if isinstance(node, Conflict):
-        return _files(node.first_node)
+        return _list_files(node.first_node)
     spots = (node.spot, *node.replaced_spots) if isinstance(node, (Leaf, RemovedValue)) else (node.spot,)
     return {spot.document.name for spot in spots}

@@ -22,60 +22,62 @@ class DescriptionClause(NamedTuple):
     level: int = 0
     note: str = ""
 
-    def below(self) -> DescriptionClause:
+    def indent(self) -> DescriptionClause:
         """The clause, one deeper."""
         return self._replace(level=self.level + 1)
 
 
-def value(of: object) -> str:
+def format_value(data: object) -> str:
     """A value of TOML as people say it."""
-    match of:
+    match data:
         case bool():
-            return "yes" if of else "no"
+            return "yes" if data else "no"
         case "":
             return '""'
         case list():
-            return listed(of)
+            return format_list(data)
         case dict():
-            return ", ".join(f"{key} = {value(inner)}" for key, inner in of.items()) or "nothing"
-    return str(of)
+            return ", ".join(f"{key} = {format_value(inner)}" for key, inner in data.items()) or "nothing"
+    return str(data)
 
 
-def listed(of: object, between: str = ", ") -> str:
+def format_list(items: object, separator: str = ", ") -> str:
     """The items of a list, or the one value that stands for it."""
-    return between.join(map(value, of)) if isinstance(of, list) else value(of)
+    return separator.join(map(format_value, items)) if isinstance(items, list) else format_value(items)
 
 
-def text_of(branch: Branch, key: str, otherwise: str = "") -> str:
+def get_text(branch: Branch, key: str, default: str = "") -> str:
     """The value under a key as it is said; what else is said if there is none."""
     leaf = branch.get_leaf(key)
-    return otherwise if leaf is None else listed(leaf.value)
+    return default if leaf is None else format_list(leaf.value)
 
 
-def instead(*leaves: Leaf | None, say: Callable[[object], str] = value) -> str:
+def describe_replaced(*leaves: Leaf | None, formatter: Callable[[object], str] = format_value) -> str:
     """What these values replaced, in brackets: of each place one; nothing where it was the same."""
-    olds: dict[tuple[str, int], str] = {}
+    replaced_texts: dict[tuple[str, int], str] = {}
     for leaf in leaves:
         if leaf is None or not leaf.replaced_spots:
             continue
         spot = leaf.replaced_spots[0]
-        old = spot.data
-        if old != leaf.value:
+        replaced_value = spot.data
+        if replaced_value != leaf.value:
             origin = spot.origin
-            olds.setdefault((origin.file, origin.line), f"instead of {say(old)}, {place(spot)}")
-    return f"[{'; '.join(olds.values())}]" if olds else ""
+            replaced_texts.setdefault(
+                (origin.file, origin.line), f"instead of {formatter(replaced_value)}, {format_location(spot)}"
+            )
+    return f"[{'; '.join(replaced_texts.values())}]" if replaced_texts else ""
 
 
-def place(spot: FilePosition) -> str:
+def format_location(spot: FilePosition) -> str:
     """File and line, the file without its directory: which one it is the header says."""
     origin = spot.origin
     return f"{origin.file.rpartition('/')[2]}:{origin.line}"
 
 
-def leaves(node: Node) -> Iterator[Leaf]:
+def walk_leaves(node: Node) -> Iterator[Leaf]:
     """All values of a tree, in order."""
     if isinstance(node, Leaf):
         yield node
     elif isinstance(node, Branch):
         for member in node.members.values():
-            yield from leaves(member)
+            yield from walk_leaves(member)

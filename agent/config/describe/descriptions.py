@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from agent.config.describe.description_clause import DescriptionClause, place, value
-from agent.config.describe.entry_text import clauses_of
+from agent.config.describe.description_clause import DescriptionClause, format_location, format_value
+from agent.config.describe.entry_text import list_clauses
 from agent.config.load import ConfigEntry, LoadedConfig
 from agent.config.merge.class_library import MergedEntry
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.name_template import name_leaf
+from agent.config.resource.name_template import get_name_leaf
 from agent.config.toml.finding import find_nearest
 from agent.core.struct import Struct
 
@@ -33,142 +33,154 @@ class Description(Struct):
         return f"{self.kind} {self.name}{f': {self.about}' if self.about else ''}"
 
 
-class NoReadingError(LookupError):
+class NoDescriptionError(LookupError):
     """No class and no entry has this name; `nearest` is one that has a near one, or empty."""
 
-    def __init__(self, name: str, near: str) -> None:
+    def __init__(self, name: str, nearest: str) -> None:
         super().__init__(name)
         self.name = name
-        self.nearest = near
+        self.nearest = nearest
 
 
-def pick(study: LoadedConfig, names: Sequence[str]) -> list[Description]:
+def find_descriptions(study: LoadedConfig, names: Sequence[str]) -> list[Description]:
     """What has one of these names: entries by their resource or place, else classes; without names all.
 
     Raises:
         NoReadingError: nothing has a name.
     """
     if not names:
-        return list(readings(study))
-    found: list[Description] = []
-    entries = [of_entry(entry, study.entries[:index], study) for index, entry in enumerate(study.entries)]
+        return list(describe_config(study))
+    descriptions: list[Description] = []
+    entries = [describe_entry(entry, study.entries[:index], study) for index, entry in enumerate(study.entries)]
     for name in names:
-        named = [entry for entry in entries if name in {entry.resource, entry.name, entry.name.rpartition("/")[2]}]
-        if not named and name not in study.library.list_names():
-            known = {*study.library.list_names(), *(entry.resource for entry in entries)}
-            raise NoReadingError(name, find_nearest(name, known) or "")
-        found += named or [of_class(name, study.library.get_class(name))]
-    return found
+        matching_entries = [
+            entry for entry in entries if name in {entry.resource, entry.name, entry.name.rpartition("/")[2]}
+        ]
+        if not matching_entries and name not in study.library.list_names():
+            known_names = {*study.library.list_names(), *(entry.resource for entry in entries)}
+            raise NoDescriptionError(name, find_nearest(name, known_names) or "")
+        descriptions += matching_entries or [describe_class(name, study.library.get_class(name))]
+    return descriptions
 
 
-def as_json(reading: Description) -> dict[str, object]:
+def convert_to_json(description: Description) -> dict[str, object]:
     """A reading for machines: texts whole and unescaped."""
     return {
-        "kind": reading.kind,
-        "name": reading.name,
-        "resource": reading.resource or None,
-        "about": reading.about or None,
+        "kind": description.kind,
+        "name": description.name,
+        "resource": description.resource or None,
+        "about": description.about or None,
         "clauses": [
             {
-                "text": said.text,
-                "note": said.note or None,
-                "level": said.level,
-                "file": said.spot.origin.file if said.spot else None,
-                "line": said.spot.origin.line if said.spot else None,
+                "text": clause.text,
+                "note": clause.note or None,
+                "level": clause.level,
+                "file": clause.spot.origin.file if clause.spot else None,
+                "line": clause.spot.origin.line if clause.spot else None,
             }
-            for said in reading.clauses
+            for clause in description.clauses
         ],
     }
 
 
-def of_class(name: str, sentence: MergedEntry) -> Description:
+def describe_class(name: str, sentence: MergedEntry) -> Description:
     """A class, read back."""
-    return Description("class", name, "", _about(sentence), tuple(clauses_of(sentence.tree)))
+    return Description("class", name, "", _get_about(sentence), tuple(list_clauses(sentence.tree)))
 
 
-def readings(study: LoadedConfig) -> Iterator[Description]:
+def describe_config(study: LoadedConfig) -> Iterator[Description]:
     """The configuration's own classes as their files are in order, then its entries in theirs."""
     for name in sorted(study.local_class_names, key=lambda name: f"{name}.toml"):
-        yield of_class(name, study.library.get_class(name))
+        yield describe_class(name, study.library.get_class(name))
     for index, entry in enumerate(study.entries):
-        yield of_entry(entry, study.entries[:index], study)
+        yield describe_entry(entry, study.entries[:index], study)
 
 
-def of_entry(entry: ConfigEntry, before: Sequence[ConfigEntry], study: LoadedConfig) -> Description:
+def describe_entry(entry: ConfigEntry, earlier_entries: Sequence[ConfigEntry], study: LoadedConfig) -> Description:
     """An entry, read back; one that only names a class is one line."""
     tree = entry.merged_entry.tree
     origin = entry.spot.origin
-    name, device_class = name_leaf(tree), tree.get_leaf("class")
-    earlier = _earlier(tree, before)
-    resource = value(name.value) if name else ""
-    known = _known(device_class, study)
-    own = entry.spot.data
-    if known and isinstance(own, dict) and own.keys() <= {"class", "name"}:
-        called = f", called {resource}" if "name" in own else ""
-        left = f", of what {earlier} {_leaves(earlier)}" if earlier else ""
-        return Description("entry", str(origin), resource, f"as class {known} says{called}{left}", ())
-    about = _about(entry.merged_entry) or (_about(study.library.get_class(known)) if known else "")
-    taken = f"{earlier} {_takes(earlier)}" if earlier else ""
-    return Description("entry", str(origin), resource, about, tuple(clauses_of(tree, taken)))
+    name, device_class = get_name_leaf(tree), tree.get_leaf("class")
+    earlier = _describe_earlier(tree, earlier_entries)
+    resource = format_value(name.value) if name else ""
+    class_name = _find_class_name(device_class, study)
+    entry_data = entry.spot.data
+    if class_name and isinstance(entry_data, dict) and entry_data.keys() <= {"class", "name"}:
+        name_text = f", called {resource}" if "name" in entry_data else ""
+        leave_text = f", of what {earlier} {_choose_leave_verb(earlier)}" if earlier else ""
+        return Description("entry", str(origin), resource, f"as class {class_name} says{name_text}{leave_text}", ())
+    about = _get_about(entry.merged_entry) or (_get_about(study.library.get_class(class_name)) if class_name else "")
+    take_text = f"{earlier} {_choose_take_verb(earlier)}" if earlier else ""
+    return Description("entry", str(origin), resource, about, tuple(list_clauses(tree, take_text)))
 
 
-def _known(device_class: Leaf | None, study: LoadedConfig) -> str:
+def _find_class_name(device_class: Leaf | None, study: LoadedConfig) -> str:
     """The name of the class that an entry names, if there is one."""
-    named = value(device_class.value) if device_class else ""
+    named = format_value(device_class.value) if device_class else ""
     return named if named in study.library.list_names() else ""
 
 
-def _about(sentence: MergedEntry) -> str:
+def _get_about(sentence: MergedEntry) -> str:
     leaf = sentence.tree.get_leaf("about")
-    return value(leaf.value) if leaf else ""
+    return format_value(leaf.value) if leaf else ""
 
 
-def _earlier(tree: Branch, before: Sequence[ConfigEntry]) -> str:
+def _describe_earlier(tree: Branch, earlier_entries: Sequence[ConfigEntry]) -> str:
     """The entries before it that may take the same devices, as people know them. Slots take nothing."""
-    said: list[str] = []
-    for entry in before:
+    texts: list[str] = []
+    for entry in earlier_entries:
         other = entry.merged_entry.tree
-        name = name_leaf(other)
-        if "slots" not in other.members and _meet(tree, other):
-            said.append(f"{value(name.value) if name else 'an entry'} ({place(entry.spot)})")
-    return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
+        name = get_name_leaf(other)
+        if "slots" not in other.members and _can_overlap(tree, other):
+            texts.append(f"{format_value(name.value) if name else 'an entry'} ({format_location(entry.spot)})")
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
-def _leaves(earlier: str) -> str:
+def _choose_leave_verb(earlier: str) -> str:
     return "leave" if " and " in earlier else "leaves"
 
 
-def _takes(earlier: str) -> str:
+def _choose_take_verb(earlier: str) -> str:
     return "take theirs" if " and " in earlier else "takes its own"
 
 
-def _meet(one: Branch, other: Branch) -> bool:
+def _can_overlap(first_entry: Branch, second_entry: Branch) -> bool:
     """Whether two entries may take one device, as far as their texts tell."""
-    mine, theirs = one.get_leaf("source"), other.get_leaf("source")
-    if mine is None or theirs is None or not _share(mine.value, theirs.value):
+    first_source, second_source = first_entry.get_leaf("source"), second_entry.get_leaf("source")
+    if first_source is None or second_source is None or not _has_common_source(first_source.value, second_source.value):
         return False
-    match = one.get_branch("match") or Branch({}, one.spot)
-    against = other.get_branch("match") or Branch({}, other.spot)
-    pairs = ((match.get_leaf(address), against.get_leaf(address)) for address in match.members)
-    return all(_agree(test.value, opposed.value) for test, opposed in pairs if test and opposed)
+    first_match = first_entry.get_branch("match") or Branch({}, first_entry.spot)
+    second_match = second_entry.get_branch("match") or Branch({}, second_entry.spot)
+    pairs = ((first_match.get_leaf(address), second_match.get_leaf(address)) for address in first_match.members)
+    return all(_can_both_match(test.value, opposed.value) for test, opposed in pairs if test and opposed)
 
 
-def _share(one: object, other: object) -> bool:
-    if not isinstance(one, dict) or not isinstance(other, dict):
+def _has_common_source(first_source: object, second_source: object) -> bool:
+    if not isinstance(first_source, dict) or not isinstance(second_source, dict):
         return False
-    return any(_items(one.get(form)) & _items(other.get(form)) for form in ("kind", "subsystem", "node", "dir"))
-
-
-def _agree(one: object, other: object) -> bool:
-    """Whether one value can meet both tests; of two that are written shorter or longer nothing is known."""
-    if any(isinstance(item, dict) for test in (one, other) for item in (test if isinstance(test, list) else [test])):
-        return True
     return any(
-        mine.startswith(theirs) or mine.endswith(theirs) or theirs.startswith(mine) or theirs.endswith(mine)
-        for mine in _items(one)
-        for theirs in _items(other)
+        _make_items(first_source.get(form)) & _make_items(second_source.get(form))
+        for form in ("kind", "subsystem", "node", "dir")
     )
 
 
-def _items(of: object) -> set[str]:
-    return {str(item).lower() for item in (of if isinstance(of, list) else [of]) if item is not None}
+def _can_both_match(first_test: object, second_test: object) -> bool:
+    """Whether one value can meet both tests; of two that are written shorter or longer nothing is known."""
+    if any(
+        isinstance(item, dict)
+        for test in (first_test, second_test)
+        for item in (test if isinstance(test, list) else [test])
+    ):
+        return True
+    return any(
+        first_item.startswith(second_item)
+        or first_item.endswith(second_item)
+        or second_item.startswith(first_item)
+        or second_item.endswith(first_item)
+        for first_item in _make_items(first_test)
+        for second_item in _make_items(second_test)
+    )
+
+
+def _make_items(test: object) -> set[str]:
+    return {str(item).lower() for item in (test if isinstance(test, list) else [test]) if item is not None}

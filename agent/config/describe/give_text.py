@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.config.describe.clause_text import clause
-from agent.config.describe.description_clause import DescriptionClause, instead, leaves, listed, text_of, value
+from agent.config.describe.clause_text import describe_clause
+from agent.config.describe.description_clause import (
+    DescriptionClause,
+    describe_replaced,
+    format_list,
+    format_value,
+    get_text,
+    walk_leaves,
+)
 from agent.config.merge.config_tree import Branch, Leaf
 
 _VIA = {
@@ -16,123 +23,126 @@ _VIA = {
 _RDMA = {"required": ["uverbs"], "optional": ["umad", "issm", "rdma_cm"]}
 
 
-def given(give: Branch | None) -> Iterator[DescriptionClause]:
+def describe_give(give: Branch | None) -> Iterator[DescriptionClause]:
     """All that is given, what is given besides on a condition last."""
     if give is None:
         return
-    yield from _things(give)
+    yield from _describe_section(give)
     if (via := give.get_leaf("via")) is not None:
         yield DescriptionClause(
-            _VIA.get(str(via.value), f"all of it by {value(via.value)}"), via.spot, note=instead(via)
+            _VIA.get(str(via.value), f"all of it by {format_value(via.value)}"), via.spot, note=describe_replaced(via)
         )
     devinfo = give.get_branch("devinfo")
     if devinfo is not None:
-        text = f"write the device-information file: {_members(devinfo)}"
-        yield DescriptionClause(text, devinfo.spot, note=instead(*leaves(devinfo)))
-    for _, also in _named(give, "also"):
-        when = clause(also.get_branch("when"))
-        yield DescriptionClause(f"and, when {when}, also" if when else "and also", also.spot)
-        for said in _things(also):
-            yield said.below()
+        text = f"write the device-information file: {_describe_members(devinfo)}"
+        yield DescriptionClause(text, devinfo.spot, note=describe_replaced(*walk_leaves(devinfo)))
+    for _, also in _list_named(give, "also"):
+        condition = describe_clause(also.get_branch("when"))
+        yield DescriptionClause(f"and, when {condition}, also" if condition else "and also", also.spot)
+        for section_clause in _describe_section(also):
+            yield section_clause.indent()
 
 
-def _things(give: Branch) -> Iterator[DescriptionClause]:
+def _describe_section(give: Branch) -> Iterator[DescriptionClause]:
     vfio, rdma = give.get_branch("vfio"), give.get_branch("rdma")
     if vfio is not None:
-        yield DescriptionClause(_vfio(vfio), vfio.spot, note=instead(*leaves(vfio)))
+        yield DescriptionClause(_describe_vfio(vfio), vfio.spot, note=describe_replaced(*walk_leaves(vfio)))
     if rdma is not None:
-        yield DescriptionClause(_rdma(rdma), rdma.spot, note=instead(*leaves(rdma)))
-    for place, say in (
-        ("nodes", _node),
-        ("mounts", _mount),
-        ("env", _variable),
-        ("annotations", _annotation),
-        ("cdi", _cdi),
+        yield DescriptionClause(_describe_rdma(rdma), rdma.spot, note=describe_replaced(*walk_leaves(rdma)))
+    for place, describe in (
+        ("nodes", _describe_node),
+        ("mounts", _describe_mount),
+        ("env", _describe_variable),
+        ("annotations", _describe_annotation),
+        ("cdi", _describe_cdi),
     ):
-        for name, member in _named(give, place):
-            yield DescriptionClause(say(name, member), member.spot, note=instead(*leaves(member)))
+        for name, member in _list_named(give, place):
+            yield DescriptionClause(describe(name, member), member.spot, note=describe_replaced(*walk_leaves(member)))
 
 
-def _node(_: str, node: Branch) -> str:
-    return f"give {_path(node)}{_permissions(node)}{_there(node)}{_when(node)}"
+def _describe_node(_: str, node: Branch) -> str:
+    return (
+        f"give {_describe_path(node)}{_describe_permissions(node)}{_describe_optional(node)}{_describe_condition(node)}"
+    )
 
 
-def _mount(_: str, mount: Branch) -> str:
+def _describe_mount(_: str, mount: Branch) -> str:
     only = ", read only" if mount.is_on("read_only") else ""
-    return f"mount {_path(mount)}{only}{_there(mount)}{_when(mount)}"
+    return f"mount {_describe_path(mount)}{only}{_describe_optional(mount)}{_describe_condition(mount)}"
 
 
-def _variable(key: str, variable: Branch) -> str:
-    return f"say {_assignment(key, variable)}"
+def _describe_variable(key: str, variable: Branch) -> str:
+    return f"say {_describe_assignment(key, variable)}"
 
 
-def _annotation(key: str, annotation: Branch) -> str:
-    return f"annotate {_assignment(key, annotation)}"
+def _describe_annotation(key: str, annotation: Branch) -> str:
+    return f"annotate {_describe_assignment(key, annotation)}"
 
 
-def _cdi(_: str, device: Branch) -> str:
+def _describe_cdi(_: str, device: Branch) -> str:
     unchecked = ", whether or not a spec has it" if device.is_on("unchecked") else ""
-    name, via = text_of(device, "name"), text_of(device, "via", "field")
-    return f"name the CDI device {name} ({via}){unchecked}{_when(device)}"
+    name, via = get_text(device, "name"), get_text(device, "via", "field")
+    return f"name the CDI device {name} ({via}){unchecked}{_describe_condition(device)}"
 
 
-def _vfio(vfio: Branch) -> str:
+def _describe_vfio(vfio: Branch) -> str:
     besides = ", also without an IOMMU" if vfio.is_on("noiommu") else ""
     to = vfio.get_leaf("to")
-    at = f" as {listed(to.value, ' and ')}" if to else ""
-    nodes = f"give the VFIO nodes ({text_of(vfio, 'backend', 'auto')}{besides}){at}"
-    return f"{nodes}{_permissions(vfio)}{_when(vfio)}; healthy while its IOMMU group is viable"
+    at = f" as {format_list(to.value, ' and ')}" if to else ""
+    nodes = f"give the VFIO nodes ({get_text(vfio, 'backend', 'auto')}{besides}){at}"
+    return f"{nodes}{_describe_permissions(vfio)}{_describe_condition(vfio)}; healthy while its IOMMU group is viable"
 
 
-def _rdma(rdma: Branch) -> str:
-    said = {key: leaf.value if (leaf := rdma.get_leaf(key)) else default for key, default in _RDMA.items()}
-    required, optional = listed(said["required"], " "), listed(said["optional"], " ")
+def _describe_rdma(rdma: Branch) -> str:
+    nodes = {key: leaf.value if (leaf := rdma.get_leaf(key)) else default for key, default in _RDMA.items()}
+    required, optional = format_list(nodes["required"], " "), format_list(nodes["optional"], " ")
     both = ", and ".join(filter(None, (required, f"{optional} if there" if optional else "")))
-    return f"give the RDMA nodes {both}{_permissions(rdma)}{_when(rdma)}"
+    return f"give the RDMA nodes {both}{_describe_permissions(rdma)}{_describe_condition(rdma)}"
 
 
-def _assignment(key: str, variable: Branch) -> str:
-    name = text_of(variable, "name", key)
+def _describe_assignment(key: str, variable: Branch) -> str:
+    name = get_text(variable, "name", key)
     json = variable.get_branch("json")
     if json is not None:
-        each = variable.get_leaf("key")
-        return f"{name} = JSON{f', for each {value(each.value)}' if each else ''}: {_members(json)}{_when(variable)}"
+        key_leaf = variable.get_leaf("key")
+        key_text = f", for each {format_value(key_leaf.value)}" if key_leaf else ""
+        return f"{name} = JSON{key_text}: {_describe_members(json)}{_describe_condition(variable)}"
     join = variable.get_leaf("join")
     joined = f' for each, joined by "{join.value}"' if join else ""
-    return f"{name} = {text_of(variable, 'value')}{joined}{_when(variable)}"
+    return f"{name} = {get_text(variable, 'value')}{joined}{_describe_condition(variable)}"
 
 
-def _path(member: Branch) -> str:
+def _describe_path(member: Branch) -> str:
     to = member.get_leaf("to")
-    return text_of(member, "path") + (f" as {listed(to.value, ' and ')}" if to else "")
+    return get_text(member, "path") + (f" as {format_list(to.value, ' and ')}" if to else "")
 
 
-def _permissions(member: Branch) -> str:
-    permissions = text_of(member, "permissions")
+def _describe_permissions(member: Branch) -> str:
+    permissions = get_text(member, "permissions")
     return f" ({permissions})" if permissions not in {"", "rw"} else ""
 
 
-def _there(member: Branch) -> str:
+def _describe_optional(member: Branch) -> str:
     return ", if there" if member.is_on("optional") else ""
 
 
-def _when(member: Branch) -> str:
-    when = clause(member.get_branch("when"))
-    return f", when {when}" if when else ""
+def _describe_condition(member: Branch) -> str:
+    condition = describe_clause(member.get_branch("when"))
+    return f", when {condition}" if condition else ""
 
 
-def _members(table: Branch, path: str = "") -> str:
+def _describe_members(table: Branch, path: str = "") -> str:
     """An open table, each value by its address."""
-    said: list[str] = []
+    texts: list[str] = []
     for key, node in table.members.items():
         address = f"{path}.{key}" if path else key
         if isinstance(node, Branch):
-            said.append(_members(node, address))
+            texts.append(_describe_members(node, address))
         elif isinstance(node, Leaf):
-            said.append(f"{address} = {value(node.value)}")
-    return ", ".join(filter(None, said))
+            texts.append(f"{address} = {format_value(node.value)}")
+    return ", ".join(filter(None, texts))
 
 
-def _named(give: Branch, place: str) -> Iterator[tuple[str, Branch]]:
+def _list_named(give: Branch, place: str) -> Iterator[tuple[str, Branch]]:
     branch = give.get_branch(place)
     yield from branch.list_branches() if branch else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agent.config.describe.description_clause import text_of, value
+from agent.config.describe.description_clause import format_value, get_text
 from agent.config.merge.config_tree import Branch
 from agent.config.sources import get_source_kind
 from agent.core.language.template import Slot, TemplateError, parse
@@ -20,24 +20,24 @@ _FOLLOWS = (
 )
 
 
-def lasting(tree: Branch) -> Iterator[str]:
+def describe_id_stability(tree: Branch) -> Iterator[str]:
     """A line for each alternative of the id that a class or an entry has; none where it has no id of its own."""
     accepted = (tree.get_branch("accept") or Branch({}, tree.spot)).get_leaf("unstable-id")
     if accepted is not None:
-        yield f"may be dealt anew: {value(accepted.value)}"
+        yield f"may be dealt anew: {format_value(accepted.value)}"
     if "slots" in tree.members:
         yield "slots are counted: an id stays, whichever device is behind it"
         return
-    source, said = tree.get_leaf("source"), tree.get_leaf("id")
-    if said is None and source is not None and _is_one_node(source.value):
+    source, id_leaf = tree.get_leaf("source"), tree.get_leaf("id")
+    if id_leaf is None and source is not None and _is_one_node(source.value):
         yield "follows its path, which stays the same"
         return
-    ids = said.value if said else _default(get_source_kind(source.value) if source else "")
+    ids = id_leaf.value if id_leaf else _get_default_ids(get_source_kind(source.value) if source else "")
     alternatives = ids if isinstance(ids, list | tuple) else (ids,)
     for text in alternatives:
-        follows = _follows(str(text), tree)
+        follows = _find_stability(str(text), tree)
         if follows:
-            yield f"{f'{value(text)} ' if len(alternatives) > 1 else ''}follows {follows}"
+            yield f"{f'{format_value(text)} ' if len(alternatives) > 1 else ''}follows {follows}"
 
 
 def _is_one_node(source: object) -> bool:
@@ -45,24 +45,24 @@ def _is_one_node(source: object) -> bool:
     return isinstance(path, str) and not any(mark in path for mark in "*?[{")
 
 
-def _default(kind: str) -> tuple[str, ...]:
+def _get_default_ids(kind: str) -> tuple[str, ...]:
     return source_kinds.get_default_ids(kind) if kind in source_kinds.KINDS else ()
 
 
-def _follows(text: str, tree: Branch) -> str:
+def _find_stability(text: str, tree: Branch) -> str:
     """What the most telling of its words follows; nothing of a text without one, or that is none."""
     try:
         words = [piece.word for piece in parse(text).pieces if isinstance(piece, Slot)]
     except TemplateError:
         return ""
-    last = {_meant(word, tree) for word in words}
+    last = {_find_telling_part(word, tree) for word in words}
     return next((follows for telling, follows in _FOLLOWS if telling & last), "")
 
 
-def _meant(word: str, tree: Branch) -> str:
+def _find_telling_part(word: str, tree: Branch) -> str:
     """The last part of a word; of the class's own only what its type or its name says for certain."""
     let = tree.get_branch("let")
-    own = let.get_branch(word) if let else None
-    if own is None:
+    word_branch = let.get_branch(word) if let else None
+    if word_branch is None:
         return word.rpartition(".")[2]
-    return "address" if text_of(own, "type") == "pci" else word if word in _FOLLOWS[0][0] else ""
+    return "address" if get_text(word_branch, "type") == "pci" else word if word in _FOLLOWS[0][0] else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.config.describe.description_clause import DescriptionClause, place
+from agent.config.describe.description_clause import DescriptionClause, format_location
 from agent.config.describe.descriptions import Description
 from agent.core.language.safe_text import count_columns, escape
 
@@ -11,27 +11,27 @@ _LEAST = 50  # columns that the clauses have in any case; places leave before
 _INDENT = "  "
 
 
-def render(reading: Description, width: int | None = None) -> list[str]:
+def render_description(description: Description, width: int | None = None) -> list[str]:
     """The lines of a reading. Within a width clauses are folded; without one each is a line, however long."""
-    at = max((count_columns(_place(said)) for said in reading.clauses), default=0)
-    room = _WIDTH - 1 if width is None else max(_LEAST, width - at - 2)
-    lines = fold(escape(reading.title), _INDENT * 2, width or 0) if width else [escape(reading.title)]
-    for said in reading.clauses:
-        lines += _clause(said, room, folded=width is not None)
+    location_width = max((count_columns(_format_location(clause)) for clause in description.clauses), default=0)
+    room = _WIDTH - 1 if width is None else max(_LEAST, width - location_width - 2)
+    lines = fold_text(escape(description.title), _INDENT * 2, width or 0) if width else [escape(description.title)]
+    for clause in description.clauses:
+        lines += _layout_clause(clause, room, folded=width is not None)
     return lines
 
 
-def _clause(said: DescriptionClause, room: int, *, folded: bool) -> list[str]:
-    indent = _INDENT * (said.level + 1)
-    text = escape(f"{said.text}{f'  {said.note}' if said.note else ''}")
-    first, *others = fold(indent + text, indent + _INDENT * 2, room) if folded else [indent + text]
-    where = _place(said)
-    if where:
-        first = f"{first}{' ' * max(1, room + 1 - count_columns(first))}{where}"
-    return [first.rstrip(), *others]
+def _layout_clause(clause: DescriptionClause, room: int, *, folded: bool) -> list[str]:
+    indent = _INDENT * (clause.level + 1)
+    text = escape(f"{clause.text}{f'  {clause.note}' if clause.note else ''}")
+    first_line, *other_lines = fold_text(indent + text, indent + _INDENT * 2, room) if folded else [indent + text]
+    location = _format_location(clause)
+    if location:
+        first_line = f"{first_line}{' ' * max(1, room + 1 - count_columns(first_line))}{location}"
+    return [first_line.rstrip(), *other_lines]
 
 
-def fold(text: str, indent: str, width: int) -> list[str]:
+def fold_text(text: str, indent: str, width: int) -> list[str]:
     """The text in lines of at most that width, but for words that are longer."""
     lines: list[str] = []
     words = text.lstrip(" ")
@@ -44,5 +44,5 @@ def fold(text: str, indent: str, width: int) -> list[str]:
     return [*lines, line]
 
 
-def _place(said: DescriptionClause) -> str:
-    return escape(place(said.spot)) if said.spot else ""
+def _format_location(clause: DescriptionClause) -> str:
+    return escape(format_location(clause.spot)) if clause.spot else ""

@@ -12,18 +12,22 @@ from agent.core.entry.cdi import is_qualified_name
 from agent.core.entry.resource_spec import CdiGive
 
 
-def compile_cdi(parts: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive, ...]:
+def compile_cdi(sections: Sequence[GiveSection], scope: Scope) -> tuple[CdiGive, ...]:
     """The CDI devices that an entry names."""
-    made = [_device(key, member, part, scope) for part in parts for key, member in part.members("cdi")]
-    return tuple(device for device in made if device is not None)
+    devices = [
+        _compile_device(key, member, section, scope)
+        for section in sections
+        for key, member in section.list_members("cdi")
+    ]
+    return tuple(device for device in devices if device is not None)
 
 
-def _device(key: str, member: Branch, part: GiveSection, scope: Scope) -> CdiGive | None:
-    when = part.when(member)
+def _compile_device(key: str, member: Branch, section: GiveSection, scope: Scope) -> CdiGive | None:
+    condition = section.compile_condition(member)
     leaf, via = member.get_leaf("name"), member.get_leaf("via")
     if leaf is None:
         if scope.has_all_keys and not has_unread_key(member, "give.cdi"):
-            message = f"{part.address}.cdi.{key} has no name"
+            message = f"{section.address}.cdi.{key} has no name"
             scope.report(member.spot.make_error("missing", message, 'write name = "vendor/class=device"', mark="key"))
         return None
     name = compile_template(leaf.spot, leaf.value, scope, "a CDI device's name")
@@ -35,7 +39,9 @@ def _device(key: str, member: Branch, part: GiveSection, scope: Scope) -> CdiGiv
             leaf.spot.make_error("cdi-name", message, 'write for example "example.com/card={name}"', mark="text")
         )
         return None
-    if when.never:
+    if condition.is_never:
         return None
     unchecked = member.is_on("unchecked")
-    return CdiGive(key, name.template, str(via.value) if via else "field", unchecked, leaf.spot.origin, when.clause)
+    return CdiGive(
+        key, name.template, str(via.value) if via else "field", unchecked, leaf.spot.origin, condition.clause
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from agent.config.give.give_sections import GiveSection, When, has_unread_key
+from agent.config.give.give_sections import GiveCondition, GiveSection, has_unread_key
 from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 from agent.config.toml.file_position import FilePosition, FindingMark
@@ -16,99 +16,109 @@ from agent.core.entry.resource_spec import EnvGive
 from agent.core.grants.annotation import RESERVED, is_annotation_key
 from agent.core.language.template import Slot, Template, has_control
 
-_Judge: TypeAlias = Callable[
+_NameCompiler: TypeAlias = Callable[
     [FilePosition, object, FindingMark], CompiledTemplate | None
 ]  # of a name; says what is wrong with it
 
 
-class _Place(NamedTuple):
+class _EnvSection(NamedTuple):
     """Where it is said, and what one of them is."""
 
     key: str
-    one: str
+    noun: str
 
     @property
-    def section(self) -> str:
+    def section_name(self) -> str:
         """The section of `give`."""
         return self.key.removeprefix("give.")
 
 
-class _Item(NamedTuple):
+class _EnvItem(NamedTuple):
     """One thing that is said, as it is written; see `Part`."""
 
     key: str
     address: str
     member: Branch
-    when: When
+    condition: GiveCondition
 
 
-def compile_env(parts: Sequence[GiveSection], scope: Scope, resource: str | None) -> tuple[EnvGive, ...]:
+def compile_env(sections: Sequence[GiveSection], scope: Scope, resource: str | None) -> tuple[EnvGive, ...]:
     """The variables of an entry, no two under one name that can be given together."""
 
-    def judged(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
+    def compile_name(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
         return compile_env_name(spot, written, scope, resource, mark=mark)
 
-    return _sayings(parts, _Place("give.env", "a variable"), scope, judged)
+    return _compile_items(sections, _EnvSection("give.env", "a variable"), scope, compile_name)
 
 
-def compile_annotations(parts: Sequence[GiveSection], scope: Scope) -> tuple[EnvGive, ...]:
+def compile_annotations(sections: Sequence[GiveSection], scope: Scope) -> tuple[EnvGive, ...]:
     """The annotations of an entry, no two under one key that can be given together."""
 
-    def judged(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
-        return _key(spot, written, scope, mark)
+    def compile_name(spot: FilePosition, written: object, mark: FindingMark) -> CompiledTemplate | None:
+        return _compile_annotation_key(spot, written, scope, mark)
 
-    return _sayings(parts, _Place("give.annotations", "an annotation"), scope, judged)
+    return _compile_items(sections, _EnvSection("give.annotations", "an annotation"), scope, compile_name)
 
 
-def _sayings(parts: Sequence[GiveSection], place: _Place, scope: Scope, judged: _Judge) -> tuple[EnvGive, ...]:
-    sayings: list[EnvGive] = []
+def _compile_items(
+    sections: Sequence[GiveSection], env_section: _EnvSection, scope: Scope, compile_name: _NameCompiler
+) -> tuple[EnvGive, ...]:
+    gives: list[EnvGive] = []
     named: dict[str, list[tuple[str, EnvGive]]] = {}
-    for part in parts:
-        for key, member in part.members(place.section):
-            address = f"{part.address}.{place.section}.{key}"
-            item = _Item(key, address, member, part.when(member))
-            saying = _saying(item, place, scope, judged)
-            if saying is None or item.when.never:
+    for section in sections:
+        for key, member in section.list_members(env_section.section_name):
+            address = f"{section.address}.{env_section.section_name}.{key}"
+            item = _EnvItem(key, address, member, section.compile_condition(member))
+            give = _compile_item(item, env_section, scope, compile_name)
+            if give is None or item.condition.is_never:
                 continue
-            others = named.setdefault(saying.name.source, [])
-            rival = next((other for other, earlier in others if _meet(earlier, saying)), None)
+            rivals = named.setdefault(give.name.source, [])
+            rival = next((other for other, earlier in rivals if _can_meet(earlier, give)), None)
             if rival is not None:
                 spot = (member.get_leaf("name") or member.get_leaf("value") or Leaf(None, member.spot)).spot
-                message = f"{rival} has the name {saying.name.source} too, and one would be lost"
+                message = f"{rival} has the name {give.name.source} too, and one would be lost"
                 also = "give.also." in rival + address
                 write = "take another option, or another name" if also else "give it another name"
                 scope.report(spot.make_error("duplicate-name", message, write))
                 continue
-            others.append((address, saying))
-            sayings.append(saying)
-    return tuple(sayings)
+            rivals.append((address, give))
+            gives.append(give)
+    return tuple(gives)
 
 
-def _meet(one: EnvGive, other: EnvGive) -> bool:
+def _can_meet(earlier: EnvGive, later: EnvGive) -> bool:
     """Whether two of one name are surely given together somewhere; what else there is, only a grant can tell."""
-    return one.condition is None or other.condition is None or one.condition == other.condition
+    return earlier.condition is None or later.condition is None or earlier.condition == later.condition
 
 
-def _saying(item: _Item, place: _Place, scope: Scope, judged: _Judge) -> EnvGive | None:
-    key, address, member, when = item
-    value = _value(address, member, place, scope)
+def _compile_item(
+    item: _EnvItem, env_section: _EnvSection, scope: Scope, compile_name: _NameCompiler
+) -> EnvGive | None:
+    key, address, member, condition = item
+    value = _compile_value(address, member, env_section, scope)
     if value is None:
         return None
     name_leaf = member.get_leaf("name")
     spot, written = (name_leaf.spot, name_leaf.value) if name_leaf else (member.spot, key)
-    name = judged(spot, written, "text" if name_leaf else "key")
+    name = compile_name(spot, written, "text" if name_leaf else "key")
     join_leaf = member.get_leaf("join")
-    join = _join(join_leaf, scope) if join_leaf else None
-    under = _member(member, place, scope)
+    join = _compile_separator(join_leaf, scope) if join_leaf else None
+    member_key = _compile_member_key(member, env_section, scope)
     if name is None or value.text is None:
         return None
     if name.is_list:
-        message = f"{place.one}'s name is one text, and this has a list in it"
+        message = f"{env_section.noun}'s name is one text, and this has a list in it"
         scope.report(spot.make_error("type", message, "put the list into value", mark="text"))
         return None
-    own = {slot.word for slot in name.template.slots}
-    one = "n" not in own if value.is_list else value.varies and own.isdisjoint({"n", "id"})
-    if join_leaf is None and member.get_leaf("key") is None and name.is_certain and value.is_certain and one:
+    name_words = {slot.word for slot in name.template.slots}
+    is_single_value = "n" not in name_words if value.is_list else value.varies and name_words.isdisjoint({"n", "id"})
+    if (
+        join_leaf is None
+        and member.get_leaf("key") is None
+        and name.is_certain
+        and value.is_certain
+        and is_single_value
+    ):
         message, write = "differs between devices: add join, or {n} in its name, or limit.per_container = 1", ""
         if value.is_list:
             message = "a list, which needs something between its elements"
@@ -117,38 +127,42 @@ def _saying(item: _Item, place: _Place, scope: Scope, judged: _Judge) -> EnvGive
         spot = value.spot
         scope.report(spot.make_error("differs-between-devices", message, write or 'add join = ","', mark=value.mark))
         return None
-    return EnvGive(key, name.template, value.text, join, value.spot.origin, when.clause, under)
+    return EnvGive(key, name.template, value.text, join, value.spot.origin, condition.clause, member_key)
 
 
-def _value(address: str, member: Branch, place: _Place, scope: Scope) -> CompiledValue | None:
+def _compile_value(address: str, member: Branch, env_section: _EnvSection, scope: Scope) -> CompiledValue | None:
     """What is said; none, with a finding, if nothing is."""
     leaf, json = member.get_leaf("value"), member.get_branch("json")
     if json is not None:
         return compile_json(json, scope)
     if leaf is None:
-        if scope.has_all_keys and not has_unread_key(member, place.key):
+        if scope.has_all_keys and not has_unread_key(member, env_section.key):
             scope.report(member.spot.make_error("missing", f"{address} has no value", 'write value = "…"', mark="key"))
         return None
-    made = compile_template(leaf.spot, leaf.value, scope, f"{place.one}'s value", in_grant=True, may_be_empty=True)
-    if made is None:
+    template = compile_template(
+        leaf.spot, leaf.value, scope, f"{env_section.noun}'s value", in_grant=True, may_be_empty=True
+    )
+    if template is None:
         return CompiledValue(None, leaf.spot)
-    return CompiledValue(made.template, leaf.spot, made.varies, made.is_list, made.is_certain)
+    return CompiledValue(template.template, leaf.spot, template.varies, template.is_list, template.is_certain)
 
 
-def _member(member: Branch, place: _Place, scope: Scope) -> Template | None:
+def _compile_member_key(member: Branch, env_section: _EnvSection, scope: Scope) -> Template | None:
     """The name of a device's own in the one object that all are in; none if there is none such."""
     leaf = member.get_leaf("key")
     if leaf is None:
         return None
     if member.get_branch("json") is None:
         message = "key names the member that each device has in the JSON of json, and there is none"
-        scope.report(leaf.spot.make_error("type", message, f"leave it out, or write json for {place.one}", mark="key"))
+        scope.report(
+            leaf.spot.make_error("type", message, f"leave it out, or write json for {env_section.noun}", mark="key")
+        )
         return None
     if (join := member.get_leaf("join")) is not None:
         message = "with key all devices are in one object, so nothing is joined"
         scope.report(join.spot.make_error("type", message, "leave it out", mark="key"))
-    made = compile_template(leaf.spot, leaf.value, scope, "key", in_grant=True)
-    if made is not None and made.is_list:
+    template = compile_template(leaf.spot, leaf.value, scope, "key", in_grant=True)
+    if template is not None and template.is_list:
         scope.report(
             leaf.spot.make_error(
                 "type", "key is one text, and this has a list in it", 'write key = "{id}"', mark="text"
@@ -156,18 +170,18 @@ def _member(member: Branch, place: _Place, scope: Scope) -> Template | None:
         )
         return None
     if (
-        made is not None
-        and made.is_certain
-        and not made.varies
+        template is not None
+        and template.is_certain
+        and not template.varies
         and not (scope.is_single or scope.has_one_per_container)
     ):
         message = "all devices would be the same member of the object"
         scope.report(leaf.spot.make_error("differs-between-devices", message, 'write key = "{id}"', mark="text"))
         return None
-    return made.template if made else None
+    return template.template if template else None
 
 
-def _join(leaf: Leaf, scope: Scope) -> str | None:
+def _compile_separator(leaf: Leaf, scope: Scope) -> str | None:
     """What stands between values; none, with a finding, if it cannot be that."""
     if isinstance(leaf.value, str) and not has_control(leaf.value):
         return leaf.value
@@ -175,16 +189,21 @@ def _join(leaf: Leaf, scope: Scope) -> str | None:
     return None
 
 
-def _key(spot: FilePosition, written: object, scope: Scope, mark: FindingMark) -> CompiledTemplate | None:
+def _compile_annotation_key(
+    spot: FilePosition, written: object, scope: Scope, mark: FindingMark
+) -> CompiledTemplate | None:
     """A text that is the key of an annotation, and none of the kubelet's own."""
-    made = compile_template(spot, written, scope, "the key of an annotation", in_grant=True)
-    if made is None:
+    template = compile_template(spot, written, scope, "the key of an annotation", in_grant=True)
+    if template is None:
         return None
-    first = made.template.pieces[0]
-    key = "".join(piece if isinstance(piece, str) else "x" for piece in made.template.pieces)
+    first_piece = template.template.pieces[0]
+    key = "".join(piece if isinstance(piece, str) else "x" for piece in template.template.pieces)
     fault: tuple[str, str] | None = None
-    if isinstance(first, Slot) and first.word != "resource":
-        fault = f"{first.word} could begin as the kubelet's own keys do", f'write "example.com/{made.template.source}"'
+    if isinstance(first_piece, Slot) and first_piece.word != "resource":
+        fault = (
+            f"{first_piece.word} could begin as the kubelet's own keys do",
+            f'write "example.com/{template.template.source}"',
+        )
     elif key.startswith(RESERVED):
         fault = f"keys that begin with {RESERVED} are the kubelet's own, and go over ours", "take another key"
     elif key.startswith(ANNOTATION):
@@ -194,4 +213,4 @@ def _key(spot: FilePosition, written: object, scope: Scope, mark: FindingMark) -
     if fault is not None:
         scope.report(spot.make_error("annotation-key", *fault, mark=mark))
         return None
-    return made
+    return template

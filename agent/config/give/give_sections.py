@@ -19,15 +19,15 @@ from agent.core.struct import MutableStruct, replace
 _OPEN = Absent("is of the host", pending=True)
 
 
-class When(NamedTuple):
+class GiveCondition(NamedTuple):
     """By what something is given: a clause, or None if always. never: by what the entry chose it never is.
 
     each: the clause can hold of one and not of another of the host devices that are one device.
     """
 
     clause: Clause | None = None
-    never: bool = False
-    each: bool = False
+    is_never: bool = False
+    per_member: bool = False
 
 
 class GiveSection(MutableStruct, eq=False, dict=True):
@@ -36,37 +36,37 @@ class GiveSection(MutableStruct, eq=False, dict=True):
     branch: Branch
     address: str
     scope: Scope
-    condition: Branch | None = None
+    condition_branch: Branch | None = None
 
-    def members(self, place: str) -> Iterator[tuple[str, Branch]]:
+    def list_members(self, place: str) -> Iterator[tuple[str, Branch]]:
         """What people named in one of its sections."""
         section = self.branch.get_branch(place)
         yield from section.list_branches() if section else ()
 
-    def when(self, member: Branch) -> When:
+    def compile_condition(self, member: Branch) -> GiveCondition:
         """By what one of its things is given: what is said of all, and of it."""
-        own = _clause(member.get_branch("when"), f"{member.spot.local_address}.when", self.scope)
-        clauses = [clause for clause in (self._of_all, own) if clause is not None]
+        member_condition = _compile_clause(member.get_branch("when"), f"{member.spot.local_address}.when", self.scope)
+        clauses = [clause for clause in (self._section_condition, member_condition) if clause is not None]
         if not clauses:
-            return When()
+            return GiveCondition()
         lines = tuple(line for clause in clauses for line in clause.lines)
         whole = Clause(clauses[-1].name, lines, clauses[-1].origin)
-        verdict = whole.evaluate(_Chosen(self.scope), PLAIN)
+        verdict = whole.evaluate(_OptionFacts(self.scope), PLAIN)
         if verdict is not None:
-            return When(never=not verdict)
-        return When(whole, each=_by_each(whole, self.scope, member.spot))
+            return GiveCondition(is_never=not verdict)
+        return GiveCondition(whole, per_member=_varies_by_member(whole, self.scope, member.spot))
 
     @cached_property
-    def _of_all(self) -> Clause | None:
-        return _clause(self.condition, f"{self.address}.when", self.scope)
+    def _section_condition(self) -> Clause | None:
+        return _compile_clause(self.condition_branch, f"{self.address}.when", self.scope)
 
 
-def parts_of(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
+def make_sections(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
     """What is always given first."""
     if give is None:
         return ()
     also = give.get_branch("also")
-    found = [GiveSection(give, "give", scope)]
+    sections = [GiveSection(give, "give", scope)]
     for name, branch in also.list_branches() if also else ():
         address = f"give.also.{name}"
         if branch.get_branch("when") is None and scope.has_all_keys:
@@ -75,8 +75,8 @@ def parts_of(give: Branch | None, scope: Scope) -> tuple[GiveSection, ...]:
         if branch.members.keys() <= {"when"} and scope.has_all_keys:
             write = "write what it gives, for example nodes.NAME = …"
             scope.report(branch.spot.make_error("missing", f"{address} gives nothing", write, mark="key"))
-        found.append(GiveSection(branch, address, scope, branch.get_branch("when")))
-    return tuple(found)
+        sections.append(GiveSection(branch, address, scope, branch.get_branch("when")))
+    return tuple(sections)
 
 
 def has_unread_key(member: Branch, place: str) -> bool:
@@ -85,7 +85,7 @@ def has_unread_key(member: Branch, place: str) -> bool:
     return isinstance(data, dict) and any(key not in PLACES[place][1] for key in data)
 
 
-class _Chosen:
+class _OptionFacts:
     """What is known before any host is looked at: what the entry chose."""
 
     def __init__(self, scope: Scope) -> None:
@@ -99,7 +99,7 @@ class _Chosen:
         return _OPEN
 
 
-def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
+def _compile_clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
@@ -109,9 +109,9 @@ def _clause(branch: Branch | None, name: str, scope: Scope) -> Clause | None:
     return clause if clause.lines else None
 
 
-def _by_each(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
+def _varies_by_member(clause: Clause, scope: Scope, spot: FilePosition) -> bool:
     quiet = replace(scope, findings=[], is_reread_at_grant=True)  # what is wrong with a word was said
     scope.allows_partner_health = True
-    known = [quiet.find_word(spot, line.word, "key") for line in clause.walk_lines()] if scope.is_grouped else []
+    signatures = [quiet.find_word(spot, line.word, "key") for line in clause.walk_lines()] if scope.is_grouped else []
     scope.allows_partner_health = False
-    return any(word is not None and word.varies_by_member for word in known)
+    return any(word is not None and word.varies_by_member for word in signatures)

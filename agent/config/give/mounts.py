@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.config.give.give_sections import GiveSection, has_unread_key
-from agent.config.give.nodes import collision, container_paths
+from agent.config.give.nodes import compile_container_paths, find_collision
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope
 from agent.config.toml.file_position import TextPiece
@@ -16,32 +16,40 @@ from agent.core.language.glob import PatternError, parse
 _HIDDEN = 0xE000  # private characters that stand for those of a `{word}` while a pattern is judged
 
 
-def compile_mounts(parts: Sequence[GiveSection], scope: Scope) -> tuple[MountGive, ...]:
+def compile_mounts(sections: Sequence[GiveSection], scope: Scope) -> tuple[MountGive, ...]:
     """The mounts of an entry."""
-    made = [_mount(name, member, part, scope) for part in parts for name, member in part.members("mounts")]
-    return tuple(mount for mount in made if mount is not None)
+    mounts = [
+        _compile_mount(name, member, section, scope)
+        for section in sections
+        for name, member in section.list_members("mounts")
+    ]
+    return tuple(mount for mount in mounts if mount is not None)
 
 
-def _mount(name: str, member: Branch, part: GiveSection, scope: Scope) -> MountGive | None:
-    when = part.when(member)
+def _compile_mount(name: str, member: Branch, section: GiveSection, scope: Scope) -> MountGive | None:
+    condition = section.compile_condition(member)
     leaf = member.get_leaf("path")
     if leaf is None:
         if scope.has_all_keys and not has_unread_key(member, "give.mounts"):
-            message = f"{part.address}.mounts.{name} has no path"
+            message = f"{section.address}.mounts.{name} has no path"
             scope.report(member.spot.make_error("missing", message, 'write path = "/…"', mark="key"))
         return None
     path = compile_path(leaf.spot, leaf.value, scope, "a mount's path", container=False, example="/opt/x")
-    several = None if path is None else _is_several(path, scope)
+    several = None if path is None else _can_match_several(path, scope)
     if path is None or several is None:
         return None
     to_leaf = member.get_leaf("to")
-    to = container_paths(to_leaf, scope) if to_leaf else []
+    to = compile_container_paths(to_leaf, scope) if to_leaf else []
     if to is None:
         return None
-    faults = [fault for target in to if (fault := _several_at(target, several) or collision(path, target, "mounts"))]
+    faults = [
+        fault
+        for target in to
+        if (fault := _find_mount_collision(target, several) or find_collision(path, target, "mounts"))
+    ]
     for target, message, write in faults:
         scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
-    if faults or when.never:
+    if faults or condition.is_never:
         return None
     return MountGive(
         name,
@@ -50,12 +58,12 @@ def _mount(name: str, member: Branch, part: GiveSection, scope: Scope) -> MountG
         member.is_on("read_only"),
         member.is_on("optional"),
         leaf.spot.origin,
-        path.varies_by_member or when.each,
-        when.clause,
+        path.varies_by_member or condition.per_member,
+        condition.clause,
     )
 
 
-def _several_at(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  what is asked
+def _find_mount_collision(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, str, str] | None:  # noqa: FBT001  what is asked
     """Why all that fits a pattern would come out at one place."""
     if not several or to.template.source.endswith("/"):
         return None
@@ -63,7 +71,7 @@ def _several_at(to: CompiledTemplate, several: bool) -> tuple[CompiledTemplate, 
     return to, "several can fit path, and all would come out here", f'write "{directory}": they keep their names'
 
 
-def _is_several(path: CompiledTemplate, scope: Scope) -> bool | None:
+def _can_match_several(path: CompiledTemplate, scope: Scope) -> bool | None:
     """Whether more than one can fit a path; none, with a finding, if it is a pattern that cannot be."""
     source = path.template.source
     plain = source.replace("{{", "xx").replace("}}", "xx")

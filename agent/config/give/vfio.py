@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from agent.config.give.give_sections import GiveSection, When
-from agent.config.give.nodes import collision, container_paths, permissions_of
+from agent.config.give.give_sections import GiveCondition, GiveSection
+from agent.config.give.nodes import compile_container_paths, compile_permissions, find_collision
 from agent.config.merge.config_tree import Branch
 from agent.config.scope import Scope, WordSignature
 from agent.config.values.templates import CompiledTemplate, compile_path
@@ -28,55 +28,55 @@ _ADDRESS = "give.vfio"
 _REASON = parse("IOMMU group {iommu.group} is not viable: {iommu.blocked_by}")
 
 
-class Vfio(NamedTuple):
+class VfioGives(NamedTuple):
     """What is given by VFIO: nodes, and where that is."""
 
     nodes: tuple[NodeGive, ...] = ()
     gives: tuple[VfioGive, ...] = ()
 
-    def check(self) -> Check | None:
+    def build_check(self) -> Check | None:
         """The check that comes along; none if nothing is given."""
         if not self.gives:
             return None
         origin = self.gives[0].origin
-        viable = _line("iommu.viable", ValueType.BOOL, Equals(True), "true", origin)
+        viable = _make_line("iommu.viable", ValueType.BOOL, Equals(True), "true", origin)
         clauses = [give.condition for give in self.gives if give.condition is not None]
-        when: Clause | None = None
+        condition: Clause | None = None
         if len(clauses) == len(self.gives):
             either = EitherLine(f"health.{CHECK}.when", tuple(clauses), "", origin)
-            when = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
+            condition = clauses[0] if len(clauses) == 1 else Clause(either.address, (either,), origin)
         return Check(
             CHECK,
             Clause(f"health.{CHECK}", (viable,), origin),
-            condition=when,
+            condition=condition,
             reason=_REASON,
             recheck_on_allocate=True,
         )
 
 
-def compile_vfio(parts: Sequence[GiveSection], scope: Scope, *, shared: bool) -> Vfio:
+def compile_vfio(sections: Sequence[GiveSection], scope: Scope, *, shared: bool) -> VfioGives:
     """What an entry gives by VFIO; the nodes also become words `given.vfio.…` of the scope.
 
     shared: one device is given to several containers, which VFIO cannot.
     """
     nodes: list[NodeGive] = []
     gives: list[VfioGive] = []
-    for part in parts:
-        branch = part.branch.get_branch("vfio")
+    for section in sections:
+        branch = section.branch.get_branch("vfio")
         if branch is None:
             continue
-        when = part.when(branch)
-        made = _part(branch, when, scope)
+        condition = section.compile_condition(branch)
+        section_nodes = _compile_section(branch, condition, scope)
         if shared:
             message = "VFIO hands a function out to one user at a time, and here one device is given to several"
             scope.report(branch.spot.make_error("type", message, "take replicas or slots out", mark="key"))
-        if made and not when.never:
-            nodes += made
-            gives.append(VfioGive(branch.spot.origin, when.clause))
-    return Vfio(tuple(nodes), tuple(gives))
+        if section_nodes and not condition.is_never:
+            nodes += section_nodes
+            gives.append(VfioGive(branch.spot.origin, condition.clause))
+    return VfioGives(tuple(nodes), tuple(gives))
 
 
-def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
+def _compile_section(branch: Branch, condition: GiveCondition, scope: Scope) -> list[NodeGive]:
     """The nodes that one `give.vfio` gives; none, with findings, if it cannot."""
     spot = branch.spot
     if scope.source is not None and scope.source.kind not in SOURCES:
@@ -85,91 +85,101 @@ def _part(branch: Branch, when: When, scope: Scope) -> list[NodeGive]:
         return []
     leaf = branch.get_leaf("backend")
     backend = str(leaf.value) if leaf else "auto"
-    permissions = permissions_of(branch.get_leaf("permissions"), scope)
-    to = _to(branch, scope)
-    _declare(scope)
-    idle = backend == "iommufd" and _without_group(branch, scope)
-    if permissions is None or to is None or idle:
+    permissions = compile_permissions(branch.get_leaf("permissions"), scope)
+    to = _compile_container_path(branch, scope)
+    _declare_words(scope)
+    has_unused_keys = backend == "iommufd" and _has_group_keys(branch, scope)
+    if permissions is None or to is None or has_unused_keys:
         return []
-    return list(_Nodes(spot.origin, permissions, to, when, scope).of(backend, noiommu=branch.is_on("noiommu")))
+    return list(
+        _NodeBuilder(spot.origin, permissions, to, condition, scope).build_nodes(
+            backend, noiommu=branch.is_on("noiommu")
+        )
+    )
 
 
-def _declare(scope: Scope) -> None:
+def _declare_words(scope: Scope) -> None:
     """Make the words known of where the nodes come out."""
     varies = not (scope.is_single or scope.has_one_per_container)
-    for name, known in (
+    for name, signature in (
         ("control", WordSignature(ValueType.PATH, varies=False)),
         ("iommufd", WordSignature(ValueType.PATH, varies=False)),
         ("group", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
         ("cdev", WordSignature(ValueType.PATH, is_list=scope.is_grouped, varies=varies)),
     ):
-        scope.node_words[f"vfio.{name}"] = known
+        scope.node_words[f"vfio.{name}"] = signature
 
 
-def _without_group(branch: Branch, scope: Scope) -> bool:
+def _has_group_keys(branch: Branch, scope: Scope) -> bool:
     """Whether something is said of a group's node, which iommufd does not give; that is reported."""
-    said = [leaf for leaf in (branch.get_leaf("to"), branch.get_leaf("noiommu")) if leaf is not None and leaf.value]
-    for leaf in said:
+    leaves = [leaf for leaf in (branch.get_leaf("to"), branch.get_leaf("noiommu")) if leaf is not None and leaf.value]
+    for leaf in leaves:
         message = f"{leaf.spot.path[-1]} is about the group's node, and with iommufd that is not given"
         scope.report(leaf.spot.make_error("type", message, 'leave it out, or write backend = "both"', mark="key"))
-    return bool(said)
+    return bool(leaves)
 
 
-def _to(branch: Branch, scope: Scope) -> CompiledTemplate | None:
+def _compile_container_path(branch: Branch, scope: Scope) -> CompiledTemplate | None:
     """Where the group's node comes out; none, with a finding, if that cannot be."""
     path = compile_path(branch.spot, "{vfio.group}", scope, "a node's path", container=False)
     leaf = branch.get_leaf("to")
     if path is None or leaf is None:
         return compile_path(branch.spot, "/dev/vfio/{iommu.group}", scope, "to", container=True)
-    found = container_paths(leaf, scope)
-    if found is None:
+    paths = compile_container_paths(leaf, scope)
+    if paths is None:
         return None
-    if (fault := collision(path, found[0])) is not None:
+    if (fault := find_collision(path, paths[0])) is not None:
         target, message, write = fault
         scope.report(target.spot.make_error("differs-between-devices", message, write, mark="text"))
         return None
-    return found[0]
+    return paths[0]
 
 
-class _Nodes(MutableStruct):
+class _NodeBuilder(MutableStruct):
     """What all nodes of one `give.vfio` have in common."""
 
     origin: Origin
     permissions: str
-    to: CompiledTemplate
-    when: When
+    container_path: CompiledTemplate
+    condition: GiveCondition
     scope: Scope
 
-    def of(self, backend: str, *, noiommu: bool) -> Iterator[NodeGive]:
+    def build_nodes(self, backend: str, *, noiommu: bool) -> Iterator[NodeGive]:
         """The nodes of a backend. By iommufd it is given where its own node stands, unless nothing else is wanted."""
-        there, missing = (
-            _line("vfio.cdev", ValueType.PATH, Exists(wanted), f"{{ exists = {str(wanted).lower()} }}", self.origin)
-            for wanted in (True, False)
+        cdev_present, cdev_absent = (
+            _make_line(
+                "vfio.cdev", ValueType.PATH, Exists(expected), f"{{ exists = {str(expected).lower()} }}", self.origin
+            )
+            for expected in (True, False)
         )
         if backend != "iommufd":
-            legacy = [missing] if backend == "auto" else []
-            yield self._node("vfio.control", "/dev/vfio/vfio", legacy)
+            legacy = [cdev_absent] if backend == "auto" else []
+            yield self._build_node("vfio.control", "/dev/vfio/vfio", legacy)
             if not noiommu:
-                yield self._group("{vfio.group}", legacy)
-            for without in (False, True) if noiommu else ():
-                has = _line("iommu.noiommu", ValueType.BOOL, Equals(without), str(without).lower(), self.origin)
-                yield self._group("{vfio.noiommu}" if without else "{vfio.group}", [*legacy, has])
+                yield self._build_group_node("{vfio.group}", legacy)
+            for has_noiommu in (False, True) if noiommu else ():
+                noiommu_line = _make_line(
+                    "iommu.noiommu", ValueType.BOOL, Equals(has_noiommu), str(has_noiommu).lower(), self.origin
+                )
+                yield self._build_group_node(
+                    "{vfio.noiommu}" if has_noiommu else "{vfio.group}", [*legacy, noiommu_line]
+                )
         if backend != "legacy":
-            own = [] if backend == "iommufd" else [there]
-            yield self._node("vfio.iommufd", "/dev/iommu", own)
-            yield replace(self._node("vfio.cdev", "{vfio.cdev}", own), per_member=self.scope.is_grouped)
+            cdev_lines = [] if backend == "iommufd" else [cdev_present]
+            yield self._build_node("vfio.iommufd", "/dev/iommu", cdev_lines)
+            yield replace(self._build_node("vfio.cdev", "{vfio.cdev}", cdev_lines), per_member=self.scope.is_grouped)
 
-    def _group(self, path: str, lines: list[ClauseLine]) -> NodeGive:
-        node = self._node("vfio.group", path, lines)
-        return replace(node, container_paths=(self.to.template,), per_member=self.scope.is_grouped)
+    def _build_group_node(self, path: str, lines: list[ClauseLine]) -> NodeGive:
+        node = self._build_node("vfio.group", path, lines)
+        return replace(node, container_paths=(self.container_path.template,), per_member=self.scope.is_grouped)
 
-    def _node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
+    def _build_node(self, name: str, path: str, lines: list[ClauseLine]) -> NodeGive:
         """A node that is given where the entry says so, and these lines hold."""
-        own = self.when.clause.lines if self.when.clause else ()
-        clause = Clause(_ADDRESS, (*own, *lines), self.origin) if own or lines else None
+        condition_lines = self.condition.clause.lines if self.condition.clause else ()
+        clause = Clause(_ADDRESS, (*condition_lines, *lines), self.origin) if condition_lines or lines else None
         text = parse(path)
         return NodeGive(name, text, (text,), self.permissions, optional=False, origin=self.origin, condition=clause)
 
 
-def _line(word: str, kind: ValueType, test: Test, written: str, origin: Origin) -> ClauseLine:
+def _make_line(word: str, kind: ValueType, test: Test, written: str, origin: Origin) -> ClauseLine:
     return ClauseLine(f"{_ADDRESS}: {word}", word, kind, test, written, origin)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.merge.config_tree import Branch
-from agent.config.resource.host_only import only_of_machine
+from agent.config.resource.host_only import report_device_words
 from agent.config.scope import Scope
 from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.language.clause import Clause
@@ -14,20 +14,26 @@ from agent.core.language.clause import Clause
 
 def compile_exclude(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     """What is left out of what `match` takes."""
-    return _clauses("exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes")
+    return _compile_clauses(
+        "exclude", tree, scope, "it would exclude everything", "take it out, or say what it excludes"
+    )
 
 
 def compile_wait(tree: Branch, scope: Scope) -> tuple[tuple[Clause, ...], tuple[PartnerCondition, ...]]:
     """What a device waits for: what is known at a look, and what hangs on the health of partners."""
     scope.allows_partner_health = True
-    clauses = _clauses("wait", tree, scope, "everything would wait for ever")
+    clauses = _compile_clauses("wait", tree, scope, "everything would wait for ever")
     scope.allows_partner_health = False
-    hinges = tuple(PartnerCondition(clause, names) for clause in clauses if (names := leans_of((clause,), scope)))
-    resting = [hinge.clause for hinge in hinges]
-    return tuple(clause for clause in clauses if not any(clause is one for one in resting)), hinges
+    partner_conditions = tuple(
+        PartnerCondition(clause, names) for clause in clauses if (names := find_partner_joins((clause,), scope))
+    )
+    partner_clauses = [hinge.clause for hinge in partner_conditions]
+    return tuple(
+        clause for clause in clauses if not any(clause is partner_clause for partner_clause in partner_clauses)
+    ), partner_conditions
 
 
-def leans_of(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
+def find_partner_joins(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health clauses speak."""
     return (
         scope.entry_words.find_health_joins(line.word for clause in clauses for line in clause.walk_lines())
@@ -36,22 +42,22 @@ def leans_of(clauses: Iterable[Clause], scope: Scope) -> tuple[str, ...]:
     )
 
 
-def _clauses(
-    section: str, tree: Branch, scope: Scope, so: str, write: str = "take it out, or say when it holds"
+def _compile_clauses(
+    section: str, tree: Branch, scope: Scope, consequence: str, write: str = "take it out, or say when it holds"
 ) -> tuple[Clause, ...]:
     """The named clauses of a section. One without lines would hold of everything, and is reported."""
     branch = tree.get_branch(section)
     clauses: list[Clause] = []
     for name, member in branch.list_branches() if branch else ():
-        refuse_empty(member, scope, f"{section}.{name} says nothing, so {so}", write)
+        refuse_empty(member, scope, f"{section}.{name} says nothing, so {consequence}", write)
         clauses.append(compile_clause(f"{section}.{name}", member, scope))
     return tuple(clause for clause in clauses if clause.lines)
 
 
 def compile_gate(tree: Branch, scope: Scope) -> tuple[Clause, ...]:
     """The gates: clauses about the machine, which say nothing of a device."""
-    gates = _clauses("gate", tree, scope, "it would always be open")
+    gates = _compile_clauses("gate", tree, scope, "it would always be open")
     branch = tree.get_branch("gate")
     for name, member in branch.list_branches() if branch else ():
-        only_of_machine(f"gate.{name}", member, scope, f"for a device write wait.{name}")
+        report_device_words(f"gate.{name}", member, scope, f"for a device write wait.{name}")
     return gates

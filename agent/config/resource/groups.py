@@ -27,16 +27,18 @@ def declare_parts(tree: Branch, scope: Scope) -> None:
         if not _WORD.fullmatch(name):
             message = f"{name} is no word, and the name of a part is one"
             scope.report(part.spot.make_error("type", message, "write letters, digits and _", mark="key"))
-        elif name in _taken(scope):
+        elif name in _list_known_words(scope):
             message = f"{name} is a word already"
             scope.report(part.spot.make_error("type", message, "give the part another name", mark="key"))
         scope.member_names.add(name)
 
 
-def _taken(scope: Scope) -> frozenset[str]:
+def _list_known_words(scope: Scope) -> frozenset[str]:
     """The words that there are."""
-    own = scope.entry_words.list_names() if scope.entry_words else ()
-    return frozenset({*ALL_OF, *OPERATORS, *own, *(source_kinds.list_words(scope.source.kind) if scope.source else ())})
+    derived_words = scope.entry_words.list_names() if scope.entry_words else ()
+    return frozenset(
+        {*ALL_OF, *OPERATORS, *derived_words, *(source_kinds.list_words(scope.source.kind) if scope.source else ())}
+    )
 
 
 def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
@@ -47,7 +49,7 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
     if tree.get_branch("slots") is not None:
         message = "slots are shares of all that there is, so nothing is put together for them"
         scope.report(group.spot.make_error("type", message, "leave out group, or slots", mark="key"))
-    by = _by(group.get_leaf("by"), scope)
+    by = _compile_group_words(group.get_leaf("by"), scope)
     parts = group.get_branch("parts")
     clauses: dict[str, Clause] = {}
     for name, part in parts.list_branches() if parts else ():
@@ -66,10 +68,10 @@ def compile_group(tree: Branch, scope: Scope) -> Grouping | None:
             scope.report(claims.spot.make_error("missing", message, "add by", mark="text"))
     if by is None:
         return None
-    return Grouping(by, claims is not None and claims.value == "all", clauses, _digest(tree))
+    return Grouping(by, claims is not None and claims.value == "all", clauses, _digest_group(tree))
 
 
-def _by(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
+def _compile_group_words(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
     """The words by which devices are together; none, with findings, if one cannot be that."""
     if leaf is None:
         return ()
@@ -78,12 +80,12 @@ def _by(leaf: Leaf | None, scope: Scope) -> tuple[GroupWord, ...] | None:
         scope.report(
             leaf.spot.make_error("type", "an empty list puts nothing together", 'write for example "iommu.group"')
         )
-    made = [_word(spot, item, scope) for spot, item in elements]
-    found = tuple(by for by in made if by is not None)
-    return found if found and len(found) == len(made) else None
+    compiled_words = [_compile_group_word(spot, item, scope) for spot, item in elements]
+    group_words = tuple(group_word for group_word in compiled_words if group_word is not None)
+    return group_words if group_words and len(group_words) == len(compiled_words) else None
 
 
-def _word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
+def _compile_group_word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
     if not isinstance(value, str):
         scope.report(spot.make_error("type", "by is a word of the device", 'write for example "iommu.group"'))
         return None
@@ -91,33 +93,33 @@ def _word(spot: FilePosition, value: object, scope: Scope) -> GroupWord | None:
         write = f'write "{value.strip("{}")}"'
         scope.report(spot.make_error("text", "by is the name of a word, without braces", write, mark="text"))
         return None
-    known = scope.find_word(spot, value, TextPiece(0, len(value)))
-    if known is None:
+    signature = scope.find_word(spot, value, TextPiece(0, len(value)))
+    if signature is None:
         return None
-    if known.is_list and known is not ANYTHING:
+    if signature.is_list and signature is not ANYTHING:
         message = f"{value} is a list, and two devices are together if one value is equal"
         scope.report(spot.make_error("type", message, "make it a word of one value, by let", mark="text"))
         return None
-    return GroupWord(value, known.kind)
+    return GroupWord(value, signature.kind)
 
 
-def _digest(tree: Branch) -> str:
+def _digest_group(tree: Branch) -> str:
     """Of all that says which host devices are together, as it is written."""
-    said: list[str] = []
+    lines: list[str] = []
     for key in ("source", "match", "exclude", "group"):
         node = tree.members.get(key)
         if isinstance(node, Leaf):
-            said.append(f"{key} = {node.value!r}")
+            lines.append(f"{key} = {node.value!r}")
         elif isinstance(node, Branch):
-            said += _lines(node, key)
-    return compute_digest("\n".join(said), _DIGITS)
+            lines += _format_lines(node, key)
+    return compute_digest("\n".join(lines), _DIGITS)
 
 
-def _lines(branch: Branch, address: str) -> list[str]:
+def _format_lines(branch: Branch, address: str) -> list[str]:
     lines: list[str] = []
     for key, node in sorted(branch.members.items()):
         if isinstance(node, Leaf):
             lines.append(f"{address}.{key} = {node.value!r}")
         elif isinstance(node, Branch):
-            lines += _lines(node, f"{address}.{key}")
+            lines += _format_lines(node, f"{address}.{key}")
     return lines

@@ -10,8 +10,8 @@ from agent.config.give.vfio import CHECK
 from agent.config.language.durations import parse_duration
 from agent.config.language.value_checks import parse_looks
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.log_checks import compile_log, events
-from agent.config.resource.query_checks import ASKS, misplaced
+from agent.config.resource.log_checks import compile_event_rate, compile_log
+from agent.config.resource.query_checks import QUERY_COMPILERS, report_misplaced_keys
 from agent.config.scope import ANYTHING, Scope
 from agent.config.sources import MIN_INTERVAL
 from agent.config.values.templates import compile_template
@@ -24,11 +24,11 @@ from agent.core.language.template import Template
 from agent.core.language.value import ValueType
 from agent.core.struct import replace
 
-_BROUGHT = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
+_VFIO_CRITERION = Clause(CHECK, (), Origin("", 0))  # stands for what is asked by a check that is brought
 
 
 def compile_health(
-    tree: Branch, scope: Scope, source_every: float | None, brought: Check | None = None
+    tree: Branch, scope: Scope, source_every: float | None, vfio_check: Check | None = None
 ) -> tuple[Check, ...]:
     """The checks of an entry, in its order.
 
@@ -37,132 +37,149 @@ def compile_health(
     """
     branch = tree.get_branch("health")
     scope.allows_partner_health = True
-    found = (
-        [_check(name, member, tree, scope, source_every) for name, member in branch.list_branches()] if branch else []
+    compiled_checks = (
+        [_compile_check(name, member, tree, scope, source_every) for name, member in branch.list_branches()]
+        if branch
+        else []
     )
     scope.allows_partner_health = False
-    own = [check for check in found if check is not None]
-    brought = None if brought is None else replace(brought, partner_joins=_leans((brought.condition,), None, scope))
-    if brought is None:
-        return tuple(check for check in own if check.criterion != _BROUGHT)
-    if all(check.name != CHECK for check in own):
-        return (*own, brought)
-    return tuple(_course(check, brought) if check.criterion == _BROUGHT else check for check in own)
-
-
-def _course(said: Check, brought: Check) -> Check:
-    """The check that is brought, in the course that the entry says."""
-    clauses = [when for when in (brought.condition, said.condition) if when is not None]
-    lines = tuple(line for clause in clauses for line in clause.lines)
-    when = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
-    leans = tuple(dict.fromkeys((*said.partner_joins, *brought.partner_joins)))
-    return replace(
-        said,
-        criterion=brought.criterion,
-        condition=when,
-        reason=said.reason or brought.reason,
-        recheck_on_allocate=True,
-        partner_joins=leans,
+    entry_checks = [check for check in compiled_checks if check is not None]
+    vfio_check = (
+        None
+        if vfio_check is None
+        else replace(vfio_check, partner_joins=_find_partner_joins((vfio_check.condition,), None, scope))
+    )
+    if vfio_check is None:
+        return tuple(check for check in entry_checks if check.criterion != _VFIO_CRITERION)
+    if all(check.name != CHECK for check in entry_checks):
+        return (*entry_checks, vfio_check)
+    return tuple(
+        _merge_vfio_check(check, vfio_check) if check.criterion == _VFIO_CRITERION else check for check in entry_checks
     )
 
 
-def _check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
+def _merge_vfio_check(entry_check: Check, vfio_check: Check) -> Check:
+    """The check that is brought, in the course that the entry says."""
+    clauses = [condition for condition in (vfio_check.condition, entry_check.condition) if condition is not None]
+    lines = tuple(line for clause in clauses for line in clause.lines)
+    condition = Clause(clauses[-1].name, lines, clauses[-1].origin) if clauses else None
+    partner_joins = tuple(dict.fromkeys((*entry_check.partner_joins, *vfio_check.partner_joins)))
+    return replace(
+        entry_check,
+        criterion=vfio_check.criterion,
+        condition=condition,
+        reason=entry_check.reason or vfio_check.reason,
+        recheck_on_allocate=True,
+        partner_joins=partner_joins,
+    )
+
+
+def _compile_check(name: str, branch: Branch, tree: Branch, scope: Scope, source_every: float | None) -> Check | None:
     verb = next(iter(branch.verbs), "")
-    if verb not in {"", "holds", "log", "rises", *ASKS}:
+    if verb not in {"", "holds", "log", "rises", *QUERY_COMPILERS}:
         return None  # not there yet, which is said of all such keys at once, and they bring words
-    misplaced(name, branch, scope)
-    when = branch.get_branch("when")
-    applies = compile_clause(f"health.{name}.when", when, scope) if when else None
-    every = _every(branch.get_leaf("every"), scope)
-    trip = _trip(branch.get_leaf("trip"), verb, scope)
-    recover = _recover(branch, verb, scope)
-    holds: Clause | QueryTemplate | CounterCheck | Log | None
-    said_in = scope
+    report_misplaced_keys(name, branch, scope)
+    condition_branch = branch.get_branch("when")
+    condition = compile_clause(f"health.{name}.when", condition_branch, scope) if condition_branch else None
+    interval = _compile_interval(branch.get_leaf("every"), scope)
+    trip = _compile_failure_threshold(branch.get_leaf("trip"), verb, scope)
+    recover = _compile_recovery_threshold(branch, verb, scope)
+    criterion: Clause | QueryTemplate | CounterCheck | Log | None
+    reason_scope = scope
     scope.allows_partner_health = verb not in {
         "log",
-        *ASKS,
+        *QUERY_COMPILERS,
     }  # whom to ask what, and what to listen for, is said at a look
-    if name == CHECK and _is_given(tree):
-        holds = _brought(name, branch, scope)
-    elif verb in ASKS:
-        holds = ASKS[verb](branch, scope, every)
+    if name == CHECK and _gives_vfio(tree):
+        criterion = _compile_vfio_criterion(name, branch, scope)
+    elif verb in QUERY_COMPILERS:
+        criterion = QUERY_COMPILERS[verb](branch, scope, interval)
     elif verb == "log":
-        holds, said_in = compile_log(name, branch, scope, recover)
+        criterion, reason_scope = compile_log(name, branch, scope, recover)
     elif verb == "rises":
-        holds = _rises(branch.get_leaf("rises"), scope)
+        criterion = _compile_counter(branch.get_leaf("rises"), scope)
     else:
-        holds = _holds(name, branch, scope)
+        criterion = _compile_clause(name, branch, scope)
     scope.allows_partner_health = True
-    for leaf, after in ((branch.get_leaf("trip"), trip), (branch.get_leaf("recover"), recover)):
-        if leaf is not None and _is_chance(after) and verb not in {*ASKS, "log"} and every is source_every is None:
+    for leaf, threshold in ((branch.get_leaf("trip"), trip), (branch.get_leaf("recover"), recover)):
+        if (
+            leaf is not None
+            and _is_several_looks(threshold)
+            and verb not in {*QUERY_COMPILERS, "log"}
+            and interval is source_every is None
+        ):
             message = "without every, looks come with events and the sweep: how long two of them take is chance"
             scope.report_warning(
                 leaf.spot.make_warning("looks-by-chance", message, 'add every = "5s", or write a time: "10s"')
             )
     unknown = branch.get_leaf("on_unknown")
     reason = branch.get_leaf("reason")
-    said = compile_template(reason.spot, reason.value, said_in, "reason", lists=True) if reason else None
-    if holds is None:
+    reason_template = (
+        compile_template(reason.spot, reason.value, reason_scope, "reason", lists=True) if reason else None
+    )
+    if criterion is None:
         return None
     return Check(
         name,
-        holds,
-        condition=applies,
-        interval=None if verb in ASKS else every,
+        criterion,
+        condition=condition,
+        interval=None if verb in QUERY_COMPILERS else interval,
         failure_threshold=trip,
         recovery_threshold=recover,
         on_unknown=OnUnknown(unknown.value) if unknown else OnUnknown.UNHEALTHY,
-        reason=said.template if said else None,
-        partner_joins=_leans((holds, applies), said.template if said else None, scope),
+        reason=reason_template.template if reason_template else None,
+        partner_joins=_find_partner_joins(
+            (criterion, condition), reason_template.template if reason_template else None, scope
+        ),
     )
 
 
-def _leans(asked: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
+def _find_partner_joins(criteria: Iterable[object], reason: Template | None, scope: Scope) -> tuple[str, ...]:
     """The joins of whose partners' health a check speaks."""
-    words = [line.word for clause in asked if isinstance(clause, Clause) for line in clause.walk_lines()]
+    words = [line.word for clause in criteria if isinstance(clause, Clause) for line in clause.walk_lines()]
     words += [slot.word for slot in reason.slots] if reason else []
     return scope.entry_words.find_health_joins(words) if scope.entry_words else ()
 
 
-def _is_chance(after: FailureThreshold | None) -> bool:
+def _is_several_looks(threshold: FailureThreshold | None) -> bool:
     """Whether it is several looks."""
-    return isinstance(after, LookCount) and after.number > 1
+    return isinstance(threshold, LookCount) and threshold.number > 1
 
 
-def _brought(name: str, branch: Branch, scope: Scope) -> Clause | None:
+def _compile_vfio_criterion(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """What stands for what `give.vfio` says that is asked; none, with a finding, if the entry says so itself."""
     for verb in branch.verbs:
         node = branch.get_branch(verb) or branch.get_leaf(verb)
         message = f"health.{name} is the check that give.vfio brings, and says itself what it asks"
         scope.report((node or branch).spot.make_error("type", message, "give yours another name", mark="key"))
-    return None if branch.verbs else _BROUGHT
+    return None if branch.verbs else _VFIO_CRITERION
 
 
-def _rises(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
+def _compile_counter(leaf: Leaf | None, scope: Scope) -> CounterCheck | None:
     """The counter that must not grow; none, with a finding, if it is none."""
     if leaf is None:
         return None
     word = str(leaf.value)
-    known = scope.find_word(leaf.spot, word, "text")
-    if known is None or known is ANYTHING:
+    signature = scope.find_word(leaf.spot, word, "text")
+    if signature is None or signature is ANYTHING:
         return None
-    if known.is_list:
+    if signature.is_list:
         scope.report(
             leaf.spot.make_error(
                 "type", f"{word} is a list, and a counter is one number", "take a word that is int", mark="text"
             )
         )
         return None
-    if known.kind is not ValueType.INT:
+    if signature.kind is not ValueType.INT:
         write = f'write let.count = {{ read = "{word}", type = "int" }}, and rises = "count"'
         scope.report(
-            leaf.spot.make_error("type", f"{word} is {known.kind.value}, and a counter is int", write, mark="text")
+            leaf.spot.make_error("type", f"{word} is {signature.kind.value}, and a counter is int", write, mark="text")
         )
         return None
     return CounterCheck(word)
 
 
-def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
+def _compile_clause(name: str, branch: Branch, scope: Scope) -> Clause | None:
     """What has to hold; none, with a finding, if nothing is said."""
     holds = branch.get_branch("holds")
     if holds is None:
@@ -175,7 +192,7 @@ def _holds(name: str, branch: Branch, scope: Scope) -> Clause | None:
     return compile_clause(f"health.{name}.holds", holds, scope)
 
 
-def _is_given(tree: Branch) -> bool:
+def _gives_vfio(tree: Branch) -> bool:
     """Whether something is given by VFIO."""
     give = tree.get_branch("give")
     also = give.get_branch("also") if give else None
@@ -183,7 +200,7 @@ def _is_given(tree: Branch) -> bool:
     return any(part is not None and part.get_branch("vfio") is not None for part in parts)
 
 
-def _every(leaf: Leaf | None, scope: Scope) -> float | None:
+def _compile_interval(leaf: Leaf | None, scope: Scope) -> float | None:
     """The seconds between looks."""
     value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else None
     if leaf is not None and value is not None and value < MIN_INTERVAL:
@@ -192,15 +209,15 @@ def _every(leaf: Leaf | None, scope: Scope) -> float | None:
     return value
 
 
-def _trip(leaf: Leaf | None, verb: str, scope: Scope) -> FailureThreshold:
+def _compile_failure_threshold(leaf: Leaf | None, verb: str, scope: Scope) -> FailureThreshold:
     """What it takes to fail."""
-    often = events(leaf, scope) if verb in {"log", "rises"} else None
-    if often is not None or verb == "log":
-        return often or ONE_LOOK
-    return _after(leaf, scope)
+    event_rate = compile_event_rate(leaf, scope) if verb in {"log", "rises"} else None
+    if event_rate is not None or verb == "log":
+        return event_rate or ONE_LOOK
+    return _compile_threshold(leaf, scope)
 
 
-def _after(leaf: Leaf | None, scope: Scope) -> LookThreshold:
+def _compile_threshold(leaf: Leaf | None, scope: Scope) -> LookThreshold:
     """What it takes to turn; one look unless said."""
     if leaf is None:
         return ONE_LOOK
@@ -215,7 +232,7 @@ def _after(leaf: Leaf | None, scope: Scope) -> LookThreshold:
     return LookDuration(time)
 
 
-def _recover(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
+def _compile_recovery_threshold(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
     """What it takes to be healthy again; None if a person has to say so."""
     leaf = branch.get_leaf("recover")
     latched = branch.is_on("latch")
@@ -224,4 +241,4 @@ def _recover(branch: Branch, verb: str, scope: Scope) -> LookThreshold | None:
         scope.report(leaf.spot.make_error("type", message, 'take latch out; recover = "never" is the same'))
     if latched or (leaf is not None and leaf.value == "never") or (leaf is None and verb in {"log", "rises"}):
         return None
-    return _after(leaf, scope)
+    return _compile_threshold(leaf, scope)

@@ -6,14 +6,14 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import Scope
 
 
-def of_machine(address: str) -> bool:
+def is_host_word(address: str) -> bool:
     """Whether that is said of the machine: a word of `host`, an option, a path from the root."""
     return address.startswith(("host.", "options.", "/"))
 
 
-def only_of_machine(said: str, clause: Branch, scope: Scope, write: str) -> None:
+def report_device_words(subject: str, clause: Branch, scope: Scope, write: str) -> None:
     """Report the lines of a clause that are of a device."""
     for address, node in clause.members.items():
-        if isinstance(node, Leaf) and not of_machine(address):
-            message = f"{said} is about the machine: host.…, options.…, or a path from the root"
+        if isinstance(node, Leaf) and not is_host_word(address):
+            message = f"{subject} is about the machine: host.…, options.…, or a path from the root"
             scope.report(node.spot.make_error("unknown-word", message, write, mark="key"))

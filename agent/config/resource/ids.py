@@ -13,7 +13,7 @@ from agent.core.language.value import ValueType
 from agent.scanners import source_kinds
 
 # Words whose value is dealt anew, and when.
-_DEALT_WORDS = {
+_REASSIGNED_WORDS = {
     "minor": "at each driver load",
     "major": "at each driver load",
     "card": "at each boot",
@@ -26,112 +26,120 @@ _DEALT_WORDS = {
     "group": "at each boot",
 }
 # Of USB, what begins with the number of a bus; an alternative before it that says which controller it is goes first.
-_ON_A_BUS = frozenset({"port", "hub"})
-_DEALT_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
-_ONE = "make it a word of one value, by let"
+_BUS_WORDS = frozenset({"port", "hub"})
+_REASSIGNED_NAMES = frozenset({"subsystem", "net", "infiniband", "drm", "auxiliary"})  # sources of names dealt so
+_SINGLE_VALUE_HINT = "make it a word of one value, by let"
 _NAMES = frozenset({"name", "node", "below_dev"})  # the kernel's names; of some sources numbered as things appear
 
 
-def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[CompiledTemplate, ...]:
+def compile_ids(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> tuple[CompiledTemplate, ...]:
     """The alternatives for a device's id, best first: the entry's own, else the source's.
 
     `demanded`: that there is none at all is a mistake; it stands at `spot`.
     """
     leaf = tree.get_leaf("id")
     if leaf is None:
-        return _default(tree, scope, spot, demanded=demanded)
+        return _make_default_ids(tree, scope, spot, required=required)
     elements = leaf.spot.list_elements(leaf.value)
     if not elements:
         scope.report(leaf.spot.make_error("type", "an empty list names nothing", 'write for example "{pci.address}"'))
-    phrases = [compile_template(here, item, scope, "an id") for here, item in elements]
-    made = tuple(one for one in phrases if one is not None)
-    placed = False
-    for one in made:
-        if one.is_list:
-            scope.report(one.spot.make_error("type", "an id is one text, and this has a list in it", _ONE, mark="text"))
+    phrases = [compile_template(item_spot, item, scope, "an id") for item_spot, item in elements]
+    templates = tuple(template for template in phrases if template is not None)
+    has_location = False
+    for template in templates:
+        if template.is_list:
+            scope.report(
+                template.spot.make_error(
+                    "type", "an id is one text, and this has a list in it", _SINGLE_VALUE_HINT, mark="text"
+                )
+            )
             return ()
-        _warn(one, scope, placed=placed)
-        placed = placed or any(slot.word.rpartition(".")[2] == "path_id" for slot in one.template.slots)
+        _warn_of_unstable_words(template, scope, has_location=has_location)
+        has_location = has_location or any(
+            slot.word.rpartition(".")[2] == "path_id" for slot in template.template.slots
+        )
     if (
-        len(made) == len(phrases)
-        and made
+        len(templates) == len(phrases)
+        and templates
         and scope.source
         and not scope.is_single
-        and not any(one.signatures for one in made)
+        and not any(template.signatures for template in templates)
     ):
         message = "no word of the device is in it, so all devices would have one id"
-        write = f'write "{made[0].template.source}-{_stable(scope.source) or "{path_id}"}"'
-        scope.report(made[0].spot.make_error("differs-between-devices", message, write, mark="text"))
-    return made
+        write = f'write "{templates[0].template.source}-{_find_stable_id(scope.source) or "{path_id}"}"'
+        scope.report(templates[0].spot.make_error("differs-between-devices", message, write, mark="text"))
+    return templates
 
 
-def shortest(ids: tuple[CompiledTemplate, ...], source: Source) -> int:
+def compute_shortest_id(ids: tuple[CompiledTemplate, ...], source: Source) -> int:
     """The fewest characters that an id can have: the least that its words can say."""
     if not ids:
         return 1
-    return max(1, min(_length(one, source) for one in ids))
+    return max(1, min(_compute_length(template, source) for template in ids))
 
 
-def _default(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> tuple[CompiledTemplate, ...]:
+def _make_default_ids(
+    tree: Branch, scope: Scope, spot: FilePosition, *, required: bool
+) -> tuple[CompiledTemplate, ...]:
     """The ids that a source has by itself."""
     if scope.source is None:
         return ()
     texts = source_kinds.get_default_ids(scope.source.kind)
-    if not texts and demanded:
+    if not texts and required:
         message = f"a device of {scope.source} has no id of its own, so the entry says it"
         scope.report(spot.make_error("missing", message, 'write for example id = "{path_id}"'))
     pattern = find_unstable_pattern(scope.source)
     source = tree.get_leaf("source")
     if pattern is not None and source is not None:
         message = f"{pattern} is numbered as things appear: after a replug a pod may return to another device"
-        mark = _source_spot(source, pattern)
+        mark = _find_pattern_position(source, pattern)
         scope.report_warning(
             mark.make_warning("unstable-id", message, 'write for example id = "{path_id}"', mark="text")
         )
-    return tuple(CompiledTemplate(parse(text), _words(text, scope.source), spot) for text in texts)
+    return tuple(CompiledTemplate(parse(text), _find_signatures(text, scope.source), spot) for text in texts)
 
 
-def _words(text: str, source: Source) -> tuple[WordSignature, ...]:
-    found = [source_kinds.get_word_type(source.kind, slot.word) for slot in parse(text).slots]
-    return tuple(WordSignature(word.kind, word.is_list) for word in found)
+def _find_signatures(text: str, source: Source) -> tuple[WordSignature, ...]:
+    signatures = [source_kinds.get_word_type(source.kind, slot.word) for slot in parse(text).slots]
+    return tuple(WordSignature(word.kind, word.is_list) for word in signatures)
 
 
-def _source_spot(leaf: Leaf, pattern: str) -> FilePosition:
+def _find_pattern_position(leaf: Leaf, pattern: str) -> FilePosition:
     """Where a pattern of a node source was written."""
     node = leaf.value["node"] if isinstance(leaf.value, dict) else None
     spot = leaf.spot.get_child("node")
     return spot.get_child(node.index(pattern)) if isinstance(node, list) else spot
 
 
-def _warn(one: CompiledTemplate, scope: Scope, *, placed: bool) -> None:
+def _warn_of_unstable_words(template: CompiledTemplate, scope: Scope, *, has_location: bool) -> None:
     """Warn of the words that are dealt anew. `placed`: an alternative before this says the place."""
     source = scope.source
     if source is None:
         return
-    numbered = source.kind in _DEALT_NAMES or find_unstable_pattern(source) is not None
-    own = frozenset(scope.entry_words.list_names() if scope.entry_words else ())
-    for slot in one.template.slots:
-        if slot.word in own:
+    numbered = source.kind in _REASSIGNED_NAMES or find_unstable_pattern(source) is not None
+    derived_words = frozenset(scope.entry_words.list_names() if scope.entry_words else ())
+    for slot in template.template.slots:
+        if slot.word in derived_words:
             continue  # it only has the name of one that is
         relation, _, word = slot.word.rpartition(".")
-        when = _DEALT_WORDS.get(word)
-        if word in _ON_A_BUS and not placed and (relation or source.kind).rpartition(".")[2] == "usb":
-            when = "at each boot, if there are several USB controllers"
-        if when is None and word in _NAMES and not relation and numbered:
-            when = "as things appear"
-        if when is None or relation.startswith("udev"):
+        reassignment = _REASSIGNED_WORDS.get(word)
+        if word in _BUS_WORDS and not has_location and (relation or source.kind).rpartition(".")[2] == "usb":
+            reassignment = "at each boot, if there are several USB controllers"
+        if reassignment is None and word in _NAMES and not relation and numbered:
+            reassignment = "as things appear"
+        if reassignment is None or relation.startswith("udev"):
             continue
-        message = f"{slot.word} is dealt anew {when}: a pod may return to another device"
-        stable = _stable(source)
+        message = f"{slot.word} is dealt anew {reassignment}: a pod may return to another device"
+        stable = _find_stable_id(source)
         write = f'write "{stable}"' if stable else 'write for example "{path_id}"'
-        if word in _ON_A_BUS:
+        if word in _BUS_WORDS:
             above = "parent." if word == "hub" else ""
             write = f'write for example "{{{relation}{"." * bool(relation)}{above}path_id}}", and this after it'
         mark = TextPiece(slot.at, len(slot.word) + 2 + sum(len(name) + 1 for name in slot.filters))
-        scope.report_warning(one.spot.make_warning("unstable-id", message, write, mark=mark))
+        scope.report_warning(template.spot.make_warning("unstable-id", message, write, mark=mark))
 
 
-def _stable(source: Source) -> str:
+def _find_stable_id(source: Source) -> str:
     """An id of the source that stays; empty if it has none by itself."""
     texts = () if find_unstable_pattern(source) else source_kinds.get_default_ids(source.kind)
     return texts[0] if texts else ""
@@ -140,13 +148,13 @@ def _stable(source: Source) -> str:
 _LEAST = {ValueType.PCI: 12, ValueType.CLASS: 6, ValueType.PATH: 6, ValueType.BOOL: 4}
 
 
-def _length(one: CompiledTemplate, source: Source) -> int:
-    literal = sum(len(piece) for piece in one.template.pieces if isinstance(piece, str))
-    words = zip(one.template.slots, one.signatures, strict=True)
-    return literal + sum(_least(slot.word, word, source) for slot, word in words)
+def _compute_length(template: CompiledTemplate, source: Source) -> int:
+    literal = sum(len(piece) for piece in template.template.pieces if isinstance(piece, str))
+    words = zip(template.template.slots, template.signatures, strict=True)
+    return literal + sum(_compute_least_length(slot.word, word, source) for slot, word in words)
 
 
-def _least(word: str, known: WordSignature, source: Source) -> int:
+def _compute_least_length(word: str, signature: WordSignature, source: Source) -> int:
     if word == "below_dev":
         return min(len(path) for path in source.arguments) - len("/dev/")
-    return _LEAST.get(known.kind, 1)
+    return _LEAST.get(signature.kind, 1)

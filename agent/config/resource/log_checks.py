@@ -26,24 +26,33 @@ def compile_log(name: str, branch: Branch, scope: Scope, recover: LookThreshold 
     """What a check listens for, and the scope of what it says: with what is taken. None, with findings, if something
     is wrong with it.
     """
-    not_looked_for(branch, scope)
+    report_look_keys(branch, scope)
     leaf = branch.get_leaf("log")
-    pattern = None if leaf is None else _pattern(leaf.spot, str(leaf.value), scope)
+    pattern = None if leaf is None else _compile_pattern(leaf.spot, str(leaf.value), scope)
     if pattern is None:
         return None, scope
-    taken = {brace.word: WordSignature(brace.kind, varies=not scope.is_single) for brace in pattern.captured_words}
-    inner = replace(scope, captured_words=taken, has_only_captures=True)
-    only, ignore, latch = (_clause(f"health.{name}.{key}", branch.get_branch(key), inner) for key in _CLAUSES)
-    held = branch.is_on("latch") if latch is None else latch
-    after = recover.seconds if isinstance(recover, LookDuration) else None
-    log = Log(pattern, only, ignore, held, events(branch.get_leaf("trip"), scope) or ONE_EVENT, after)
-    return log, replace(scope, captured_words=taken)
+    captured_words = {
+        brace.word: WordSignature(brace.kind, varies=not scope.is_single) for brace in pattern.captured_words
+    }
+    inner = replace(scope, captured_words=captured_words, has_only_captures=True)
+    only, ignore, latch = (_compile_clause(f"health.{name}.{key}", branch.get_branch(key), inner) for key in _CLAUSES)
+    latch_condition = branch.is_on("latch") if latch is None else latch
+    recovery_s = recover.seconds if isinstance(recover, LookDuration) else None
+    log = Log(
+        pattern,
+        only,
+        ignore,
+        latch_condition,
+        compile_event_rate(branch.get_leaf("trip"), scope) or ONE_EVENT,
+        recovery_s,
+    )
+    return log, replace(scope, captured_words=captured_words)
 
 
 _CLAUSES = ("only", "ignore", "latch")
 
 
-def events(leaf: Leaf | None, scope: Scope) -> EventRate | None:
+def compile_event_rate(leaf: Leaf | None, scope: Scope) -> EventRate | None:
     """Events in a window; none if that is something else. One is as many as there are without saying."""
     if leaf is None or not isinstance(leaf.value, str) or re.fullmatch(EVENTS, leaf.value) is None:
         return None
@@ -54,7 +63,7 @@ def events(leaf: Leaf | None, scope: Scope) -> EventRate | None:
     return EventRate(int(number), parse_duration(window) or 0.0)
 
 
-def _clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
+def _compile_clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
     if branch is None:
         return None
     refuse_empty(
@@ -63,7 +72,7 @@ def _clause(name: str, branch: Branch | None, scope: Scope) -> Clause | None:
     return compile_clause(name, branch, scope)
 
 
-def _pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
+def _compile_pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
     if has_control(text):
         scope.report(
             spot.make_error(
@@ -77,52 +86,56 @@ def _pattern(spot: FilePosition, text: str, scope: Scope) -> LogPattern | None:
         scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
     pieces: list[str | Brace | None] = []
-    wrong = False
+    has_fault = False
     for piece in parsed:
         if not isinstance(piece, tuple):
             pieces.append(piece)
             continue
-        brace = _brace(spot, piece, [each for each in pieces if isinstance(each, Brace)], scope)
-        wrong |= brace is None
+        brace = _compile_brace(
+            spot, piece, [earlier_brace for earlier_brace in pieces if isinstance(earlier_brace, Brace)], scope
+        )
+        has_fault |= brace is None
         pieces.append(brace)
-    if wrong:
+    if has_fault:
         return None
-    first = pieces[0]
+    first_piece = pieces[0]
     if all(piece is None for piece in pieces):
         scope.report(
             spot.make_error("text", "every line of the kernel log fits this", "write what the line begins with")
         )
         return None
-    if first is None or (isinstance(first, Brace) and first.is_capture and first.kind is ValueType.TEXT):
+    if first_piece is None or (
+        isinstance(first_piece, Brace) and first_piece.is_capture and first_piece.kind is ValueType.TEXT
+    ):
         message = "this may stand anywhere in a line, where the kernel also prints what hardware calls itself"
         scope.report_warning(spot.make_warning("log-anywhere", message, "write what the line begins with", mark="text"))
     return LogPattern(text, tuple(pieces))
 
 
-def _brace(
-    spot: FilePosition, written: tuple[str, str | None, int, int], before: list[Brace], scope: Scope
+def _compile_brace(
+    spot: FilePosition, written: tuple[str, str | None, int, int], earlier_braces: list[Brace], scope: Scope
 ) -> Brace | None:
     """A brace of the pattern; none, with a finding, if something is wrong with it."""
     word, kind, at, length = written
     mark = TextPiece(at + 1, len(word))
-    kinds = {each.value: each for each in KINDS}
+    kinds = {value_type.value: value_type for value_type in KINDS}
     if kind is not None:
-        fault = _taking(word, kind, before, scope)
+        fault = _find_capture_fault(word, kind, earlier_braces, scope)
         if fault is not None:
             scope.report(spot.make_error(*fault, mark=TextPiece(at, length)))
             return None
         return Brace(word, kinds[kind], is_capture=True, at=at)
-    known = scope.find_word(spot, word, mark)
-    if known is None:
+    signature = scope.find_word(spot, word, mark)
+    if signature is None:
         return None
-    if known.is_list:
+    if signature.is_list:
         scope.report(
             spot.make_error(
                 "type", f"{word} is a list, and one value is compared", "take a word that says one thing", mark=mark
             )
         )
         return None
-    compared = ValueType.TEXT if known is ANYTHING else known.kind
+    compared = ValueType.TEXT if signature is ANYTHING else signature.kind
     if compared not in KINDS:
         message = f"{word} is {compared.value}, which cannot be found in a line; {', '.join(kinds)} can"
         scope.report(spot.make_error("type", message, "take a word that stands in lines", mark=mark))
@@ -130,26 +143,26 @@ def _brace(
     return Brace(word, compared, is_capture=False, at=at)
 
 
-def _taking(word: str, kind: str, before: list[Brace], scope: Scope) -> tuple[str, str, str] | None:
+def _find_capture_fault(word: str, kind: str, earlier_braces: list[Brace], scope: Scope) -> tuple[str, str, str] | None:
     """What is wrong with a brace that takes: code, message, and what to write."""
-    kinds = [each.value for each in KINDS]
+    kinds = [value_type.value for value_type in KINDS]
     if kind not in kinds:
         return "type", f"{{{word}:{kind}}}: what is taken is {', '.join(kinds)}", f"write {{{word}:text}}"
     if "." in word:
         return "type", f"{word}: a word is letters, digits and _", f"write {{{word.replace('.', '_')}:{kind}}}"
-    if any(brace.is_capture and brace.word == word for brace in before):
+    if any(brace.is_capture and brace.word == word for brace in earlier_braces):
         return "taken", f"{word} is taken twice here", "take another name"
     if scope.is_word(word):
         return "taken", f"{word} is a word already", f"write {{{word}}} to compare, or take another name"
     return None
 
 
-def not_looked_for(branch: Branch, scope: Scope) -> None:
+def report_look_keys(branch: Branch, scope: Scope) -> None:
     """Report what is said as if a line of the log were looked for: it comes."""
-    for key, instead in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
+    for key, hint in (("every", "take it out"), ("trip", 'write events in a window: "3 in 10m"')):
         leaf = branch.get_leaf(key)
-        if leaf is not None and (key == "every" or (events(leaf, scope) is None and leaf.value != 1)):
-            scope.report(leaf.spot.make_error("type", "lines come by themselves, and no look is needed", instead))
+        if leaf is not None and (key == "every" or (compile_event_rate(leaf, scope) is None and leaf.value != 1)):
+            scope.report(leaf.spot.make_error("type", "lines come by themselves, and no look is needed", hint))
     leaf = branch.get_leaf("recover")
     if leaf is not None and parse_looks(leaf.value) is not None:
         message = "no look says that no line came: what heals is the time since the last"

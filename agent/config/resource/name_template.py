@@ -19,18 +19,18 @@ class NameTemplate(NamedTuple):
     """A resource's name: as written, parsed if it has words, and whether the entry only adds to it."""
 
     name: str
-    text: Template | None = None
-    adds: bool = False
+    template: Template | None = None
+    is_addition: bool = False
 
 
-def name_leaf(tree: Branch) -> Leaf | None:
+def get_name_leaf(tree: Branch) -> Leaf | None:
     """What says the name: `name` or `adds_to`, of which a sentence has one."""
     return tree.get_leaf("name") or tree.get_leaf("adds_to")
 
 
 def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
     """The name, if the kubelet takes it."""
-    leaf = name_leaf(tree)
+    leaf = get_name_leaf(tree)
     if leaf is None:
         return None
     name = leaf.value
@@ -39,56 +39,60 @@ def compile_name(tree: Branch, scope: Scope) -> NameTemplate | None:
         return None
     adds = leaf is tree.get_leaf("adds_to")
     if "{" in name or "}" in name:
-        return _with_words(leaf, name, scope, adds=adds)
+        return _compile_with_words(leaf, name, scope, adds=adds)
     fault = resource_name_rule.find_name_fault(name)
     if fault is not None:
         scope.report(
             leaf.spot.make_error("resource-name", fault.message, fault.write, mark=TextPiece(fault.at, fault.length))
         )
         return None
-    return NameTemplate(name, adds=adds)
+    return NameTemplate(name, is_addition=adds)
 
 
-def _with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> NameTemplate | None:
+def _compile_with_words(leaf: Leaf, name: str, scope: Scope, *, adds: bool) -> NameTemplate | None:
     """A name with words of the device, which may stand behind the "/" only."""
-    made = compile_template(leaf.spot, name, scope, "a resource's name")
-    if made is None:
+    template = compile_template(leaf.spot, name, scope, "a resource's name")
+    if template is None:
         return None
-    if made.is_list:
+    if template.is_list:
         message = "a device has one name, and this has a list in it"
         scope.report(leaf.spot.make_error("resource-name", message, "take a word that says one thing", mark="text"))
         return None
-    first = made.template.slots[0] if made.template.slots else None
-    if first is not None and "/" not in name[: first.at]:
+    first_slot = template.template.slots[0] if template.template.slots else None
+    if first_slot is not None and "/" not in name[: first_slot.at]:
         message = 'up to the "/" a name is written out: a device does not say whose resource it is'
-        mark = TextPiece(first.at, name.find("}", first.at) + 1 - first.at)
+        mark = TextPiece(first_slot.at, name.find("}", first_slot.at) + 1 - first_slot.at)
         scope.report(
-            leaf.spot.make_error("resource-name", message, f'write "example.com/{name[first.at :]}"', mark=mark)
+            leaf.spot.make_error("resource-name", message, f'write "example.com/{name[first_slot.at :]}"', mark=mark)
         )
         return None
-    literal = "".join(piece if isinstance(piece, str) else "x" for piece in made.template.pieces)
+    literal = "".join(piece if isinstance(piece, str) else "x" for piece in template.template.pieces)
     fault = resource_name_rule.find_name_fault(literal)
     if fault is not None:
-        write = f'write for example "example.com/{{{first.word}}}"' if first else fault.write
+        write = f'write for example "example.com/{{{first_slot.word}}}"' if first_slot else fault.write
         scope.report(leaf.spot.make_error("resource-name", fault.message, write, mark="text"))
         return None
-    return NameTemplate(name, made.template if first else None, adds)
+    return NameTemplate(name, template.template if first_slot else None, adds)
 
 
-def warn_of_unsettled(named: NameTemplate | None, tree: Branch, own: Mapping[str, DerivedWord], scope: Scope) -> None:
+def warn_of_unstable_name(
+    name_template: NameTemplate | None, tree: Branch, derived_words: Mapping[str, DerivedWord], scope: Scope
+) -> None:
     """Warn of a name that says something else while a word of it is not there yet: at boot its devices are
     under one name, then under another, and what a pod holds by then is Unhealthy.
 
     `else` beside `by` is for what was read and the map has not.
     """
     let = tree.get_branch("let")
-    if named is None or named.text is None or let is None:
+    if name_template is None or name_template.template is None or let is None:
         return
-    for word in add_dependencies(list_dependencies(named.text), own):
-        said = let.get_branch(word)
-        if said is None:
+    for word in add_dependencies(list_dependencies(name_template.template), derived_words):
+        word_branch = let.get_branch(word)
+        if word_branch is None:
             continue
-        leaf = said.get_leaf("if_absent") or (None if "by" in said.verbs else said.get_leaf("else"))
+        leaf = word_branch.get_leaf("if_absent") or (
+            None if "by" in word_branch.verbs else word_branch.get_leaf("else")
+        )
         if leaf is not None:
             message = f"{word} is in the name, and its devices have another name until it is there"
             write = "leave it out: a device waits for its name"

@@ -6,7 +6,7 @@ from agent.config.clauses.clause import compile_clause, refuse_empty
 from agent.config.give.give_sections import has_unread_key
 from agent.config.language.durations import parse_duration
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.host_only import of_machine, only_of_machine
+from agent.config.resource.host_only import is_host_word, report_device_words
 from agent.config.scope import Scope
 from agent.config.toml.file_position import TextPiece
 from agent.config.values.program_args import compile_argv
@@ -15,8 +15,8 @@ from agent.core.entry.program import START_SECONDS, Program
 from agent.core.language.clause import Clause
 
 TIMEOUT = "5s"
-_MOST = "10m"  # for a program of the machine, which nobody waits for but its entry
-_SECTIONS = {"prepare": _MOST, "prestart": f"{START_SECONDS:g}s"}
+_PREPARE_LIMIT = "10m"  # for a program of the machine, which nobody waits for but its entry
+_SECTIONS = {"prepare": _PREPARE_LIMIT, "prestart": f"{START_SECONDS:g}s"}
 
 
 def compile_programs(section: str, tree: Branch, scope: Scope) -> tuple[Program, ...]:
@@ -24,20 +24,20 @@ def compile_programs(section: str, tree: Branch, scope: Scope) -> tuple[Program,
     branch = tree.get_branch(section)
     if branch is None:
         return ()
-    made = [_program(section, name, member, scope) for name, member in branch.list_branches()]
-    programs = tuple(program for program in made if program is not None)
-    together = sum(program.timeout for program in programs)
-    if section == "prestart" and len(programs) > 1 and together > START_SECONDS:
-        message = f"these may take {together:g} s together, and the kubelet waits for a container to start"
+    compiled_programs = [_compile_program(section, name, member, scope) for name, member in branch.list_branches()]
+    programs = tuple(program for program in compiled_programs if program is not None)
+    total_s = sum(program.timeout for program in programs)
+    if section == "prestart" and len(programs) > 1 and total_s > START_SECONDS:
+        message = f"these may take {total_s:g} s together, and the kubelet waits for a container to start"
         write = f"give them timeouts of {START_SECONDS:g} s together"
         scope.report(branch.spot.make_error("type", message, write, mark="key"))
     return programs
 
 
-def _program(section: str, name: str, member: Branch, scope: Scope) -> Program | None:
+def _compile_program(section: str, name: str, member: Branch, scope: Scope) -> Program | None:
     address = f"{section}.{name}"
-    when = _when(section, address, member.get_branch("when"), scope)
-    timeout = _timeout(section, member.get_leaf("timeout"), scope)
+    condition = _compile_condition(section, address, member.get_branch("when"), scope)
+    timeout = _compile_timeout(section, member.get_leaf("timeout"), scope)
     leaf = member.get_leaf("run")
     if leaf is None:
         if scope.has_all_keys and not has_unread_key(member, section):
@@ -45,30 +45,32 @@ def _program(section: str, name: str, member: Branch, scope: Scope) -> Program |
             scope.report(member.spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
         return None
     run = compile_argv(leaf, scope, in_grant=section == "prestart")
-    if run is None or [argument for argument in run if not _knows(section, argument, scope)]:
+    if run is None or [argument for argument in run if not _has_known_words(section, argument, scope)]:
         return None
     texts = tuple(argument.template for argument in run)
-    return Program(name, texts, timeout, member.is_on("optional"), leaf.spot.origin, when)
+    return Program(name, texts, timeout, member.is_on("optional"), leaf.spot.origin, condition)
 
 
-def _knows(section: str, made: CompiledTemplate, scope: Scope) -> bool:
+def _has_known_words(section: str, template: CompiledTemplate, scope: Scope) -> bool:
     """Whether the words of an argument are known when it is run."""
-    for slot in made.template.slots:
+    for slot in template.template.slots:
         mark = TextPiece(slot.at + 1, len(slot.word))
-        if section == "prepare" and not of_machine(slot.word):
+        if section == "prepare" and not is_host_word(slot.word):
             message = "prepare is of the machine, before its devices are looked at: host.… or options.…"
-            scope.report(made.spot.make_error("unknown-word", message, "for a device write prestart.NAME", mark=mark))
+            scope.report(
+                template.spot.make_error("unknown-word", message, "for a device write prestart.NAME", mark=mark)
+            )
             return False
         if section == "prestart" and slot.word.startswith("given."):
             message = "where a node comes out is said when it is given, and that was before"
             scope.report(
-                made.spot.make_error("unknown-word", message, "take a word of the device, as {node}", mark=mark)
+                template.spot.make_error("unknown-word", message, "take a word of the device, as {node}", mark=mark)
             )
             return False
     return True
 
 
-def _when(section: str, address: str, branch: Branch | None, scope: Scope) -> Clause | None:
+def _compile_condition(section: str, address: str, branch: Branch | None, scope: Scope) -> Clause | None:
     if branch is None:
         return None
     refuse_empty(branch, scope, "when says nothing, so it would always hold", "take it out, or say when")
@@ -76,14 +78,14 @@ def _when(section: str, address: str, branch: Branch | None, scope: Scope) -> Cl
     clause = compile_clause(f"{address}.when", branch, scope)
     scope.is_reread_at_grant = False
     if section == "prepare":
-        only_of_machine(f"{address}.when", branch, scope, "what is asked of a device is prestart.NAME.when")
+        report_device_words(f"{address}.when", branch, scope, "what is asked of a device is prestart.NAME.when")
     return clause if clause.lines else None
 
 
-def _timeout(section: str, leaf: Leaf | None, scope: Scope) -> float:
-    most = _SECTIONS[section]
+def _compile_timeout(section: str, leaf: Leaf | None, scope: Scope) -> float:
+    limit = _SECTIONS[section]
     value = parse_duration(str(leaf.value)) if leaf else None
-    if leaf is not None and value is not None and not 0 < value <= (parse_duration(most) or 0):
-        message = f"a program of {section} may take {most} at most, and some time"
+    if leaf is not None and value is not None and not 0 < value <= (parse_duration(limit) or 0):
+        message = f"a program of {section} may take {limit} at most, and some time"
         scope.report(leaf.spot.make_error("type", message, f'write for example "{TIMEOUT}"'))
     return value or parse_duration(TIMEOUT) or 0.0

@@ -11,21 +11,25 @@ from agent.config.values.program_args import compile_argv
 from agent.config.values.templates import compile_path, compile_template
 from agent.core.entry.query import ProbeTemplate, QueryTemplate, RunTemplate, ServiceProtocol, SocketTemplate
 
-EVERY = 30.0  # seconds
-TIMEOUT = 2.0  # seconds
+DEFAULT_INTERVAL_S = 30.0  # seconds
+DEFAULT_TIMEOUT_S = 2.0  # seconds
 
 
-def _run(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
+def _compile_run(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
     leaf = branch.get_leaf("run")
     argv = compile_argv(leaf, scope) if leaf else None
     return (
         None
         if argv is None
-        else RunTemplate(tuple(one.template for one in argv), _timeout(branch, scope), every or EVERY)
+        else RunTemplate(
+            tuple(argument.template for argument in argv),
+            _compile_timeout(branch, scope),
+            interval or DEFAULT_INTERVAL_S,
+        )
     )
 
 
-def _socket(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
+def _compile_socket(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
     leaf = branch.get_leaf("socket")
     path = (
         compile_path(leaf.spot, leaf.value, scope, "a socket", container=False, example="/run/x.sock") if leaf else None
@@ -39,15 +43,17 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate 
             )
         )
         return None
-    said, of, speaks = branch.get_leaf("speaks"), branch.get_leaf("of"), ServiceProtocol.GRPC_HEALTH
-    if said is not None:
-        speaks = ServiceProtocol(said.value)
-    if of is None and said is not None and speaks is ServiceProtocol.AMD_METRICS:
+    protocol_leaf, name_leaf, protocol = branch.get_leaf("speaks"), branch.get_leaf("of"), ServiceProtocol.GRPC_HEALTH
+    if protocol_leaf is not None:
+        protocol = ServiceProtocol(protocol_leaf.value)
+    if name_leaf is None and protocol_leaf is not None and protocol is ServiceProtocol.AMD_METRICS:
         message = "that service lists many devices, and this does not say which is the one"
-        scope.report(said.spot.make_error("missing", message, 'write for example of = "{pci.address}"', mark="text"))
+        scope.report(
+            protocol_leaf.spot.make_error("missing", message, 'write for example of = "{pci.address}"', mark="text")
+        )
         return None
-    name = compile_template(of.spot, of.value, scope, "what it is called") if of else None
-    if of is not None and name is None:
+    name = compile_template(name_leaf.spot, name_leaf.value, scope, "what it is called") if name_leaf else None
+    if name_leaf is not None and name is None:
         return None
     if name is not None and name.is_list:
         scope.report(
@@ -60,29 +66,33 @@ def _socket(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate 
         )
         return None
     return SocketTemplate(
-        path.template, _timeout(branch, scope), every or EVERY, name.template if name else None, speaks
+        path.template,
+        _compile_timeout(branch, scope),
+        interval or DEFAULT_INTERVAL_S,
+        name.template if name else None,
+        protocol,
     )
 
 
-def _probe(branch: Branch, scope: Scope, every: float | None) -> QueryTemplate | None:
-    del every
+def _compile_probe(branch: Branch, scope: Scope, interval: float | None) -> QueryTemplate | None:
+    del interval
     leaf = branch.get_leaf("probe")
     probe = scope.find_probe(leaf.spot, leaf.value) if leaf else None
     return None if probe is None else ProbeTemplate(probe)
 
 
-def _timeout(branch: Branch, scope: Scope) -> float:
+def _compile_timeout(branch: Branch, scope: Scope) -> float:
     """For how long an answer is waited for."""
     leaf = branch.get_leaf("timeout")
-    value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else TIMEOUT
+    value = parse_duration(leaf.value) if leaf and isinstance(leaf.value, str) else DEFAULT_TIMEOUT_S
     if leaf is not None and not value:
         scope.report(leaf.spot.make_error("type", "nothing answers in no time", 'write for example "2s"'))
-    return value or TIMEOUT
+    return value or DEFAULT_TIMEOUT_S
 
 
-def misplaced(name: str, branch: Branch, scope: Scope) -> None:
+def report_misplaced_keys(name: str, branch: Branch, scope: Scope) -> None:
     """Report keys that go with another verb than the check has."""
-    timeout, every = branch.get_leaf("timeout"), branch.get_leaf("every")
+    timeout, interval = branch.get_leaf("timeout"), branch.get_leaf("every")
     if timeout is not None and branch.verbs and not set(branch.verbs) & _TIMED:
         message = f"health.{name} waits for nobody, so there is nothing to time out"
         scope.report(
@@ -93,9 +103,9 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
         if leaf is not None and branch.verbs and "socket" not in branch.verbs:
             message = f"{key} is about a service, and health.{name} asks none"
             scope.report(leaf.spot.make_error("type", message, f"{key} goes with socket", mark="key"))
-    if every is not None and "probe" in branch.verbs:
+    if interval is not None and "probe" in branch.verbs:
         message = f"a probe says what it has to say when it is so, and health.{name} does not ask"
-        scope.report(every.spot.make_error("type", message, "take it out", mark="key"))
+        scope.report(interval.spot.make_error("type", message, "take it out", mark="key"))
     if "log" in branch.verbs:
         return
     for key in ("only", "ignore", "latch"):
@@ -107,8 +117,8 @@ def misplaced(name: str, branch: Branch, scope: Scope) -> None:
 
 
 _TIMED = frozenset({"run", "socket"})
-ASKS: Mapping[str, Callable[[Branch, Scope, float | None], QueryTemplate | None]] = {
-    "run": _run,
-    "socket": _socket,
-    "probe": _probe,
+QUERY_COMPILERS: Mapping[str, Callable[[Branch, Scope, float | None], QueryTemplate | None]] = {
+    "run": _compile_run,
+    "socket": _compile_socket,
+    "probe": _compile_probe,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from agent.config.merge.config_tree import Branch, Leaf
-from agent.config.resource.ids import shortest
+from agent.config.resource.ids import compute_shortest_id
 from agent.config.scope import Scope
 from agent.config.values.templates import CompiledTemplate
 from agent.core.entry.resource_spec import SHARE_MARK, ShareMap
@@ -20,7 +20,7 @@ class Shares(NamedTuple):
     """Into how many a device is divided: always, or by a word; None both where it is whole."""
 
     number: int | None = None
-    by: ShareMap | None = None
+    share_map: ShareMap | None = None
     suffix: str = SHARE_MARK
 
 
@@ -29,39 +29,39 @@ def compile_shares(tree: Branch, scope: Scope, ids: tuple[CompiledTemplate, ...]
     branch = tree.get_branch("replicas")
     if branch is None:
         return Shares()
-    suffix = _suffix(branch.get_leaf("suffix"), scope)
+    suffix = _compile_suffix(branch.get_leaf("suffix"), scope)
     if branch.get_leaf("by") is None:
         for key in ("map", "else"):
             node = branch.get_leaf(key) or branch.get_branch(key)
             if node is not None and scope.has_all_keys:
                 message = f"replicas.{key} is for what a word says, and no word is named"
                 scope.report(node.spot.make_error("missing", message, 'add by = "…"', mark="key"))
-        count = _count(branch.get_leaf("count"), scope, ids, suffix)
+        count = _compile_replicas(branch.get_leaf("count"), scope, ids, suffix)
         return Shares() if count in {None, 1} else Shares(count, suffix=suffix)
-    by = _by(branch, scope)
-    if by is None:
+    share_map = _compile_share_map(branch, scope)
+    if share_map is None:
         return Shares(suffix=suffix)
-    most = max((*(count for _, count in (*by.counts, *by.patterns)), by.default or 1))
-    _judge_size(branch.get_leaf("by"), most, scope, ids, suffix)
-    return Shares(by=by, suffix=suffix)
+    largest_count = max((*(count for _, count in (*share_map.counts, *share_map.patterns)), share_map.default or 1))
+    _check_list_size(branch.get_leaf("by"), largest_count, scope, ids, suffix)
+    return Shares(share_map=share_map, suffix=suffix)
 
 
-def _count(leaf: Leaf | None, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str) -> int | None:
+def _compile_replicas(leaf: Leaf | None, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str) -> int | None:
     if leaf is None:
         return None
-    count = _number(leaf, scope, "replicas says how many containers may share one device")
-    return count if count is None or _judge_size(leaf, count, scope, ids, suffix) else None
+    count = _compile_count(leaf, scope, "replicas says how many containers may share one device")
+    return count if count is None or _check_list_size(leaf, count, scope, ids, suffix) else None
 
 
-def _number(leaf: Leaf, scope: Scope, what: str) -> int | None:
+def _compile_count(leaf: Leaf, scope: Scope, subject: str) -> int | None:
     count = leaf.value
     if isinstance(count, int) and not isinstance(count, bool) and count >= 1:
         return count
-    scope.report(leaf.spot.make_error("type", f"{what}: a whole number from 1", "write for example 4"))
+    scope.report(leaf.spot.make_error("type", f"{subject}: a whole number from 1", "write for example 4"))
     return None
 
 
-def _suffix(leaf: Leaf | None, scope: Scope) -> str:
+def _compile_suffix(leaf: Leaf | None, scope: Scope) -> str:
     """What stands between an id and the number of a share. It begins with what no id can have."""
     if leaf is None:
         return SHARE_MARK
@@ -72,19 +72,19 @@ def _suffix(leaf: Leaf | None, scope: Scope) -> str:
     return SHARE_MARK
 
 
-def _by(branch: Branch, scope: Scope) -> ShareMap | None:
+def _compile_share_map(branch: Branch, scope: Scope) -> ShareMap | None:
     """The shares by what a word says."""
     leaf, table = branch.get_leaf("by"), branch.get_branch("map")
     if leaf is None or not isinstance(leaf.value, str):
         return None
-    known = scope.find_word(leaf.spot, leaf.value, "text")
+    signature = scope.find_word(leaf.spot, leaf.value, "text")
     if table is None or not table.members:
         message = "replicas.by needs a map: how many shares for what the word says"
         scope.report(leaf.spot.make_error("missing", message, "add map = { … = 4 }"))
         return None
-    if known is None:
+    if signature is None:
         return None
-    if known.is_list:
+    if signature.is_list:
         scope.report(
             leaf.spot.make_error(
                 "type",
@@ -103,23 +103,27 @@ def _by(branch: Branch, scope: Scope) -> ShareMap | None:
                 leaf.spot.make_error("type", f"{key} is how many shares: a whole number from 1", "write for example 4")
             )
             continue
-        count = _number(node, scope, f"{key} is how many shares")
+        count = _compile_count(node, scope, f"{key} is how many shares")
         if count is None:
             continue
-        if known.kind is ValueType.TEXT and any(character in "*?[" for character in key):
+        if signature.kind is ValueType.TEXT and any(character in "*?[" for character in key):
             try:
                 patterns.append((key, parse(key), count))
             except PatternError as error:
                 scope.report(node.spot.make_error("glob", error.message, error.write, mark="key"))
-        elif (text := _canonical(key, known.kind, node, scope)) is not None:
+        elif (text := _canonicalize_key(key, signature.kind, node, scope)) is not None:
             counts[text] = count
     otherwise = branch.get_leaf("else")
-    default = None if otherwise is None else _number(otherwise, scope, "else is how many shares if the map has none")
+    default = (
+        None if otherwise is None else _compile_count(otherwise, scope, "else is how many shares if the map has none")
+    )
     patterns.sort(key=lambda item: (-len(item[0]), item[0]))
-    return ShareMap(leaf.value, tuple(counts.items()), tuple((each, count) for _, each, count in patterns), default)
+    return ShareMap(
+        leaf.value, tuple(counts.items()), tuple((pattern, count) for _, pattern, count in patterns), default
+    )
 
 
-def _canonical(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | None:
+def _canonicalize_key(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | None:
     """A key of the map as the word says it: keys are text, whatever the word is."""
     written: object = key
     if kind is ValueType.INT and key.removeprefix("-").isdecimal():
@@ -133,33 +137,35 @@ def _canonical(key: str, kind: ValueType, node: Leaf, scope: Scope) -> str | Non
         return None
 
 
-def _judge_size(leaf: Leaf | None, count: int, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str) -> bool:
+def _check_list_size(
+    leaf: Leaf | None, count: int, scope: Scope, ids: tuple[CompiledTemplate, ...], suffix: str
+) -> bool:
     """Whether the kubelet can be told of so many shares; what is wrong with them is reported."""
     if leaf is None or count == 1:
         return True
-    length = shortest(ids, scope.source) if scope.source else 1
+    length = compute_shortest_id(ids, scope.source) if scope.source else 1
     length += len(suffix) - len(SHARE_MARK)
-    most = most_shares(length)
-    if count > most:
-        message = f"{count} shares × {share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
-        scope.report(leaf.spot.make_error("list-size", message, f"at most {most}"))
+    limit = compute_most_shares(length)
+    if count > limit:
+        message = f"{count} shares × {compute_share_bytes(length, count)} bytes exceed the kubelet's 4 MiB list"
+        scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
         return False
-    if not scope.is_single and scope.source and 2 * count * share_bytes(length, count) > LIST_LIMIT:
-        size = count * share_bytes(length, count) / (1024 * 1024)
+    if not scope.is_single and scope.source and 2 * count * compute_share_bytes(length, count) > LIST_LIMIT:
+        size = count * compute_share_bytes(length, count) / (1024 * 1024)
         message = f"{count:,} ids of one device are a list of {size:.1f} MiB; a second would pass the kubelet's 4 MiB"
-        write = f"write at most {most_shares(length, devices=2)}, or make a resource of each device"
+        write = f"write at most {compute_most_shares(length, devices=2)}, or make a resource of each device"
         scope.report_warning(leaf.spot.make_warning("list-size", message, write))
     return True
 
 
-def share_bytes(id_length: int, count: int) -> int:
+def compute_share_bytes(id_length: int, count: int) -> int:
     """Bytes of one share in the kubelet's list, for ids of that length in that many shares."""
     return list_bytes(min(ID_LIMIT, id_length + len(f"{SHARE_MARK}{count}")))
 
 
-def most_shares(id_length: int, devices: int = 1) -> int:
+def compute_most_shares(id_length: int, devices: int = 1) -> int:
     """The most shares of so many devices that one list can hold."""
-    most = LIST_LIMIT // (devices * share_bytes(id_length, 1))
-    while devices * most * share_bytes(id_length, most) > LIST_LIMIT:
-        most = min(most - 1, LIST_LIMIT // (devices * share_bytes(id_length, most)))
-    return most
+    limit = LIST_LIMIT // (devices * compute_share_bytes(id_length, 1))
+    while devices * limit * compute_share_bytes(id_length, limit) > LIST_LIMIT:
+        limit = min(limit - 1, LIST_LIMIT // (devices * compute_share_bytes(id_length, limit)))
+    return limit

@@ -14,7 +14,7 @@ from agent.core.lists.build_lists import LIST_LIMIT
 SLOT_ID = "{resource|digest:8}-{n}"
 
 
-def compile_slots(tree: Branch, scope: Scope, *, words: bool) -> Slots | None:
+def compile_slots(tree: Branch, scope: Scope, *, has_name_words: bool) -> Slots | None:
     """The shares of all devices together. `words`: the resource's name has some, so that an id has to say which."""
     branch = tree.get_branch("slots")
     if branch is None:
@@ -24,11 +24,11 @@ def compile_slots(tree: Branch, scope: Scope, *, words: bool) -> Slots | None:
         if scope.has_all_keys:
             scope.report(branch.spot.make_error("missing", "slots has no count", "add count = 8", mark="key"))
         return None
-    count, text = leaf.value, _slot_id(branch.get_leaf("id"), scope, words=words)
-    most = LIST_LIMIT // list_bytes(ID_LIMIT)
-    if count > most:
+    count, text = leaf.value, _compile_slot_id(branch.get_leaf("id"), scope, has_name_words=has_name_words)
+    limit = LIST_LIMIT // list_bytes(ID_LIMIT)
+    if count > limit:
         message = f"{count} slots exceed the kubelet's 4 MiB list"
-        scope.report(leaf.spot.make_error("list-size", message, f"at most {most}"))
+        scope.report(leaf.spot.make_error("list-size", message, f"at most {limit}"))
         return None
     replicas = tree.get_branch("replicas")
     other = replicas.get_leaf("count") if replicas else None
@@ -44,8 +44,8 @@ def compile_limit(tree: Branch) -> Limit:
     branch = tree.get_branch("limit")
     if branch is None:
         return Limit()
-    most = branch.get_leaf("per_container")
-    number = most.value if most else None
+    limit_leaf = branch.get_leaf("per_container")
+    number = limit_leaf.value if limit_leaf else None
     return Limit(number if isinstance(number, int) else None, branch.is_on("distinct"))
 
 
@@ -65,16 +65,22 @@ def compile_topology(tree: Branch, scope: Scope) -> str | tuple[int, ...]:
     word = str(leaf.value)
     if word == "none":
         return ()
-    known = scope.find_word(leaf.spot, word, "text")
-    if known is not None and known is not ANYTHING and (known.is_list or known.kind is not ValueType.INT):
-        what = "a list" if known.is_list else known.kind.value
+    signature = scope.find_word(leaf.spot, word, "text")
+    if (
+        signature is not None
+        and signature is not ANYTHING
+        and (signature.is_list or signature.kind is not ValueType.INT)
+    ):
+        type_text = "a list" if signature.is_list else signature.kind.value
         scope.report(
-            leaf.spot.make_error("type", f"a NUMA node is a number, and {word} is {what}", 'write "numa"', mark="text")
+            leaf.spot.make_error(
+                "type", f"a NUMA node is a number, and {word} is {type_text}", 'write "numa"', mark="text"
+            )
         )
     return word
 
 
-def _slot_id(leaf: Leaf | None, scope: Scope, *, words: bool) -> Template | None:
+def _compile_slot_id(leaf: Leaf | None, scope: Scope, *, has_name_words: bool) -> Template | None:
     if leaf is None:
         return parse(SLOT_ID)
     try:
@@ -82,15 +88,15 @@ def _slot_id(leaf: Leaf | None, scope: Scope, *, words: bool) -> Template | None
     except TemplateError as error:
         scope.report(leaf.spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
-    there = {slot.word for slot in text.slots}
-    odd = next((slot for slot in text.slots if slot.word not in {"n", "resource"}), None)
+    slot_words = {slot.word for slot in text.slots}
+    wrong_slot = next((slot for slot in text.slots if slot.word not in {"n", "resource"}), None)
     mark: FindingMark = "text"
-    if odd is not None:
-        message = f"a slot is of no device: its id has {{n}} and perhaps {{resource}}, and no {odd.word}"
-        mark = TextPiece(odd.at, len(odd.word) + 2)
-    elif "n" not in there:
+    if wrong_slot is not None:
+        message = f"a slot is of no device: its id has {{n}} and perhaps {{resource}}, and no {wrong_slot.word}"
+        mark = TextPiece(wrong_slot.at, len(wrong_slot.word) + 2)
+    elif "n" not in slot_words:
         message = "all slots would have one id"
-    elif words and "resource" not in there:
+    elif has_name_words and "resource" not in slot_words:
         message = "the name has words in it, so the slots of two resources would have one id"
     else:
         return text

@@ -23,10 +23,10 @@ class _Domain(Struct):
 
     kind: ValueType
     choices: tuple[str, ...] = ()
-    some: bool = False
+    is_list: bool = False
 
 
-def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, demanded: bool) -> dict[str, Constant]:
+def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, required: bool) -> dict[str, Constant]:
     """The options that have a value, by the word they are; all that are declared become words of the scope.
 
     `demanded`: that one has no value at all is a mistake; it stands at `spot`.
@@ -36,19 +36,19 @@ def compile_options(tree: Branch, scope: Scope, spot: FilePosition, *, demanded:
     constants: dict[str, Constant] = {}
     for name, option in branch.list_branches() if branch else ():
         word = f"options.{name}"
-        domain = _domain(name, option, declared, scope)
+        domain = _find_domain(name, option, declared, scope)
         if domain is None:
             scope.has_all_words = False
             continue
-        scope.options[word] = WordSignature(domain.kind, is_list=domain.some, varies=False)
-        default = _value(option.get_leaf("default"), domain, scope)
-        value = _value(option.get_leaf("value"), domain, scope)
-        if option.members.keys().isdisjoint(("default", "value")) and demanded:
+        scope.options[word] = WordSignature(domain.kind, is_list=domain.is_list, varies=False)
+        default = _compile_value(option.get_leaf("default"), domain, scope)
+        value = _compile_value(option.get_leaf("value"), domain, scope)
+        if option.members.keys().isdisjoint(("default", "value")) and required:
             choice = f'"{domain.choices[0]}"' if domain.choices else "…"
             about = option.get_leaf("about")
-            said = f" ({about.value})" if about else ""
-            write = f"write {word} = {f'[{choice}]' if domain.some else choice}"
-            scope.report(spot.make_error("missing", f"{word} has no default, so the entry says it{said}", write))
+            about_text = f" ({about.value})" if about else ""
+            write = f"write {word} = {f'[{choice}]' if domain.is_list else choice}"
+            scope.report(spot.make_error("missing", f"{word} has no default, so the entry says it{about_text}", write))
         chosen = default if option.get_leaf("value") is None else value
         if chosen is not None:
             constants[word] = Constant(chosen)
@@ -59,14 +59,16 @@ def _is_declared(option: Branch) -> bool:
     return not option.members.keys().isdisjoint(("about", *_DOMAINS))
 
 
-def _domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) -> _Domain | None:
+def _find_domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) -> _Domain | None:
     """What a declaration allows; none, with a finding, if it is none."""
     if not _is_declared(option):
         if scope.has_all_keys:
             message = f"no class that is used here has an option {name}"
-            there = f"there is {', '.join(declared)}" if declared else "take it out, or name the class that asks it"
+            advice = f"there is {', '.join(declared)}" if declared else "take it out, or name the class that asks it"
             scope.report(
-                _spot(option).make_error("unknown-key", message, make_hint(name, declared) or there, mark="key")
+                _get_position(option).make_error(
+                    "unknown-key", message, make_hint(name, declared) or advice, mark="key"
+                )
             )
         return None
     if not _NAME.fullmatch(name):
@@ -86,52 +88,52 @@ def _domain(name: str, option: Branch, declared: Sequence[str], scope: Scope) ->
                 option.spot.make_error("missing", message, 'write for example one_of = ["…", "…"]', mark="key")
             )
         return None
-    return _read(leaves[0], scope)
+    return _compile_domain(leaves[0], scope)
 
 
-def _read(leaf: Leaf, scope: Scope) -> _Domain:
+def _compile_domain(leaf: Leaf, scope: Scope) -> _Domain:
     if isinstance(leaf.value, str):
         return _Domain(ValueType(leaf.value))
     choices = [str(item) for item in leaf.value] if isinstance(leaf.value, list) else []
     for index, choice in enumerate(choices):
         if choice in choices[:index]:
             scope.report(leaf.spot.get_child(index).make_error("type", f"{choice} is there twice", "leave one out"))
-    return _Domain(ValueType.TEXT, tuple(choices), some=leaf.spot.path[-1] == "some_of")
+    return _Domain(ValueType.TEXT, tuple(choices), is_list=leaf.spot.path[-1] == "some_of")
 
 
-def _value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | None:
+def _compile_value(leaf: Leaf | None, domain: _Domain, scope: Scope) -> Value | None:
     """The value that a leaf says; none, with a finding, if the option cannot be that."""
     if leaf is None:
         return None
-    if not domain.some:
-        return _one(leaf.spot, leaf.value, domain, scope)
+    if not domain.is_list:
+        return _compile_scalar(leaf.spot, leaf.value, domain, scope)
     if not isinstance(leaf.value, list):
         write = f"write [{leaf.spot.source_text}]" if isinstance(leaf.value, str) else ""
         scope.report(leaf.spot.make_error("type", "this option is a list: some of its choices", write))
         return None
-    items = [_one(leaf.spot.get_child(index), item, domain, scope) for index, item in enumerate(leaf.value)]
-    made = [item for item in items if item is not None]
-    return tuple(dict.fromkeys(made)) if len(made) == len(items) else None
+    items = [_compile_scalar(leaf.spot.get_child(index), item, domain, scope) for index, item in enumerate(leaf.value)]
+    scalars = [item for item in items if item is not None]
+    return tuple(dict.fromkeys(scalars)) if len(scalars) == len(items) else None
 
 
-def _one(spot: FilePosition, value: object, domain: _Domain, scope: Scope) -> Scalar | None:
+def _compile_scalar(spot: FilePosition, value: object, domain: _Domain, scope: Scope) -> Scalar | None:
     if domain.choices:
         if isinstance(value, str) and value in domain.choices:
             return value
-        near = make_hint(value, domain.choices) if isinstance(value, str) else ""
-        scope.report(spot.make_error("type", f"this option is one of {', '.join(domain.choices)}", near))
+        hint = make_hint(value, domain.choices) if isinstance(value, str) else ""
+        scope.report(spot.make_error("type", f"this option is one of {', '.join(domain.choices)}", hint))
         return None
     try:
-        made = parse_operand(domain.kind, value)
+        scalar = parse_operand(domain.kind, value)
     except OperandError as error:
         scope.report(spot.make_error("type", error.message.replace("this word", "this option"), error.write))
         return None
-    if domain.kind is ValueType.PATH and (fault := find_path_fault(str(made))) is not None:
+    if domain.kind is ValueType.PATH and (fault := find_path_fault(str(scalar))) is not None:
         scope.report(spot.make_error("path", fault.message, fault.write, mark="text"))
         return None
-    return made
+    return scalar
 
 
-def _spot(option: Branch) -> FilePosition:
+def _get_position(option: Branch) -> FilePosition:
     """Where an option is said, as near as can be."""
     return (option.get_leaf("value") or option.get_leaf("default") or Leaf(None, option.spot)).spot

@@ -35,11 +35,11 @@ _RESERVED = frozenset(
 )
 
 
-_WELLNESS = {HEALTHY: ValueType.BOOL, REASON: ValueType.TEXT}
-_LEANING = ("health", "wait", "give")  # sections in which it may be spoken of that
+_HEALTH_WORDS = {HEALTHY: ValueType.BOOL, REASON: ValueType.TEXT}
+_HEALTH_SECTIONS = ("health", "wait", "give")  # sections in which it may be spoken of that
 
 
-class _Declared(NamedTuple):
+class _Declaration(NamedTuple):
     spot: FilePosition
     make: Callable[[], CompiledWord | None]
 
@@ -51,166 +51,190 @@ class EntryDerivedWords:
         """`constants`: the options, which the words of its partners have too."""
         self._scope = scope
         self._constants = constants
-        self._leaning = [branch for section in _LEANING if (branch := tree.get_branch(section)) is not None]
+        self._health_sections = [
+            branch for section in _HEALTH_SECTIONS if (branch := tree.get_branch(section)) is not None
+        ]
         self._joins: dict[str, join_compiler.CompiledJoin | None] = {}
-        self._joining: dict[str, Branch] = {}
-        self._made: dict[str, CompiledWord | None] = {}
-        self._open: list[str] = []
-        self._declared: dict[str, _Declared] = {}
-        for capture, spot, mark in _captures(tree.get_leaf("source"), scope.source):
-            known = self._declared.get(capture.word)
-            if known is None and self._free(capture.word, spot, mark):
-                self._declared[capture.word] = _Declared(spot, partial(_captured, capture, scope))
-            elif known is not None and known.make() != _captured(capture, scope):
+        self._join_branches: dict[str, Branch] = {}
+        self._compiled_words: dict[str, CompiledWord | None] = {}
+        self._open_names: list[str] = []
+        self._declarations: dict[str, _Declaration] = {}
+        for capture, spot, mark in _list_captures(tree.get_leaf("source"), scope.source):
+            declaration = self._declarations.get(capture.word)
+            if declaration is None and self._is_free_name(capture.word, spot, mark):
+                self._declarations[capture.word] = _Declaration(spot, partial(_make_captured_word, capture, scope))
+            elif declaration is not None and declaration.make() != _make_captured_word(capture, scope):
                 message = f"{capture.word} is of another type in an earlier pattern"
                 scope.report(spot.make_error("type", message, "write the same type", mark=mark))
         let = tree.get_branch("let")
         for name, branch in let.list_branches() if let else ():
-            if self._free(name, branch.spot):
-                self._declared[name] = _Declared(branch.spot, partial(compile_let, name, branch, scope))
+            if self._is_free_name(name, branch.spot):
+                self._declarations[name] = _Declaration(branch.spot, partial(compile_let, name, branch, scope))
 
         join = tree.get_branch("join")
         for name, branch in join.list_branches() if join else ():
-            if (name == "pci" and join_compiler.is_below_proc(scope.source)) or self._free(name, branch.spot):
-                self._joining[name] = branch
+            if (name == "pci" and join_compiler.is_below_proc(scope.source)) or self._is_free_name(name, branch.spot):
+                self._join_branches[name] = branch
 
     def find_signature(self, word: str) -> WordSignature | None:
         """What is known of an own word; none if there is no such."""
-        declared = self._declared.get(word)
+        declared = self._declarations.get(word)
         if declared is None:
             return None
-        if word in self._open:
-            way = " → ".join((*self._open[self._open.index(word) :], word))
+        if word in self._open_names:
+            way = " → ".join((*self._open_names[self._open_names.index(word) :], word))
             self._scope.report(declared.spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return ANYTHING
-        if word not in self._made:
-            self._open.append(word)
-            self._made[word] = self._of_each(declared.make)
-            self._open.pop()
-        made = self._made[word]
-        return ANYTHING if made is None else made.signature
+        if word not in self._compiled_words:
+            self._open_names.append(word)
+            self._compiled_words[word] = self._compile_for_member(declared.make)
+            self._open_names.pop()
+        compiled_word = self._compiled_words[word]
+        return ANYTHING if compiled_word is None else compiled_word.signature
 
     def is_joined(self, word: str) -> bool:
         """Whether it is a word of a partner."""
-        return _head(word)[0] in self._joining
+        return _split_head(word)[0] in self._join_branches
 
     def find_partner_signature(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of a partner; none, with a finding, if that has none such."""
-        head, rest = _head(word)
-        made = self._join(head)
-        if made is None:
+        head, rest = _split_head(word)
+        compiled_join = self._compile_join(head)
+        if compiled_join is None:
             return ANYTHING
-        if made.health and rest in _WELLNESS:
+        if compiled_join.has_health_words and rest in _HEALTH_WORDS:
             if not self._scope.allows_partner_health:
                 message = f"{rest} of a class is known after a look, and this is asked in it"
                 write = "say it in a wait, in holds, when or reason of a check, or in a when of what is given"
                 self._scope.report(spot.make_error("unknown-word", message, write, mark=mark))
                 return None
-            wellness = self._made[word] = CompiledWord(
-                WordSignature(_WELLNESS[rest]), PartnerHealthWord(made.join, rest)
+            wellness = self._compiled_words[word] = CompiledWord(
+                WordSignature(_HEALTH_WORDS[rest]), PartnerHealthWord(compiled_join.join, rest)
             )
             return wellness.signature
-        known = WordSignature(ValueType.TEXT)
+        signature = WordSignature(ValueType.TEXT)
         if rest:
             cut = len(word) - len(rest.removeprefix("./"))
             inner = TextPiece(mark.at + cut, mark.length - cut) if isinstance(mark, TextPiece) else mark
-            found = made.scope.find_word(spot, rest, inner)
-            if found is None:
+            inner_signature = compiled_join.scope.find_word(spot, rest, inner)
+            if inner_signature is None:
                 return None
-            if found is ANYTHING:
-                return found
-            known = replace(found, varies=not self._scope.is_single)
-        self._made[word] = CompiledWord(known, PartnerWord(made.join, rest))
-        return known
+            if inner_signature is ANYTHING:
+                return inner_signature
+            signature = replace(inner_signature, varies=not self._scope.is_single)
+        self._compiled_words[word] = CompiledWord(signature, PartnerWord(compiled_join.join, rest))
+        return signature
 
     def find_health_joins(self, words: Iterable[str]) -> tuple[str, ...]:
         """The joins of whose partners' health these words are."""
-        made = (found.derived_word for word in words if (found := self._made.get(word)) is not None)
-        return tuple(dict.fromkeys(own.join.name for own in made if isinstance(own, PartnerHealthWord)))
+        derived_words = (
+            compiled_word.derived_word
+            for word in words
+            if (compiled_word := self._compiled_words.get(word)) is not None
+        )
+        return tuple(
+            dict.fromkeys(
+                derived_word.join.name for derived_word in derived_words if isinstance(derived_word, PartnerHealthWord)
+            )
+        )
 
     def split_join_path(self, path: str) -> tuple[Join, str] | None:
         """The join that a path begins with and what of it is the partner's; none if there is none to look through."""
-        head, rest = _head(path)
-        made = self._join(head) if head in self._joining else None
-        if made is None or (made.scope.entry_words is not None and made.scope.entry_words.is_joined(rest)):
+        head, rest = _split_head(path)
+        compiled_join = self._compile_join(head) if head in self._join_branches else None
+        if compiled_join is None or (
+            compiled_join.scope.entry_words is not None and compiled_join.scope.entry_words.is_joined(rest)
+        ):
             return None
-        return made.join, rest
+        return compiled_join.join, rest
 
-    def _join(self, name: str) -> join_compiler.CompiledJoin | None:
+    def _compile_join(self, name: str) -> join_compiler.CompiledJoin | None:
         """A join, compiled once it is wanted."""
-        if name in self._open:
-            way = " → ".join((*self._open[self._open.index(name) :], name))
-            spot = self._joining[name].spot
+        if name in self._open_names:
+            way = " → ".join((*self._open_names[self._open_names.index(name) :], name))
+            spot = self._join_branches[name].spot
             self._scope.report(spot.make_error("cycle", f"{way}: each needs the other", _CYCLE, mark="key"))
             return None
         if name not in self._joins:
-            self._open.append(name)
-            branch = self._joining[name]
-            self._joins[name] = self._of_each(
-                lambda: join_compiler.compile_join(name, branch, self._scope, self._constants, self._of_partner(name))
+            self._open_names.append(name)
+            branch = self._join_branches[name]
+            self._joins[name] = self._compile_for_member(
+                lambda: join_compiler.compile_join(name, branch, self._scope, self._constants, self._make_partner(name))
             )
-            self._open.pop()
+            self._open_names.pop()
         return self._joins[name]
 
-    def _of_partner(self, name: str) -> join_compiler.Partner:
+    def _make_partner(self, name: str) -> join_compiler.Partner:
         """How the words of a partner are made, and whether anybody speaks of its health."""
-        return join_compiler.Partner(EntryDerivedWords, cared=any(_mentions(branch, name) for branch in self._leaning))
+        return join_compiler.Partner(
+            EntryDerivedWords, needs_health=any(_mentions_health(branch, name) for branch in self._health_sections)
+        )
 
     def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a path with words in it, which is an own word by its text."""
-        if written not in self._made:
-            made = self._of_each(lambda: compile_path(spot, written, self._scope, mark))
-            if made is None:
+        if written not in self._compiled_words:
+            word_path = self._compile_for_member(lambda: compile_path(spot, written, self._scope, mark))
+            if word_path is None:
                 return None
-            own = FileTexts(made.path, ValueType.TEXT) if made.many else FileText(made.path, ValueType.TEXT)
-            self._made[written] = CompiledWord(WordSignature(ValueType.TEXT, made.many, made.varies), own)
-        found = self._made[written]
-        return found.signature if found else None
+            derived_word = (
+                FileTexts(word_path.path, ValueType.TEXT)
+                if word_path.is_list
+                else FileText(word_path.path, ValueType.TEXT)
+            )
+            self._compiled_words[written] = CompiledWord(
+                WordSignature(ValueType.TEXT, word_path.is_list, word_path.varies), derived_word
+            )
+        compiled_word = self._compiled_words[written]
+        return compiled_word.signature if compiled_word else None
 
     def list_names(self) -> tuple[str, ...]:
         """All of them, as they are written."""
-        return (*self._declared, *self._joining)
+        return (*self._declarations, *self._join_branches)
 
     def joins(self) -> tuple[Join, ...]:
         """All joins that could be compiled, used or not."""
-        made = [self._join(name) for name in self._joining]
-        return tuple(each.join for each in made if each is not None)
+        compiled_joins = [self._compile_join(name) for name in self._join_branches]
+        return tuple(compiled_join.join for compiled_join in compiled_joins if compiled_join is not None)
 
     def all(self) -> dict[str, DerivedWord]:
         """All that could be compiled, used or not, with whatever is wrong with them reported."""
-        for word in self._declared:
+        for word in self._declarations:
             self.find_signature(word)
-        for name in self._joining:
-            self._join(name)
-        return {word: made.derived_word for word, made in self._made.items() if made is not None}
+        for name in self._join_branches:
+            self._compile_join(name)
+        return {
+            word: compiled_word.derived_word
+            for word, compiled_word in self._compiled_words.items()
+            if compiled_word is not None
+        }
 
-    def _of_each(self, make: Callable[[], _T]) -> _T:
+    def _compile_for_member(self, make: Callable[[], _T]) -> _T:
         """What is made of words of one host device; with which others it is together is not known to it."""
         judging, self._scope.is_before_grouping = self._scope.is_before_grouping, True
         leaning, self._scope.allows_partner_health = self._scope.allows_partner_health, False
         granting, self._scope.is_reread_at_grant = self._scope.is_reread_at_grant, False
-        made = make()
+        result = make()
         self._scope.is_before_grouping, self._scope.is_reread_at_grant, self._scope.allows_partner_health = (
             judging,
             granting,
             leaning,
         )
-        return made
+        return result
 
-    def _free(self, name: str, spot: FilePosition, mark: FindingMark = "key") -> bool:
+    def _is_free_name(self, name: str, spot: FilePosition, mark: FindingMark = "key") -> bool:
         """Whether a word may have that name."""
         if not _WORD.fullmatch(name):
             write = f"write {re.sub('[^A-Za-z0-9_]', '_', name)}"
             self._scope.report(spot.make_error("type", "a word is letters, digits and _", write, mark="key"))
             return False
-        if name in _RESERVED or name in self.list_names() or _of_source(self._scope.source, name):
+        if name in _RESERVED or name in self.list_names() or _is_source_word(self._scope.source, name):
             message = f"{name} is a word already, and an own word takes no other's name"
             self._scope.report(spot.make_error("taken", message, "take another name", mark=mark))
             return False
         return True
 
 
-def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, TextPiece]]:
+def _list_captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Capture, FilePosition, TextPiece]]:
     """What the patterns of a source take, and where each was written."""
     if leaf is None or source is None or source.kind not in {"node", "dir"} or not isinstance(leaf.value, dict):
         return
@@ -221,32 +245,32 @@ def _captures(leaf: Leaf | None, source: Source | None) -> Iterator[tuple[Captur
             yield capture, spot, TextPiece(text.index(written), len(written))
 
 
-def _mentions(branch: Branch, name: str) -> bool:
+def _mentions_health(branch: Branch, name: str) -> bool:
     """Whether anything below a section is about the health of a partner."""
     words = {f"{name}.{HEALTHY}", f"{name}.{REASON}"}
     for key, node in branch.members.items():
-        if key in words or (isinstance(node, Branch) and _mentions(node, name)):
+        if key in words or (isinstance(node, Branch) and _mentions_health(node, name)):
             return True
         if isinstance(node, Leaf) and isinstance(node.value, str) and any(f"{{{word}" in node.value for word in words):
             return True
     return False
 
 
-def _head(word: str) -> tuple[str, str]:
+def _split_head(word: str) -> tuple[str, str]:
     """The name of a join that a word may begin with, and what follows as it is written of the partner."""
     end = next((at for at, letter in enumerate(word) if letter in "./"), len(word))
     mark, rest = word[end : end + 1], word[end + 1 :]
     return word[:end], f"./{rest}" if mark == "/" else rest
 
 
-def _captured(capture: Capture, scope: Scope) -> CompiledWord:
+def _make_captured_word(capture: Capture, scope: Scope) -> CompiledWord:
     return CompiledWord(
         WordSignature(capture.kind, varies=not (scope.is_single or scope.has_one_per_container)),
         CapturedWord(capture.word),
     )
 
 
-def _of_source(source: Source | None, name: str) -> bool:
+def _is_source_word(source: Source | None, name: str) -> bool:
     if source is None:
         return False
     try:

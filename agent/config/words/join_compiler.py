@@ -15,14 +15,14 @@ from agent.config.toml.file_position import FilePosition
 from agent.config.toml.finding import Severity
 from agent.config.values.probe_table import compile_probes
 from agent.config.words.class_options import compile_options
-from agent.config.words.relative_directory import compile_below, is_below, silent
+from agent.config.words.relative_directory import compile_relative_directory, is_relative, mask_words
 from agent.core.entry.joins import DerivedWord, Join, PartnerKey, PartnerPool, RelativeDirectory
 from agent.core.entry.resource_spec import Source
 from agent.core.language.clause import Clause
 from agent.core.struct import Struct, replace
 
 # What is taken over of a class that is joined.
-_OF_WORDS = frozenset(("source", "let", "join", "options", "probe", "health", "wait", "gate", "give"))
+_CLASS_KEYS = frozenset(("source", "let", "join", "options", "probe", "health", "wait", "gate", "give"))
 _WRITE = 'write for example source = "pci"'
 
 
@@ -36,7 +36,7 @@ class PartnerWords(EntryWordScope, Protocol):
         """Its joins."""
 
 
-class WordsOf(Protocol):
+class WordScopeFactory(Protocol):
     """Makes the own words of a tree."""
 
     def __call__(self, tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> PartnerWords:
@@ -46,8 +46,8 @@ class WordsOf(Protocol):
 class Partner(Struct):
     """How the own words of a partner are made, and whether anybody speaks of its health."""
 
-    words_of: WordsOf
-    cared: bool
+    make_scope: WordScopeFactory
+    needs_health: bool
 
 
 class CompiledJoin(Struct):
@@ -55,7 +55,7 @@ class CompiledJoin(Struct):
 
     join: Join
     scope: Scope
-    health: bool  # it has `healthy` and `reason`: it is of a class
+    has_health_words: bool  # it has `healthy` and `reason`: it is of a class
 
 
 def compile_join(
@@ -66,7 +66,7 @@ def compile_join(
         scope.report(branch.spot.make_error("missing", f"join.{name} does not say where to look", _WRITE, mark="key"))
         return None
     (verb,) = branch.verbs
-    tree = _tree(verb, branch, scope)
+    tree = _build_tree(verb, branch, scope)
     if tree is None:
         return None
     leaf = tree.get_leaf("source")
@@ -75,7 +75,7 @@ def compile_join(
             branch.spot.get_child(verb).make_error("missing", "it has no source, so nothing is looked at", _WRITE)
         )
         return None
-    known = len(scope.findings)
+    finding_count = len(scope.findings)
     inner = replace(
         scope,
         source=None,
@@ -88,11 +88,11 @@ def compile_join(
         is_before_grouping=False,
         allows_partner_health=False,
     )
-    said = branch.get_leaf("dir")
+    directory_leaf = branch.get_leaf("dir")
     below: RelativeDirectory | None = None
-    if said is not None and is_below(said.value):
-        below = compile_below(branch.spot.get_child("dir"), str(said.value), scope)
-        inner.source = Source("dir", (str(said.value),)) if below else None
+    if directory_leaf is not None and is_relative(directory_leaf.value):
+        below = compile_relative_directory(branch.spot.get_child("dir"), str(directory_leaf.value), scope)
+        inner.source = Source("dir", (str(directory_leaf.value),)) if below else None
     else:
         inner.source = compile_source(leaf, inner)
     if inner.source is None:
@@ -102,58 +102,68 @@ def compile_join(
     of_class = verb in {"class", "resource"}
     if of_class:
         inner.options = {}
-        constants = compile_options(tree, inner, tree.spot, demanded=False)
-        named = branch.get_leaf(verb)
-        inner.join_path = (*scope.join_path, str(named.value) if named else "")
+        constants = compile_options(tree, inner, tree.spot, required=False)
+        class_leaf = branch.get_leaf(verb)
+        inner.join_path = (*scope.join_path, str(class_leaf.value) if class_leaf else "")
     inner.probes = compile_probes(tree, inner, scope.probes)
-    words = inner.entry_words = partner.words_of(tree, inner, constants)
-    every = compile_interval(leaf, inner)
-    cares = scope.compile_partner_checks if of_class and partner.cared else None
-    cared = cares(inner.join_path[-1], tree, inner, every) if cares else None
-    on = equal_words(branch.get_leaf("on"), scope, inner)
+    words = inner.entry_words = partner.make_scope(tree, inner, constants)
+    interval = compile_interval(leaf, inner)
+    cares = scope.compile_partner_checks if of_class and partner.needs_health else None
+    partner_checks = cares(inner.join_path[-1], tree, inner, interval) if cares else None
+    on = compile_equal_words(branch.get_leaf("on"), scope, inner)
     match = branch.get_branch("match")
     clause = compile_clause(f"join.{name}.match", match, inner) if match else Clause("match", (), branch.spot.origin)
-    own = {**constants, **words.all()}
-    if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[known:]):
+    derived_words = {**constants, **words.all()}
+    if on is None or any(finding.severity is Severity.ERROR for finding in scope.findings[finding_count:]):
         return None
-    pool = PartnerPool(inner.source, tuple(theirs for theirs, _ in on), clause, own, words.joins(), below, cared)
-    join = Join(name, pool, tuple(ours for _, ours in on), branch.is_on("optional"), every)
+    pool = PartnerPool(
+        inner.source,
+        tuple(partner_key for partner_key, _ in on),
+        clause,
+        derived_words,
+        words.joins(),
+        below,
+        partner_checks,
+    )
+    join = Join(name, pool, tuple(device_word for _, device_word in on), branch.is_on("optional"), interval)
     return CompiledJoin(join, inner, of_class)
 
 
-def _tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
+def _build_tree(verb: str, branch: Branch, scope: Scope) -> Branch | None:
     """What is said of the partner: its source, and its words."""
     spot = branch.spot
     leaf = branch.get_leaf(verb)
     value = leaf.value if leaf else None
     let = branch.get_branch("let")
-    own = Branch({"let": let} if let else {}, spot)
+    join_tree = Branch({"let": let} if let else {}, spot)
     match verb:
         case "source" if leaf is not None:
-            return override(Branch({"source": leaf}, spot), own, scope.findings)
+            return override(Branch({"source": leaf}, spot), join_tree, scope.findings)
         case "dir":
-            if isinstance(value, list) and any(map(is_below, value)):
+            if isinstance(value, list) and any(map(is_relative, value)):
                 message = "what lies below a device or a relation is one pattern, not one of a list"
                 scope.report(spot.get_child("dir").make_error("type", message, "make a join of each"))
                 return None
-            value = silent(value) if isinstance(value, str) else value
-            return override(Branch({"source": Leaf({"dir": value}, spot)}, spot), own, scope.findings)
-    here = spot.get_child(verb)
+            value = mask_words(value) if isinstance(value, str) else value
+            return override(Branch({"source": Leaf({"dir": value}, spot)}, spot), join_tree, scope.findings)
+    value_spot = spot.get_child(verb)
     library = scope.library
     if library is None:
         return None
     sentence = library.get_entry(str(value)) if verb == "resource" else library.find_class(str(value))
     if sentence is None:
         names = library.list_resources() if verb == "resource" else library.list_names()
-        what = "no entry has this name" if verb == "resource" else "no device class has this name"
+        fault = "no entry has this name" if verb == "resource" else "no device class has this name"
         code = "unknown-resource" if verb == "resource" else "unknown-class"
         shown = "device-agent class list shows them" if verb == "class" else "write the name of an entry"
-        scope.report(here.make_error(code, what, make_hint(str(value), names) or shown, mark="text"))
+        scope.report(value_spot.make_error(code, fault, make_hint(str(value), names) or shown, mark="text"))
         return None
-    return _sentence(here, str(value), sentence, own, scope)
+    return _merge_class(value_spot, str(value), sentence, join_tree, scope)
 
 
-def _sentence(spot: FilePosition, name: str, sentence: MergedEntry, own: Branch, scope: Scope) -> Branch | None:
+def _merge_class(
+    spot: FilePosition, name: str, sentence: MergedEntry, join_tree: Branch, scope: Scope
+) -> Branch | None:
     """What a class, or an entry, says of its devices, with what the join says besides."""
     if name in scope.join_path:
         way = " → ".join((*scope.join_path[scope.join_path.index(name) :], name))
@@ -161,30 +171,34 @@ def _sentence(spot: FilePosition, name: str, sentence: MergedEntry, own: Branch,
             spot.make_error("cycle", f"{way}: each needs the other", "leave one of the joins out", mark="text")
         )
         return None
-    said = {key: node for key, node in sentence.tree.members.items() if key in _OF_WORDS}
-    return override(Branch(said, sentence.tree.spot, sentence.tree.place), own, scope.findings)
+    members = {key: node for key, node in sentence.tree.members.items() if key in _CLASS_KEYS}
+    return override(Branch(members, sentence.tree.spot, sentence.tree.place), join_tree, scope.findings)
 
 
-def equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[PartnerKey, str]] | None:
+def compile_equal_words(leaf: Leaf | None, scope: Scope, inner: Scope) -> list[tuple[PartnerKey, str]] | None:
     """Which words of the partner are equal to which of ours; all may be one's partner where nothing is said."""
     pairs: list[tuple[PartnerKey, str]] = []
     if leaf is None or not isinstance(leaf.value, dict):
         return pairs
-    for theirs, ours in leaf.value.items():
-        spot = leaf.spot.get_child(*([theirs] if "/" in theirs else theirs.split(".")))
-        of_theirs = inner.find_word(spot, theirs, "key")
-        of_ours = scope.find_word(spot, str(ours), "text")
-        if of_theirs is None or of_ours is None:
+    for partner_word, device_word in leaf.value.items():
+        spot = leaf.spot.get_child(*([partner_word] if "/" in partner_word else partner_word.split(".")))
+        partner_signature = inner.find_word(spot, partner_word, "key")
+        device_signature = scope.find_word(spot, str(device_word), "text")
+        if partner_signature is None or device_signature is None:
             return None
-        for word, known in ((theirs, of_theirs), (str(ours), of_ours)):
-            if known.is_list:
+        for word, signature in ((partner_word, partner_signature), (str(device_word), device_signature)):
+            if signature.is_list:
                 scope.report(spot.make_error("type", f"{word} is a list, and one value is wanted", "take another word"))
                 return None
-        if of_theirs.kind is not of_ours.kind and ANYTHING not in (of_theirs, of_ours):
-            message = f"their {theirs} is {of_theirs.kind.value}, our {ours} is {of_ours.kind.value}: never equal"
+        if partner_signature.kind is not device_signature.kind and ANYTHING not in (
+            partner_signature,
+            device_signature,
+        ):
+            partner_type, device_type = partner_signature.kind.value, device_signature.kind.value
+            message = f"their {partner_word} is {partner_type}, our {device_word} is {device_type}: never equal"
             scope.report(spot.make_error("type", message, "take words of one type"))
             return None
-        pairs.append((PartnerKey(theirs, of_theirs.kind), str(ours)))
+        pairs.append((PartnerKey(partner_word, partner_signature.kind), str(device_word)))
     return pairs
 
 

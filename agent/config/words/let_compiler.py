@@ -12,7 +12,7 @@ from agent.core.entry.derived_words import DefaultedWord
 from agent.core.language.value import Value
 
 # What may stand beside a verb; `else` beside any.
-_BESIDE: Mapping[str, frozenset[str]] = {
+_EXTRA_KEYS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("read", "first_of", "read_all", "names_of", "name_of", "text"), frozenset({"type"})),
     "field": frozenset({"of", "type"}),
     "take": frozenset({"of"}),
@@ -33,43 +33,48 @@ def compile_let(name: str, branch: Branch, scope: Scope) -> CompiledWord | None:
         return None  # that there are several was reported as they were read
     (verb,) = branch.verbs
     wrong = [
-        node.spot.make_error("type", f"{key} does not go with {verb}", _goes_with(key), mark="key")
+        node.spot.make_error("type", f"{key} does not go with {verb}", _format_verbs(key), mark="key")
         for key, node in branch.members.items()
-        if not isinstance(node, Conflict) and key not in {verb, "else"} | _BESIDE.get(verb, frozenset())
+        if not isinstance(node, Conflict) and key not in {verb, "else"} | _EXTRA_KEYS.get(verb, frozenset())
     ]
     scope.findings += wrong
     if wrong:
         return None
-    said = branch.members[verb]
-    made = VERBS[verb](name, said, branch, scope)
-    if made is None or verb == "by":
-        return made
-    return _or_else(made, branch.get_leaf("else"), scope)
+    verb_node = branch.members[verb]
+    compiled_word = VERBS[verb](name, verb_node, branch, scope)
+    if compiled_word is None or verb == "by":
+        return compiled_word
+    return _add_default(compiled_word, branch.get_leaf("else"), scope)
 
 
-def _or_else(made: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWord | None:
+def _add_default(compiled_word: CompiledWord, leaf: Leaf | None, scope: Scope) -> CompiledWord | None:
     """The word, or what stands where it is not there."""
     if leaf is None:
-        return made
+        return compiled_word
     value: Value | None
-    if made.signature.is_list:
+    if compiled_word.signature.is_list:
         items = leaf.value if isinstance(leaf.value, list) else None
         if items is None:
             scope.report(
                 leaf.spot.make_error("type", "the word is a list, so else is one", f"write [{leaf.spot.source_text}]")
             )
             return None
-        found = [
-            parse_constant(leaf.spot.get_child(n), item, made.signature.kind, scope) for n, item in enumerate(items)
+        values = [
+            parse_constant(leaf.spot.get_child(n), item, compiled_word.signature.kind, scope)
+            for n, item in enumerate(items)
         ]
-        value = tuple(item for item in found if item is not None)
-        if len(value) < len(found):
+        value = tuple(item for item in values if item is not None)
+        if len(value) < len(values):
             return None
     else:
-        value = parse_constant(leaf.spot, leaf.value, made.signature.kind, scope)
-    return None if value is None else CompiledWord(made.signature, DefaultedWord(made.derived_word, value))
+        value = parse_constant(leaf.spot, leaf.value, compiled_word.signature.kind, scope)
+    return (
+        None
+        if value is None
+        else CompiledWord(compiled_word.signature, DefaultedWord(compiled_word.derived_word, value))
+    )
 
 
-def _goes_with(key: str) -> str:
-    verbs = [verb for verb, keys in _BESIDE.items() if key in keys]
+def _format_verbs(key: str) -> str:
+    verbs = [verb for verb, keys in _EXTRA_KEYS.items() if key in keys]
     return f"{key} goes with {', '.join(verbs)}" if verbs else ""

@@ -12,7 +12,7 @@ from agent.core.language.value import OperandError, Scalar, ValueType, parse_ker
 from agent.core.struct import replace
 
 
-def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType, scope: Scope) -> CompiledWord | None:
+def compile_map(name: str, source: CompiledWord, branch: Branch, kind: ValueType, scope: Scope) -> CompiledWord | None:
     """The own word that a map makes of another; none, with findings, if something is wrong with it.
 
     `else` is what the map says of all other keys; what stands where the other word is not there is `if_absent`.
@@ -24,8 +24,8 @@ def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType,
         return None
     by = source.signature.kind
     exact: dict[str, Scalar] = {}
-    fitting: dict[str, tuple[glob.Glob, Scalar]] = {}
-    whole = True
+    patterns: dict[str, tuple[glob.Glob, Scalar]] = {}
+    is_complete = True
     for key, node in keys.members.items():
         if not isinstance(node, Leaf):
             scope.report(
@@ -33,27 +33,27 @@ def compile_by(name: str, source: CompiledWord, branch: Branch, kind: ValueType,
                     "type", "a map has a value for each key", f'write "{key}" = "value"', mark="key"
                 )
             )
-            whole = False
+            is_complete = False
             continue
         value = parse_constant(node.spot, node.value, kind, scope)
-        glob = _key(node.spot, key, by, scope)
+        glob = _compile_key(node.spot, key, by, scope)
         if value is None or glob is None:
-            whole = False
+            is_complete = False
         elif isinstance(glob, str):
             exact[glob] = value
         else:
-            fitting[key] = glob, value
+            patterns[key] = glob, value
     otherwise, absent = branch.get_leaf("else"), branch.get_leaf("if_absent")
     other = parse_constant(otherwise.spot, otherwise.value, kind, scope) if otherwise else None
-    instead = parse_constant(absent.spot, absent.value, kind, scope) if absent else None
-    if not whole or (otherwise and other is None) or (absent and instead is None):
+    absent_value = parse_constant(absent.spot, absent.value, kind, scope) if absent else None
+    if not is_complete or (otherwise and other is None) or (absent and absent_value is None):
         return None
-    longest = tuple(fitting[key] for key in sorted(fitting, key=lambda key: (-len(key), key)))
-    known = ANYTHING if source.signature is ANYTHING else replace(source.signature, kind=kind, is_list=False)
-    return CompiledWord(known, MappedWord(source.derived_word, by, exact, longest, other, instead))
+    sorted_patterns = tuple(patterns[key] for key in sorted(patterns, key=lambda key: (-len(key), key)))
+    signature = ANYTHING if source.signature is ANYTHING else replace(source.signature, kind=kind, is_list=False)
+    return CompiledWord(signature, MappedWord(source.derived_word, by, exact, sorted_patterns, other, absent_value))
 
 
-def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:
+def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | glob.Glob | None:
     """A key as it is looked up, or as a pattern; none, with a finding, if it can be neither."""
     if any(character in key for character in "*?["):
         try:

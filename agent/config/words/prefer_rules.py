@@ -9,7 +9,7 @@ from agent.config.merge.config_tree import Branch, Leaf
 from agent.config.scope import ANYTHING, Scope, WordSignature
 from agent.config.toml.file_position import FilePosition
 from agent.config.words.entry_derived_words import EntryDerivedWords
-from agent.config.words.join_compiler import equal_words
+from agent.config.words.join_compiler import compile_equal_words
 from agent.config.words.word_path import compile_path
 from agent.core.entry.derived_words import canonicalize
 from agent.core.entry.joins import DerivedWord
@@ -24,47 +24,49 @@ _END, _SCORE = "end", "score"  # the words of a line of a file
 def compile_prefer(tree: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> tuple[PreferRule, ...]:
     """The rules, the first first; everything wrong with them and with the links is reported."""
     links: dict[str, Links | Scores | None] = {}
-    named = tree.get_branch("links")
-    for name, branch in named.list_branches() if named else ():
+    links_branch = tree.get_branch("links")
+    for name, branch in links_branch.list_branches() if links_branch else ():
         if name == PCIE:
             message = "pcie is how near functions are on PCI Express, which needs no links"
             scope.report(branch.spot.make_error("type", message, "give the links another name", mark="key"))
-        links[name] = _links(name, branch, scope, constants)
+        links[name] = _compile_links(name, branch, scope, constants)
     leaf = tree.get_leaf("prefer")
     rules: list[PreferRule] = []
     for spot, item in leaf.spot.list_elements(leaf.value) if leaf else ():
         if not isinstance(item, dict):
             continue  # reported where it was read
-        for verb, said in item.items():
-            rule = _rule(spot.get_child(verb), verb, str(said), links, scope)
+        for verb, operand in item.items():
+            rule = _compile_rule(spot.get_child(verb), verb, str(operand), links, scope)
             if rule is not None:
                 rules.append(rule)
     return tuple(rules)
 
 
-def _rule(
-    spot: FilePosition, verb: str, said: str, links: Mapping[str, Links | Scores | None], scope: Scope
+def _compile_rule(
+    spot: FilePosition, verb: str, operand: str, links: Mapping[str, Links | Scores | None], scope: Scope
 ) -> PreferRule | None:
     if verb != "near":
-        known = scope.find_word(spot, said, "text")
-        if known is None:
+        signature = scope.find_word(spot, operand, "text")
+        if signature is None:
             return None
-        if known.is_list:
-            message = f"{said} is a list, and one value is wanted"
+        if signature.is_list:
+            message = f"{operand} is a list, and one value is wanted"
             scope.report(spot.make_error("type", message, "take another word", mark="text"))
-        return WordRule(verb, said)
-    if said == PCIE:
+        return WordRule(verb, operand)
+    if operand == PCIE:
         return DistanceRule()
-    if said not in links:
-        message = f"no links have the name {said}"
-        write = make_hint(said, (PCIE, *links)) or 'write "pcie", or say in [links.NAME] where the links are'
+    if operand not in links:
+        message = f"no links have the name {operand}"
+        write = make_hint(operand, (PCIE, *links)) or 'write "pcie", or say in [links.NAME] where the links are'
         scope.report(spot.make_error("unknown-word", message, write, mark="text"))
         return None
-    made = links[said]
-    return None if made is None else DistanceRule(made)
+    compiled_links = links[operand]
+    return None if compiled_links is None else DistanceRule(compiled_links)
 
 
-def _links(name: str, branch: Branch, scope: Scope, constants: Mapping[str, DerivedWord]) -> Links | Scores | None:
+def _compile_links(
+    name: str, branch: Branch, scope: Scope, constants: Mapping[str, DerivedWord]
+) -> Links | Scores | None:
     """What `[links.NAME]` is; none, with findings, if something is wrong with it."""
     if not branch.verbs:
         message = f"links.{name} does not say where the links are"
@@ -76,10 +78,12 @@ def _links(name: str, branch: Branch, scope: Scope, constants: Mapping[str, Deri
         write = 'write on = { word of the link = "word of the device" }'
         scope.report(branch.spot.make_error("missing", message, write, mark="key"))
         return None
-    return (_of_directories if branch.verbs == ("dir",) else _of_lines)(name, branch, on, scope, constants)
+    return (_compile_directory_links if branch.verbs == ("dir",) else _compile_file_links)(
+        name, branch, on, scope, constants
+    )
 
 
-def _of_directories(
+def _compile_directory_links(
     name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
 ) -> Links | None:
     spot = branch.spot
@@ -96,20 +100,22 @@ def _of_directories(
         is_single=False,
     )
     words = inner.entry_words = EntryDerivedWords(Branch({"let": let} if let else {}, spot), inner, constants)
-    reading = compile_path(leaf.spot, str(leaf.value), scope) if leaf else None
-    pairs = equal_words(on, scope, inner)
-    cost = _cost(name, branch, inner)
-    own = words.all()
+    word_path = compile_path(leaf.spot, str(leaf.value), scope) if leaf else None
+    pairs = compile_equal_words(on, scope, inner)
+    cost = _compile_cost(name, branch, inner)
+    derived_words = words.all()
     if pairs is not None and len(pairs) != 1:
         scope.report(on.spot.make_error("type", "one word says what is at the other end of a link", "leave one pair"))
         return None
-    if cost is None or pairs is None or reading is None:
+    if cost is None or pairs is None or word_path is None:
         return None
-    ((theirs, ours),) = pairs
-    return Links(name, reading.path, own, theirs.word, ours, theirs.kind, cost)
+    ((link_key, device_word),) = pairs
+    return Links(name, word_path.path, derived_words, link_key.word, device_word, link_key.kind, cost)
 
 
-def _of_lines(name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]) -> Scores | None:
+def _compile_file_links(
+    name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapping[str, DerivedWord]
+) -> Scores | None:
     del constants
     leaf, spot = branch.get_leaf("file"), branch.spot
     path = str(leaf.value) if leaf else ""
@@ -129,20 +135,20 @@ def _of_lines(name: str, branch: Branch, on: Leaf, scope: Scope, constants: Mapp
         message = "both ends of a line are named by the same word of their devices"
         scope.report(on.spot.make_error("unknown-word", message, 'write on = { end = "word of the device" }'))
         return None
-    ours = pairs[_END]
-    known = scope.find_word(on.spot.get_child(_END), str(ours), "text")
-    if known is None or known.is_list:
-        if known is not None:
-            message = f"{ours} is a list, and one value is wanted"
+    device_word = pairs[_END]
+    signature = scope.find_word(on.spot.get_child(_END), str(device_word), "text")
+    if signature is None or signature.is_list:
+        if signature is not None:
+            message = f"{device_word} is a list, and one value is wanted"
             scope.report(on.spot.get_child(_END).make_error("type", message, "take another word", mark="text"))
         return None
     if "cost" not in branch.members:
-        return Scores(name, path, str(ours), known.kind)
-    cost = _cost(name, branch, scope, lines=True)
-    return None if cost is None else Scores(name, path, str(ours), known.kind, cost)
+        return Scores(name, path, str(device_word), signature.kind)
+    cost = _compile_cost(name, branch, scope, lines=True)
+    return None if cost is None else Scores(name, path, str(device_word), signature.kind, cost)
 
 
-def _cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Cost | None:
+def _compile_cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Cost | None:
     """How far the other end is, in the scope of the words of a link. lines: these are the words of a line."""
     leaf, table = branch.get_leaf("cost"), branch.get_branch("cost")
     if leaf is not None:
@@ -154,16 +160,16 @@ def _cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Co
             branch.spot.make_error("missing", message, 'write cost = 1, or cost = { by = "word", … }', mark="key")
         )
         return None
-    known = _by(by, scope, lines=lines)
+    signature = _compile_cost_word(by, scope, lines=lines)
     otherwise, keys = table.get_leaf("else"), table.get_branch("map")
     exact: dict[str, int] = {}
     for key, node in keys.members.items() if keys else ():
         spot = keys.spot.get_child(key) if keys else by.spot
         if not isinstance(node, Leaf) or not isinstance(node.value, int) or isinstance(node.value, bool):
             scope.report(spot.make_error("type", "a cost is a whole number", "write it without quotes"))
-        elif known is not None and (written := _key(spot, key, known.kind, scope)) is not None:
+        elif signature is not None and (written := _compile_key(spot, key, signature.kind, scope)) is not None:
             exact[written] = node.value
-    if known is None:
+    if signature is None:
         return None
     other = otherwise.value if otherwise is not None and isinstance(otherwise.value, int) else None
     if not exact and other is None:
@@ -171,26 +177,26 @@ def _cost(name: str, branch: Branch, scope: Scope, *, lines: bool = False) -> Co
         scope.report(
             table.spot.make_error("missing", message, 'write map = { "value" = 10 }, or else = 50', mark="key")
         )
-    return Cost(str(by.value), known.kind, exact, other)
+    return Cost(str(by.value), signature.kind, exact, other)
 
 
-def _by(by: Leaf, scope: Scope, *, lines: bool) -> WordSignature | None:
+def _compile_cost_word(by: Leaf, scope: Scope, *, lines: bool) -> WordSignature | None:
     word = str(by.value)
     if lines and word != _SCORE:
         scope.report(by.spot.make_error("unknown-word", f"a line has no word {word}", f'write "{_SCORE}"', mark="text"))
         return None
-    known = WordSignature(ValueType.TEXT) if lines else scope.find_word(by.spot, word, "text")
-    if known is not None and known is not ANYTHING and known.is_list:
+    signature = WordSignature(ValueType.TEXT) if lines else scope.find_word(by.spot, word, "text")
+    if signature is not None and signature is not ANYTHING and signature.is_list:
         scope.report(
             by.spot.make_error(
                 "type", f"{word} is a list, and one value is wanted", "take a word that says one thing", mark="text"
             )
         )
         return None
-    return known
+    return signature
 
 
-def _key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | None:
+def _compile_key(spot: FilePosition, key: str, kind: ValueType, scope: Scope) -> str | None:
     """A key of the map in the form in which the word is looked up."""
     if kind in {ValueType.INT, ValueType.BOOL}:
         value = parse_kernel_text(kind, key)

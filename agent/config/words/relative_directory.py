@@ -11,32 +11,32 @@ from agent.core.entry.joins import RelativeDirectory
 from agent.core.language import glob
 from agent.core.language.glob import PatternError
 
-_TAKES = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]*\}")
-_WRITES = re.compile(r"\{[^{}:]*\}")
+_CAPTURE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*:[a-z]*\}")
+_SLOT = re.compile(r"\{[^{}:]*\}")
 
 
-def is_below(path: object) -> bool:
+def is_relative(path: object) -> bool:
     """Whether a pattern does not begin at the root: it is below the device itself, or below what a word leads to."""
     return isinstance(path, str) and not path.startswith("/")
 
 
-def silent(written: str) -> str:
+def mask_words(written: str) -> str:
     """A pattern of the same length in which no word is put: only what it takes."""
-    return _WRITES.sub(lambda found: "?" * len(found[0]), written) if is_below(written) else written
+    return _SLOT.sub(lambda match: "?" * len(match[0]), written) if is_relative(written) else written
 
 
-def compile_below(spot: FilePosition, written: str, scope: Scope) -> RelativeDirectory | None:
+def compile_relative_directory(spot: FilePosition, written: str, scope: Scope) -> RelativeDirectory | None:
     """What `dir` says that does not begin at the root; none, with findings, if nothing can be looked for there.
 
     In it `{word}` puts a word there, and `{word:type}` takes one.
     """
-    head, _, rest = silent(written).partition("/")
+    head, _, rest = mask_words(written).partition("/")
     try:
         glob.parse(rest, allow_captures=True)
     except PatternError as error:
         mark = TextPiece(len(head) + 1 + error.at, error.length)
         scope.report(spot.make_error("glob", error.message, error.write, mark=mark))
         return None
-    takes = glob.parse(_WRITES.sub("*", written.partition("/")[2]), allow_captures=True)
-    reading = compile_path(spot, _TAKES.sub("*", written), scope)
-    return None if reading is None else RelativeDirectory(reading.path, takes)
+    takes = glob.parse(_SLOT.sub("*", written.partition("/")[2]), allow_captures=True)
+    word_path = compile_path(spot, _CAPTURE.sub("*", written), scope)
+    return None if word_path is None else RelativeDirectory(word_path.path, takes)

@@ -21,7 +21,7 @@ class WordPath(NamedTuple):
     """A path; whether several can fit; and whether what it says can differ between two devices of one container."""
 
     path: FilePath
-    many: bool
+    is_list: bool
     varies: bool
 
 
@@ -44,7 +44,7 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         return None
     try:
         text = parse(written)
-        shortest = parse(_shortest(written))
+        shortest = parse(_shorten(written))
     except TemplateError as error:
         write = error.write
         if "{" in written and ":" in written:
@@ -53,8 +53,8 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         scope.report(spot.make_error("text", error.message, write, mark=at))
         return None
     skeleton = "".join(piece if isinstance(piece, str) else "x" for piece in shortest.pieces)
-    known = scope.find_word(spot, skeleton, mark)
-    if known is None:
+    signature = scope.find_word(spot, skeleton, mark)
+    if signature is None:
         return None
     words: list[WordSignature] = []
     for slot in text.slots:
@@ -62,7 +62,7 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
         word = scope.find_word(spot, slot.word, at)
         if word is None:
             return None
-        if not _fits(spot, slot, word, scope, at):
+        if not _is_path_piece(spot, slot, word, scope, at):
             return None
         words.append(word)
     join: Join | None = None
@@ -77,8 +77,8 @@ def compile_path(spot: FilePosition, written: str, scope: Scope, mark: FindingMa
     start = start.replace("{", "[{]")
     pieces = tuple(piece.replace("{", "[{]") if isinstance(piece, str) else piece for piece in shortest.pieces[1:])
     path = FilePath(start, (start, *pieces), join) if shortest.slots else FilePath(start, join=join)
-    varies = any(word.varies for word in words) or known.varies
-    return WordPath(path, known.is_list, varies)
+    varies = any(word.varies for word in words) or signature.varies
+    return WordPath(path, signature.is_list, varies)
 
 
 def compile_operand(spot: FilePosition, written: object, kind: ValueType | None, scope: Scope) -> CompiledWord | None:
@@ -97,29 +97,31 @@ def compile_operand(spot: FilePosition, written: object, kind: ValueType | None,
         message = "a word is wanted here, and this is a text"
         scope.report(spot.make_error("type", message, f'write {{ text = "{written}" }}', mark="text"))
         return None
-    known = scope.find_word(spot, written, "text")
-    if known is None:
+    signature = scope.find_word(spot, written, "text")
+    if signature is None:
         return None
-    if known is ANYTHING or kind is None or kind is known.kind:
-        return CompiledWord(known, CopiedWord(written))
-    if known.kind is not ValueType.TEXT:
-        message = f"{written} is {known.kind.value}, and nothing turns into {kind.value} by itself"
-        scope.report(spot.make_error("type", message, f'leave type out, or write "{known.kind.value}"', mark="text"))
+    if signature is ANYTHING or kind is None or kind is signature.kind:
+        return CompiledWord(signature, CopiedWord(written))
+    if signature.kind is not ValueType.TEXT:
+        message = f"{written} is {signature.kind.value}, and nothing turns into {kind.value} by itself"
+        scope.report(
+            spot.make_error("type", message, f'leave type out, or write "{signature.kind.value}"', mark="text")
+        )
         return None
-    return CompiledWord(replace(known, kind=kind), CopiedWord(written, kind))
+    return CompiledWord(replace(signature, kind=kind), CopiedWord(written, kind))
 
 
-def compile_operands(said: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
+def compile_operands(leaf: Leaf, kind: ValueType | None, scope: Scope) -> Iterator[CompiledWord | None]:
     """The words or paths of a list."""
-    elements = said.spot.list_elements(said.value)
+    elements = leaf.spot.list_elements(leaf.value)
     if not elements:
-        scope.report(said.spot.make_error("type", "an empty list says nothing", 'write for example ["./file"]'))
+        scope.report(leaf.spot.make_error("type", "an empty list says nothing", 'write for example ["./file"]'))
     for spot, item in elements:
         yield compile_operand(spot, item, kind, scope)
 
 
-def is_single(leaf: Leaf, made: CompiledWord, scope: Scope) -> bool:
-    if not made.signature.is_list:
+def is_single(leaf: Leaf, compiled_word: CompiledWord, scope: Scope) -> bool:
+    if not compiled_word.signature.is_list:
         return True
     scope.report(
         leaf.spot.make_error(
@@ -129,16 +131,16 @@ def is_single(leaf: Leaf, made: CompiledWord, scope: Scope) -> bool:
     return False
 
 
-def _fits(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: FindingMark) -> bool:
+def _is_path_piece(spot: FilePosition, slot: Slot, word: WordSignature, scope: Scope, mark: FindingMark) -> bool:
     """Whether a word can be a piece of a path."""
     if word is ANYTHING or not (word.is_list or word.kind is ValueType.PATH):
         return True
-    what = "a list, and this is one path" if word.is_list else "a whole path, and here is place for a name"
-    scope.report(spot.make_error("type", f"{slot.word} is {what}", "take a word that is a name", mark=mark))
+    fault = "a list, and this is one path" if word.is_list else "a whole path, and here is place for a name"
+    scope.report(spot.make_error("type", f"{slot.word} is {fault}", "take a word that is a name", mark=mark))
     return False
 
 
-def _shortest(written: str) -> str:
+def _shorten(written: str) -> str:
     """A path without empty and `.` steps; `..` stays, for it goes through links."""
     head, _, rest = written.partition("/")
     steps = [step for step in rest.split("/") if step not in {"", "."}]

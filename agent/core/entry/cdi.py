@@ -57,8 +57,8 @@ class Specs(Struct):
         reason = f"is in no CDI spec in {' or '.join(self.directories) or 'no directory'}"
         if self.faults:
             path, fault = next(iter(self.faults.items()))
-            more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
-            reason += f"; not read: {path}{more}: {fault}"
+            other_count = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+            reason += f"; not read: {path}{other_count}: {fault}"
         return Absent(reason)
 
 

@@ -168,8 +168,8 @@ class Check(Struct):
                 return self.make_unknown_result(f"{brace.word} is a list")
             values.append(value)
         kinds = tuple(brace.kind for brace in log.pattern.compared_words)
-        taken = {brace.word for brace in log.pattern.captured_words}
-        phrase = () if self.reason is None else tuple(_format_known_words(self.reason, facts, taken))
+        captured_words = {brace.word for brace in log.pattern.captured_words}
+        phrase = () if self.reason is None else tuple(_format_known_words(self.reason, facts, captured_words))
         return CheckResult(
             CheckVerdict.PASS, subscription=LogSubscription(make_message_keys(kinds, tuple(values)), phrase)
         )
@@ -203,18 +203,18 @@ class Check(Struct):
                 return CheckResult(CheckVerdict.IGNORED, unknown_cause=doubt)
         return CheckResult(CheckVerdict.FAIL, reason, answer, unknown_cause=doubt)
 
-    def _join_reasons(self, heard: str, facts: QueryFacts) -> str:
+    def _join_reasons(self, detail: str, facts: QueryFacts) -> str:
         """The reason, if that is said, and what was heard."""
-        said = "" if self.reason is None else format_reason(self.reason, facts)
-        return shorten(f"{said} ({heard})" if said and heard else said or heard, REASON_LIMIT)
+        text = "" if self.reason is None else format_reason(self.reason, facts)
+        return shorten(f"{text} ({detail})" if text and detail else text or detail, REASON_LIMIT)
 
     def _format_failed_line(self, holds: Clause, failed: FailedLine, facts: FactReader) -> str:
         if self.reason is None:
             statement = failed.statement
             address = statement.address.removeprefix(f"{holds.name}.")
             return f"{address} = {statement.source_text}, here {failed.facts_text}"
-        said = format_reason(self.reason, facts)
-        return f"{said} ({failed.undecided_fact.reason})" if failed.undecided_fact is not None else said
+        text = format_reason(self.reason, facts)
+        return f"{text} ({failed.undecided_fact.reason})" if failed.undecided_fact is not None else text
 
 
 def format_reason(text: Template, facts: FactReader) -> str:

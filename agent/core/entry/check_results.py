@@ -80,14 +80,20 @@ class FactsWithPartnerHealth:
     """What was read of a device, and which of its partners of these names are ill, and why."""
 
     def __init__(
-        self, read: Knowledge, behind: tuple[PartnerResults, ...], ill: Mapping[str, str], answer: QueryResult
+        self,
+        facts: Knowledge,
+        partners: tuple[PartnerResults, ...],
+        unhealthy_reasons: Mapping[str, str],
+        query_result: QueryResult,
     ) -> None:
-        self._facts = read
-        self._query_result = answer
+        self._facts = facts
+        self._query_result = query_result
         self._health_values: dict[str, Value | Absent] = {}
-        for one in behind:
-            self._health_values[f"{one.name}.{HEALTHY}"] = one.name not in ill
-            self._health_values[f"{one.name}.{REASON}"] = ill.get(one.name) or Absent("it is healthy")
+        for partner in partners:
+            self._health_values[f"{partner.name}.{HEALTHY}"] = partner.name not in unhealthy_reasons
+            self._health_values[f"{partner.name}.{REASON}"] = unhealthy_reasons.get(partner.name) or Absent(
+                "it is healthy"
+            )
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
@@ -125,14 +131,16 @@ def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
             words.append(word)
         case Log():
             pattern = check.criterion.pattern
-            taken = {brace.word for brace in pattern.captured_words}  # which a line says, and no look
-            words = [word for word in words if word not in taken] + [brace.word for brace in pattern.compared_words]
+            captured_words = {brace.word for brace in pattern.captured_words}  # which a line says, and no look
+            words = [word for word in words if word not in captured_words] + [
+                brace.word for brace in pattern.compared_words
+            ]
         case _:
             inquiry = check.criterion.build_query(facts) if _may_apply(check, facts) else Absent("it does not apply")
-            answer = (
+            query_result = (
                 QueryResult(QueryStatus.UNKNOWN) if isinstance(inquiry, Absent) else facts.get_query_result(inquiry)
             )
-            return PartnerInputs(copy_facts(clauses, facts, words), inquiry, answer)
+            return PartnerInputs(copy_facts(clauses, facts, words), inquiry, query_result)
     return PartnerInputs(copy_facts(clauses, facts, words))
 
 
@@ -140,23 +148,25 @@ def _may_apply(check: Check, facts: QueryFacts) -> bool:
     """Whether it may apply, by what is known of it before its partners are: else nobody is asked."""
     if check.condition is None:
         return True
-    of_health = {f"{name}.{word}" for name in check.partner_joins for word in (HEALTHY, REASON)}
+    health_words = {f"{name}.{word}" for name in check.partner_joins for word in (HEALTHY, REASON)}
     for statement in check.condition.lines:
-        one = replace(check.condition, lines=(statement,))
-        holds = one.evaluate(facts, THREE_VALUED)
-        if holds is False or (holds is None and of_health.isdisjoint(line.word for line in one.walk_lines())):
+        clause = replace(check.condition, lines=(statement,))
+        verdict = clause.evaluate(facts, THREE_VALUED)
+        if verdict is False or (verdict is None and health_words.isdisjoint(line.word for line in clause.walk_lines())):
             return False
     return True
 
 
-def resolve_partners(checked: DeviceCheckResult, ill: Mapping[str, str]) -> DeviceCheckResult:
+def resolve_partners(check_result: DeviceCheckResult, unhealthy_reasons: Mapping[str, str]) -> DeviceCheckResult:
     """What it says when it is known which of its partners are ill, and why."""
-    read, check = checked.inputs, checked.check
-    if read is None:
-        return checked
-    if read.query is not None:
-        asked: QueryTemplate = _KnownQuery(read.query)
-        check = replace(check, criterion=asked)
-    return checked._replace(
-        result=check.evaluate(FactsWithPartnerHealth(read.facts, checked.partners, ill, read.query_result))
+    inputs, check = check_result.inputs, check_result.check
+    if inputs is None:
+        return check_result
+    if inputs.query is not None:
+        criterion: QueryTemplate = _KnownQuery(inputs.query)
+        check = replace(check, criterion=criterion)
+    return check_result._replace(
+        result=check.evaluate(
+            FactsWithPartnerHealth(inputs.facts, check_result.partners, unhealthy_reasons, inputs.query_result)
+        )
     )

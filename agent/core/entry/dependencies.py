@@ -33,13 +33,13 @@ def list_dependencies(thing: object) -> Iterator[str]:
         yield from list_dependencies(part)
 
 
-def add_dependencies(words: Iterable[str], own: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
+def add_dependencies(words: Iterable[str], derived_words: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
     """The own words among these and among all that they rest on, in the order in which they are come across."""
-    found: dict[str, DerivedWord] = {}
-    waiting = list(words)
-    while waiting:
-        word = waiting.pop(0)
-        if word in own and word not in found:
-            found[word] = own[word]
-            waiting += list_dependencies(own[word])
-    return found
+    result: dict[str, DerivedWord] = {}
+    pending_words = list(words)
+    while pending_words:
+        word = pending_words.pop(0)
+        if word in derived_words and word not in result:
+            result[word] = derived_words[word]
+            pending_words += list_dependencies(derived_words[word])
+    return result

@@ -93,8 +93,8 @@ class ExtractedText(Struct):
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
         text = format_scalar(value)
-        taken = self.pattern.extract_words(text)
-        return taken[0][1] if taken else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
+        captured_values = self.pattern.extract_words(text)
+        return captured_values[0][1] if captured_values else Absent(f"{text[:64]!r} does not fit {self.pattern.text}")
 
 
 class MappedWord(Struct):
@@ -119,10 +119,10 @@ class MappedWord(Struct):
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
         key = canonicalize(self.kind, value)
-        found = self.exact.get(key)
-        if found is None:
-            found = next((says for pattern, says in self.patterns if pattern.matches(key)), self.default)
-        return Absent(f"the map has no {key[:64]!r}") if found is None else found
+        result = self.exact.get(key)
+        if result is None:
+            result = next((says for pattern, says in self.patterns if pattern.matches(key)), self.default)
+        return Absent(f"the map has no {key[:64]!r}") if result is None else result
 
 
 class TemplateWord(Struct):
@@ -191,11 +191,11 @@ class Bits(Struct):
         value = self.source.compute_value(facts)
         if not isinstance(value, int) or value < 0:
             return value if isinstance(value, Absent) else Absent("is a negative number", unreadable=True)
-        found = 0
+        result = 0
         for low, high in self.ranges:
             width = high - low + 1
-            found = found << width | value >> low & (1 << width) - 1
-        return found
+            result = result << width | value >> low & (1 << width) - 1
+        return result
 
 
 class Base64Url(Struct):
@@ -233,15 +233,15 @@ class RankWord(Struct):
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
         """See `Own`."""
-        value, among = self.source.compute_value(facts), self.list_word.compute_value(facts)
+        value, elements = self.source.compute_value(facts), self.list_word.compute_value(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
-        if not isinstance(among, tuple):
-            return among if isinstance(among, Absent) else Absent("is no list")
-        own, others = self._sort_key(value), {self._sort_key(other) for other in among}
-        if own not in others:
-            return Absent(f"{format_scalar(value)[:64]!r} is none of the {len(others)} in the list")
-        return sum(other < own for other in others)
+        if not isinstance(elements, tuple):
+            return elements if isinstance(elements, Absent) else Absent("is no list")
+        rank, ranks = self._sort_key(value), {self._sort_key(other) for other in elements}
+        if rank not in ranks:
+            return Absent(f"{format_scalar(value)[:64]!r} is none of the {len(ranks)} in the list")
+        return sum(other < rank for other in ranks)
 
     def _sort_key(self, value: Scalar) -> tuple[int, str]:
         if isinstance(value, int):

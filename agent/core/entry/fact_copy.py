@@ -25,23 +25,23 @@ class FactCopy(Struct):
         return self.related_devices.get(word, Absent("was not read"))
 
 
-def copy_facts(clauses: Iterable[Clause], facts: Knowledge, more: Iterable[str] = ()) -> FactCopy:
+def copy_facts(clauses: Iterable[Clause], facts: Knowledge, extra_words: Iterable[str] = ()) -> FactCopy:
     """What these clauses read of a thing, and what more words say of it."""
-    asked = tuple(clauses)
-    words = dict.fromkeys((*(line.word for clause in asked for line in clause.walk_lines()), *more))
-    return FactCopy({word: facts(word) for word in words}, copy_related_facts(asked, facts))
+    clause_tuple = tuple(clauses)
+    words = dict.fromkeys((*(line.word for clause in clause_tuple for line in clause.walk_lines()), *extra_words))
+    return FactCopy({word: facts(word) for word in words}, copy_related_facts(clause_tuple, facts))
 
 
 def copy_related_facts(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactCopy, ...] | Absent]:
     """What these clauses read of the things that words lead to, by word."""
-    asked: dict[str, list[Clause]] = {}
+    inner_clauses: dict[str, list[Clause]] = {}
     for clause in clauses:
         for line in clause.walk_lines():
-            for many in find_relation_tests(line.test):
-                if isinstance(many.clause, Clause):
-                    asked.setdefault(many.word, []).append(many.clause)
-    return {word: _copy_devices(inner, facts.follow_relation(word)) for word, inner in asked.items()}
+            for relation in find_relation_tests(line.test):
+                if isinstance(relation.clause, Clause):
+                    inner_clauses.setdefault(relation.word, []).append(relation.clause)
+    return {word: _copy_devices(inner, facts.follow_relation(word)) for word, inner in inner_clauses.items()}
 
 
-def _copy_devices(clauses: list[Clause], found: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
-    return found if isinstance(found, Absent) else tuple(copy_facts(clauses, thing) for thing in found)
+def _copy_devices(clauses: list[Clause], devices: tuple[Knowledge, ...] | Absent) -> tuple[FactCopy, ...] | Absent:
+    return devices if isinstance(devices, Absent) else tuple(copy_facts(clauses, thing) for thing in devices)

@@ -25,54 +25,54 @@ class FilePath(Struct):
         """The path with its words filled in."""
         if not self.pieces:
             return self.constant
-        written = ""
+        path = ""
         for piece in self.pieces:
             if isinstance(piece, str):
-                written += piece
+                path += piece
                 continue
-            said = _format_slot(piece, facts, begins=written.endswith("/"))
-            if isinstance(said, Absent):
-                return said
-            written += said
-        return written
+            piece_text = _format_slot(piece, facts, at_name_start=path.endswith("/"))
+            if isinstance(piece_text, Absent):
+                return piece_text
+            path += piece_text
+        return path
 
     def read_texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
         """What each file says that fits."""
-        there = self._resolve(facts)
-        return there if isinstance(there, Absent) else there[0].read_texts(there[1])
+        resolved = self._resolve(facts)
+        return resolved if isinstance(resolved, Absent) else resolved[0].read_texts(resolved[1])
 
     def list_names(self, facts: WordReader) -> Sequence[str] | Absent:
         """The names of what fits."""
-        there = self._resolve(facts)
-        return there if isinstance(there, Absent) else there[0].list_names(there[1])
+        resolved = self._resolve(facts)
+        return resolved if isinstance(resolved, Absent) else resolved[0].list_names(resolved[1])
 
     def list_directories(self, facts: WordReader) -> Sequence[WordReader]:
         """The directories that fit, each a thing of its own; none where that cannot be told."""
-        there = self._resolve(facts)
-        return () if isinstance(there, Absent) else there[0].list_directories(there[1])
+        resolved = self._resolve(facts)
+        return () if isinstance(resolved, Absent) else resolved[0].list_directories(resolved[1])
 
-    def pick_single(self, found: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
+    def pick_single(self, texts: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
         """The one of what fits; what is there several times is there, and yet cannot be read.
 
         Where several directories fit on the way to a file, those without it do not count.
         """
-        if isinstance(found, Absent):
-            return found
-        if len(found) == 1:
-            return found[0]
-        there = [each for each in found if not isinstance(each, Absent) or each.unreadable]
-        if len(there) == 1:
-            return there[0]
-        if not there:
+        if isinstance(texts, Absent):
+            return texts
+        if len(texts) == 1:
+            return texts[0]
+        present_texts = [text for text in texts if not isinstance(text, Absent) or text.unreadable]
+        if len(present_texts) == 1:
+            return present_texts[0]
+        if not present_texts:
             return Absent(f"nothing fits {self.write(facts)}")
-        return Absent(f"ambiguous: {len(there)} fit {self.write(facts)}", unreadable=True)
+        return Absent(f"ambiguous: {len(present_texts)} fit {self.write(facts)}", unreadable=True)
 
     def _resolve(self, facts: WordReader) -> tuple[WordReader, str] | Absent:
         """Whose path it is, and the path."""
-        path, whose = self.write(facts), facts if self.join is None else facts.find_partner(self.join)
+        path, reader = self.write(facts), facts if self.join is None else facts.find_partner(self.join)
         if isinstance(path, Absent):
             return path
-        return whose if isinstance(whose, Absent) else (whose, path)
+        return reader if isinstance(reader, Absent) else (reader, path)
 
 
 class FileText(Struct):
@@ -150,41 +150,41 @@ def parse_value(kind: ValueType, text: str | Absent) -> Scalar | Absent:
 
 def parse_values(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
     """What each of these texts says; absent if one of them says nothing of the kind."""
-    said: list[Scalar] = []
+    values: list[Scalar] = []
     for text in texts:
         value = parse_value(kind, text)
         if isinstance(value, Absent):
             return value
-        said.append(value)
-    return tuple(said)
+        values.append(value)
+    return tuple(values)
 
 
-def _parse_present(kind: ValueType, found: Sequence[str | Absent] | Absent) -> Value | Absent:
+def _parse_present(kind: ValueType, texts: Sequence[str | Absent] | Absent) -> Value | Absent:
     """What those say that are there; absent if one of them could not be read."""
-    if isinstance(found, Absent):
-        return found
-    said: list[Scalar] = []
-    for text in found:
+    if isinstance(texts, Absent):
+        return texts
+    values: list[Scalar] = []
+    for text in texts:
         value = parse_value(kind, text)
         if not isinstance(value, Absent):
-            said.append(value)
+            values.append(value)
         elif value.unreadable or value.pending:
             return value
-    return tuple(said)
+    return tuple(values)
 
 
 def _find_field(name: str, line: str) -> str | None:
     """What a line says of a field: after `:` or `=`, or after blanks if the field's name is one word."""
     if not line.startswith(name):
         return None
-    rest = line[len(name) :]
-    value = rest.lstrip()
+    remainder = line[len(name) :]
+    value = remainder.lstrip()
     if value[:1] in {":", "="}:
         return value[1:].strip()
-    return value if value and len(value) < len(rest) and len(name.split()) == 1 else None
+    return value if value and len(value) < len(remainder) and len(name.split()) == 1 else None
 
 
-def _format_slot(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent:
+def _format_slot(slot: Slot, facts: WordReader, *, at_name_start: bool) -> str | Absent:
     """What a word puts into a path; `begins`: a name begins with it."""
     value = facts(slot.word)
     if isinstance(value, Absent):
@@ -192,6 +192,6 @@ def _format_slot(slot: Slot, facts: WordReader, *, begins: bool) -> str | Absent
     if isinstance(value, tuple):
         return Absent(f"{slot.word} is a list")
     text = apply_filters(format_scalar(value), slot.filters)
-    if not is_name(text) or (begins and text.startswith(".")):
+    if not is_name(text) or (at_name_start and text.startswith(".")):
         return Absent(f"{slot.word}: {text[:64]!r} cannot be in a path")
     return escape_glob(text)

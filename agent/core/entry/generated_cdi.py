@@ -72,26 +72,26 @@ def build_spec(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]
     )
 
 
-def add_version(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def add_version(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """A spec with the lowest version that has what is used: names that begin with a digit and `hostPath` are of 0.5.0,
     dots in a class and annotations of 0.6.0.
     """
-    devices = said["devices"]
-    every = [said.get("containerEdits", {}), *(device["containerEdits"] for device in devices)]
+    devices = spec["devices"]
+    all_edits = [spec.get("containerEdits", {}), *(device["containerEdits"] for device in devices)]
     version = "0.3.0"
-    if any("hostPath" in node for edits in every for node in edits.get("deviceNodes", ())) or any(
+    if any("hostPath" in node for edits in all_edits for node in edits.get("deviceNodes", ())) or any(
         device["name"][:1].isdigit() for device in devices
     ):
         version = "0.5.0"
-    if "." in said["kind"].partition("/")[2] or "annotations" in said:
+    if "." in spec["kind"].partition("/")[2] or "annotations" in spec:
         version = "0.6.0"
-    return {"cdiVersion": version, **said}
+    return {"cdiVersion": version, **spec}
 
 
 def render_spec(document: Mapping[str, Any], owner: str) -> bytes:
     """A spec as its file has it."""
     text = json.dumps(document, indent=1, ensure_ascii=False)
-    return make_header(owner) + _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n"
+    return make_header(owner) + _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode() + b"\n"
 
 
 def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
@@ -100,9 +100,11 @@ def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
     if not data.startswith(begin):
         return None
     try:
-        said = json.loads(data[len(begin) :])
-        shared = said.get("containerEdits", {})
-        return {f"{said['kind']}={one['name']}": _add(one["containerEdits"], shared) for one in said["devices"]}
+        spec = json.loads(data[len(begin) :])
+        shared = spec.get("containerEdits", {})
+        return {
+            f"{spec['kind']}={device['name']}": _add(device["containerEdits"], shared) for device in spec["devices"]
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}  # ours by its mark, and spoilt: nothing of it is kept
 
@@ -111,23 +113,27 @@ def _find_shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
     """What all have alike; nothing if one of them would be left without any."""
     if len(edits) < 2:
         return {}
-    first, *others = edits
+    first_edits, *other_edits = edits
     shared = {
-        section: [item for item in first.get(section, ()) if all(item in other.get(section, ()) for other in others)]
+        section: [
+            item
+            for item in first_edits.get(section, ())
+            if all(item in candidate_edits.get(section, ()) for candidate_edits in other_edits)
+        ]
         for section in _SECTIONS
     }
     shared = {section: items for section, items in shared.items() if items}
-    return shared if all(_subtract(one, shared) for one in edits) else {}
+    return shared if all(_subtract(device_edits, shared) for device_edits in edits) else {}
 
 
 def _subtract(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
-    left = {
+    sections = {
         section: [item for item in edits.get(section, ()) if item not in shared.get(section, ())]
         for section in _SECTIONS
     }
-    return {section: items for section, items in left.items() if items}
+    return {section: items for section, items in sections.items() if items}
 
 
 def _add(edits: Edits, shared: Edits) -> dict[str, list[Any]]:
-    every = {section: [*shared.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
-    return {section: items for section, items in every.items() if items}
+    sections = {section: [*shared.get(section, ()), *edits.get(section, ())] for section in _SECTIONS}
+    return {section: items for section, items in sections.items() if items}

@@ -46,20 +46,20 @@ def find_possible_gives(gives: Iterable[_C], facts: Knowledge) -> Iterator[tuple
             yield give, doubt
 
 
-def decide_condition(when: Clause | None, facts: Knowledge) -> bool | str:
+def decide_condition(condition: Clause | None, facts: Knowledge) -> bool | str:
     """Whether something is given; the reason if that cannot be said: what it rests on could not be read."""
-    if when is None:
+    if condition is None:
         return True
-    doubt = _find_doubt(when, facts)
+    doubt = _find_doubt(condition, facts)
     return doubt or doubt is not None
 
 
-def _find_doubt(when: Clause, facts: Knowledge) -> str | None:
+def _find_doubt(condition: Clause, facts: Knowledge) -> str | None:
     """Why it cannot be said whether a clause holds; empty if it does, or if only a grant can say; None if it does not.
 
     What could not be read decides nothing: a container would silently get less than it was promised, or more.
     """
-    failed = when.find_failed_line(facts, CAREFUL)
+    failed = condition.find_failed_line(facts, CAREFUL)
     if failed is None or failed.undecided_fact is KNOWN_LATER:
         return ""
     return (

@@ -44,9 +44,9 @@ def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]
     """What the words say of a device; those that are absent tie it to nobody."""
     if not grouping.words:
         return (_SINGLE_GROUP,)
-    found: list[GroupKey] = []
-    for index, by in enumerate(grouping.words):
-        value = fact(by.word)
+    keys: list[GroupKey] = []
+    for index, group_word in enumerate(grouping.words):
+        value = fact(group_word.word)
         if not isinstance(value, Absent | tuple):
-            found.append((index, make_comparable(by.kind, value)))
-    return tuple(found)
+            keys.append((index, make_comparable(group_word.kind, value)))
+    return tuple(keys)

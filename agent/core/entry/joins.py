@@ -36,7 +36,7 @@ class WordReader(Knowledge, Protocol):
     def list_directories(self, path: str) -> Sequence[WordReader]:
         """The directories that fit a path, each a thing of its own, in natural order."""
 
-    def add_derived_words(self, own: Mapping[str, DerivedWord]) -> WordReader:
+    def add_derived_words(self, derived_words: Mapping[str, DerivedWord]) -> WordReader:
         """The same thing, with words of its own."""
 
     def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
@@ -118,8 +118,8 @@ class Join(Struct):
 
     def list_key_words(self) -> Iterator[tuple[str, ValueType]]:
         """The words of `ours`, each of the kind of what it is to be equal to."""
-        for word, each in zip(self.key_words, self.pool.keys, strict=True):
-            yield word, each.kind
+        for word, key in zip(self.key_words, self.pool.keys, strict=True):
+            yield word, key.kind
 
     def list_partner_checks(self) -> Iterator[PartnerChecks]:
         """Of whose health anybody speaks."""

@@ -63,24 +63,24 @@ class Log(Struct):
 
     def match_line(self, text: str) -> LogMatch | None:
         """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
-        read = self.pattern.match(text)
-        if read is None:
+        match = self.pattern.match(text)
+        if match is None:
             return None
-        key, taken = read
-        facts = CapturedFacts(taken)
+        key, captured_values = match
+        facts = CapturedFacts(captured_values)
         if self.include_clause is not None and not self.include_clause.evaluate(facts, PLAIN):
             return None
         if self.ignore_clause is not None and self.ignore_clause.evaluate(facts, PLAIN):
             return None
-        latches = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
-        return LogMatch(key, taken, latches)
+        is_latching = self.latch if isinstance(self.latch, bool) else bool(self.latch.evaluate(facts, PLAIN))
+        return LogMatch(key, captured_values, is_latching)
 
 
 class CapturedFacts:
     """What is known of a line: the words that were taken of it."""
 
-    def __init__(self, taken: CapturedWords) -> None:
-        self._values = dict(taken)
+    def __init__(self, values: CapturedWords) -> None:
+        self._values = dict(values)
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""

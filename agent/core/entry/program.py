@@ -69,5 +69,5 @@ def build_argv(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] |
 
 def _has_word_first(text: Template) -> bool:
     """Whether what a device says comes first; an option is what a person wrote."""
-    first = text.pieces[0]
-    return isinstance(first, Slot) and not first.word.startswith("options.")
+    first_piece = text.pieces[0]
+    return isinstance(first_piece, Slot) and not first_piece.word.startswith("options.")

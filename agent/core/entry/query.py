@@ -138,12 +138,12 @@ class SocketTemplate(Struct):
     def build_query(self, facts: FactReader) -> Query | Absent:
         """See `Asks`."""
         paths = self.path.write_paths(facts)
-        of = None if self.device_name is None else self.device_name.write(facts)
+        device_name = None if self.device_name is None else self.device_name.write(facts)
         if isinstance(paths, Absent):
             return paths
-        if isinstance(of, Absent):
-            return of
-        return SocketQuery(paths[0], self.timeout, self.interval, of or "", self.protocol)
+        if isinstance(device_name, Absent):
+            return device_name
+        return SocketQuery(paths[0], self.timeout, self.interval, device_name or "", self.protocol)
 
 
 class ProbeTemplate(Struct):

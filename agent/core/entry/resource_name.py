@@ -22,15 +22,15 @@ def format_resource_name(text: Template, fact: FactReader) -> str | Absent:
         if isinstance(piece, str):
             name += piece
             continue
-        said = Template(text.source, (piece,)).write(fact)
-        if isinstance(said, Absent):
-            return said
-        clean = _NOT_NAME.sub("-", said.replace("+", "."))
-        if not clean.strip(_ENDS):
-            return Absent(f"{piece.word}: {said[:NAME_LIMIT]!r} says nothing that a name can have")
-        name += clean
-    vendor, _, rest = name.partition("/")
-    rest = rest.strip(_ENDS)
-    if len(rest) > NAME_LIMIT:
-        return Absent(f"{rest} has {len(rest)} characters, the kubelet takes {NAME_LIMIT}")
-    return f"{vendor}/{rest}"
+        value = Template(text.source, (piece,)).write(fact)
+        if isinstance(value, Absent):
+            return value
+        clean_value = _NOT_NAME.sub("-", value.replace("+", "."))
+        if not clean_value.strip(_ENDS):
+            return Absent(f"{piece.word}: {value[:NAME_LIMIT]!r} says nothing that a name can have")
+        name += clean_value
+    vendor, _, name_part = name.partition("/")
+    name_part = name_part.strip(_ENDS)
+    if len(name_part) > NAME_LIMIT:
+        return Absent(f"{name_part} has {len(name_part)} characters, the kubelet takes {NAME_LIMIT}")
+    return f"{vendor}/{name_part}"

@@ -218,8 +218,8 @@ class ResourceSpec(Struct):
     @property
     def source_intervals(self) -> tuple[tuple[Source, float], ...]:
         """How often to look where, besides events."""
-        own = () if self.interval is None else ((self.source, self.interval),)
-        return (*own, *(each for join in self.joins for each in join.list_source_intervals()))
+        source_pairs = () if self.interval is None else ((self.source, self.interval),)
+        return (*source_pairs, *(pair for join in self.joins for pair in join.list_source_intervals()))
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -256,11 +256,11 @@ class ResourceSpec(Struct):
             for text in (node.path, *node.container_paths, *(text for _, text in node.given_words))
         ]
         texts += [text for mount in self.mounts for text in (mount.path, *mount.container_paths)]
-        texts += [text for saying in (*self.env, *self.annotations) for text in saying.templates]
+        texts += [text for env_give in (*self.env, *self.annotations) for text in env_give.templates]
         texts += [item.name for item in self.cdi]
         texts += [] if self.devinfo is None else self.devinfo.find_templates()
         words = {slot.word for text in texts for slot in text.slots}
-        words.update(line.word for when in self.give_conditions for line in when.walk_lines())
+        words.update(line.word for condition in self.give_conditions for line in condition.walk_lines())
         return frozenset(word for word in words if word != NODE_NUMBER and not is_grant_word(word))
 
     def find_prestart_words(self) -> frozenset[str]:

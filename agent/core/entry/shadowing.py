@@ -26,5 +26,5 @@ def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
 
 def _has_same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:
     """Whether the words that the earlier one asks mean the same in the later one."""
-    asked = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.walk_lines()}
-    return add_dependencies(asked, earlier.derived_words) == add_dependencies(asked, later.derived_words)
+    clause_words = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.walk_lines()}
+    return add_dependencies(clause_words, earlier.derived_words) == add_dependencies(clause_words, later.derived_words)
