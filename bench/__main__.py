@@ -35,6 +35,7 @@ ORDER = (
     "memory",
     "idle",
     "imports",
+    "values",
     "look",
     "prefer",
     "real",

@@ -28,6 +28,8 @@ class Size:
     memory_devices: int = 4  # of each resource
     idle: float = 8.0
     imports: int = 6
+    classes: int = 100
+    values: int = 100_000
     look_functions: int = 500
     look_nics: int = 8
     look_entries: int = 64
@@ -58,6 +60,8 @@ TINY = Size(
     memory_devices=2,
     idle=0.2,
     imports=1,
+    classes=2,
+    values=10,
     look_functions=50,
     look_nics=1,
     look_entries=6,

@@ -11,7 +11,7 @@ from bench.size import Size
 from bench.subjects import Subject
 
 NAME = "memory"
-BUDGETS = {16: 40.0, 64: 48.0, 200: 70.0}
+BUDGETS = {16: 38.0, 64: 44.0, 200: 70.0}
 
 
 async def measure(subjects: Sequence[Subject], size: Size) -> Result:

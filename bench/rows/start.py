@@ -11,7 +11,7 @@ from bench.size import Size
 from bench.subjects import Subject
 
 NAME = "start"
-BUDGET = 400.0
+BUDGET = 350.0
 
 
 async def measure(subjects: Sequence[Subject], size: Size) -> Result:
