@@ -8,6 +8,7 @@ import stat
 import tempfile
 
 NULL = os.makedev(1, 3)
+LOCAL = 240  # the first of the majors for local use (devices.txt of the kernel); nothing opens the nodes
 
 
 class Nodes:
@@ -40,7 +41,9 @@ class Nodes:
             os.unlink(os.path.join(self._at, gone))
         if not self.real:
             with open(os.path.join(self.root, ".device-nodes"), "w", encoding="ascii") as file:
-                file.writelines(f"c 1:3 {self.directory}/{node}\n" for node in sorted(wanted))
+                for node in sorted(wanted):
+                    major, minor = number(node)
+                    file.write(f"c {major}:{minor} {self.directory}/{node}\n")
         for new in wanted - there:
             self._make(new)
 
@@ -59,7 +62,7 @@ class Nodes:
     def _make(self, node: str) -> None:
         path = os.path.join(self._at, node)
         if self.real:
-            os.mknod(path, 0o666 | stat.S_IFCHR, NULL)
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(*number(node)))
         else:
             with open(path, "x", encoding="ascii"):
                 return
@@ -68,6 +71,12 @@ class Nodes:
 def name(resource: int, device: int) -> str:
     """The name of a node."""
     return f"r{resource:03}-{device:05}"
+
+
+def number(node: str) -> tuple[int, int]:
+    """Major and minor of a node. No other has them: two names of one number are one device."""
+    resource, device = map(int, node[1:].split("-"))
+    return LOCAL + resource // 64, resource % 64 << 14 | device  # a minor has 20 bits
 
 
 def _may_make_nodes() -> bool:
