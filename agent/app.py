@@ -151,8 +151,8 @@ class Agent:
                 parts.file.run(),
                 self.status.tell_systemd(),
                 heartbeat(),
-                parts.room.run(self.settings.look.every),
-                parts.sockets.run(self.settings.look.every),
+                parts.room.run(self.settings.look.rescan_interval),
+                parts.sockets.run(self.settings.look.rescan_interval),
                 _raised(self._failure),
             )
         ]

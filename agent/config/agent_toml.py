@@ -14,24 +14,24 @@ from agent.core.struct import replace
 def read_agent_toml(files: ConfigFiles, findings: list[Finding]) -> Settings:
     """The settings of agent.toml, or the defaults; default directories are beside agent.toml wherever that is."""
     path = os.path.join(files.directory, "agent.toml")
-    known = Settings()
+    result = Settings()
     if not os.path.isdir(files.directory):
-        why = "is no directory" if os.path.lexists(files.directory) else "is not there"
-        message = f"the configuration directory {why}; nothing is configured"
+        reason = "is no directory" if os.path.lexists(files.directory) else "is not there"
+        message = f"the configuration directory {reason}; nothing is configured"
         findings.append(make_unreadable_finding(files.directory, message, Severity.WARNING))
     elif os.path.lexists(path) and (document := files.read_document(path)) is not None:
-        known, wrong = settings.read_settings(document)
-        findings += wrong
+        result, settings_findings = settings.read_settings(document)
+        findings += settings_findings
     default = PathSettings()
-    paths = known.paths
+    paths = result.paths
     if paths.resources == default.resources:
-        paths = replace(paths, resources=_beside(files.directory, paths.resources))
+        paths = replace(paths, resources=_move_path(files.directory, paths.resources))
     if paths.classes == default.classes:
-        paths = replace(paths, classes=tuple(_beside(files.directory, item) for item in paths.classes))
-    return replace(known, paths=paths)
+        paths = replace(paths, classes=tuple(_move_path(files.directory, item) for item in paths.classes))
+    return replace(result, paths=paths)
 
 
-def _beside(directory: str, path: str) -> str:
+def _move_path(directory: str, path: str) -> str:
     """A path below the default directory, moved to this one."""
     below = path.removeprefix(f"{DIRECTORY}/")
     return path if below == path else os.path.join(directory, below)

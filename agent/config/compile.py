@@ -49,7 +49,7 @@ _SOURCE_HINT = 'write class = "…", or source = …'
 
 
 def compile_entry(
-    sentence: MergedEntry,
+    merged_entry: MergedEntry,
     spot: FilePosition,
     registration: str,
     findings: list[Finding],
@@ -61,71 +61,75 @@ def compile_entry(
     If errors are added to the findings the spec is not to be served. `registration` is the agent's default, `probes`
     are those of agent.toml.
     """
-    spec = _compile(sentence, spot, registration, findings, probes, entry=True)
-    _not_its_own(sentence.tree, spot, findings)
+    spec = _compile(merged_entry, spot, registration, findings, probes, is_entry=True)
+    _check_added_keys(merged_entry.tree, spot, findings)
     for key, write in (("name", _NAME_HINT), ("source", _SOURCE_HINT)):
-        told = sentence.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
-        if sentence.has_all_keys and not told:
+        present_keys = merged_entry.tree.members.keys() & ({key, "adds_to"} if key == "name" else {key})
+        if merged_entry.has_all_keys and not present_keys:
             findings.append(spot.make_error("missing", f"this resource has no {key}", write))
     return spec
 
 
 def check_class(
-    sentence: MergedEntry, spot: FilePosition, findings: list[Finding], *, probes: Mapping[str, ProbeSpec] = NO_PROBES
+    merged_class: MergedEntry,
+    spot: FilePosition,
+    findings: list[Finding],
+    *,
+    probes: Mapping[str, ProbeSpec] = NO_PROBES,
 ) -> None:
     """Report everything wrong with a class by itself, as far as that can be said without an entry."""
-    if sentence.has_all_keys and "about" not in sentence.tree.members:
+    if merged_class.has_all_keys and "about" not in merged_class.tree.members:
         findings.append(spot.make_error("missing", "a class says what it is about", 'write about = "every …"'))
-    _compile(sentence, spot, "socket", findings, probes, entry=False)
+    _compile(merged_class, spot, "socket", findings, probes, is_entry=False)
 
 
 def _compile(
-    sentence: MergedEntry,
+    merged: MergedEntry,
     spot: FilePosition,
     registration: str,
     findings: list[Finding],
     probes: Mapping[str, ProbeSpec],
     *,
-    entry: bool,
+    is_entry: bool,
 ) -> ResourceSpec | None:
-    tree = sentence.tree
+    tree = merged.tree
     scope = Scope(
         None,
-        has_all_keys=sentence.has_all_keys,
-        has_all_words=sentence.has_all_words,
-        accepted_codes=_accepted(tree, findings),
+        has_all_keys=merged.has_all_keys,
+        has_all_words=merged.has_all_words,
+        accepted_codes=_collect_accepted_codes(tree, findings),
         is_single=False,
         findings=findings,
-        library=sentence.library,
-        compile_partner_checks=_care,
+        library=merged.library,
+        compile_partner_checks=_compile_partner_checks,
     )
-    _about(tree, scope)
+    _check_about(tree, scope)
     source_leaf = tree.get_leaf("source")
     scope.source = compile_source(source_leaf, scope) if source_leaf else None
-    every = compile_interval(source_leaf, scope) if source_leaf else None
+    interval = compile_interval(source_leaf, scope) if source_leaf else None
     scope.is_single = scope.source is not None and is_single(scope.source)
     limit = compile_limit(tree)
     scope.has_one_per_container = limit.per_container == 1 and tree.get_branch("slots") is None
-    constants = _chosen(tree, scope, spot, probes, demanded=entry)
-    own = EntryDerivedWords(tree, scope, constants)
-    scope.entry_words = own
+    constants = _compile_constants(tree, scope, spot, probes, is_entry=is_entry)
+    entry_words = EntryDerivedWords(tree, scope, constants)
+    scope.entry_words = entry_words
     declare_parts(tree, scope)
     scope.is_before_grouping = True
     group = compile_group(tree, scope)
     scope.is_before_grouping = False
     scope.is_grouped = group is not None
     scope.is_single = scope.is_single or (group is not None and not group.words)
-    named = compile_name(tree, scope)
-    slots = compile_slots(tree, scope, has_name_words=named is not None and named.template is not None)
-    demanded = scope.has_all_keys and (entry or not tree.is_on("part"))  # a part has its id from who uses it
-    ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, required=demanded)
+    compiled_name = compile_name(tree, scope)
+    slots = compile_slots(tree, scope, has_name_words=compiled_name is not None and compiled_name.template is not None)
+    is_id_required = scope.has_all_keys and (is_entry or not tree.is_on("part"))  # a part has its id from who uses it
+    ids = () if slots and tree.get_leaf("id") is None else compile_ids(tree, scope, spot, required=is_id_required)
     shares = compile_shares(tree, scope, ids)
     match = tree.get_branch("match")
     parts = make_sections(tree.get_branch("give"), scope)
     vfio = compile_vfio(parts, scope, shared=slots is not None or shares.number is not None)
     nodes = (*compile_nodes(parts, scope), *vfio.nodes, *compile_rdma(parts, scope))
     mounts = compile_mounts(parts, scope)
-    env = compile_env(parts, scope, named.name if named and named.template is None else None)
+    env = compile_env(parts, scope, compiled_name.name if compiled_name and compiled_name.template is None else None)
     annotations = compile_annotations(parts, scope)
     cdi = compile_cdi(parts, scope)
     devinfo = compile_devinfo(tree.get_branch("give"), scope, slots)
@@ -137,37 +141,37 @@ def _compile(
     scope.is_before_grouping = False
     (wait, hinges), gate = compile_wait(tree, scope), compile_gate(tree, scope)
     topology = compile_topology(tree, scope)
-    checks = compile_health(tree, scope, every, vfio.build_check())
+    checks = compile_health(tree, scope, interval, vfio.build_check())
     prepare, prestart = compile_programs("prepare", tree, scope), compile_programs("prestart", tree, scope)
-    own_registration = _registration(tree.get_leaf("registration"), scope)
-    words = own.all()
-    warn_of_unstable_name(named, tree, words, scope)
-    if named is None or scope.source is None or not (ids or slots):
+    entry_registration = _compile_registration(tree.get_leaf("registration"), scope)
+    words = entry_words.all()
+    warn_of_unstable_name(compiled_name, tree, words, scope)
+    if compiled_name is None or scope.source is None or not (ids or slots):
         return None
     class_leaf = tree.get_leaf("class")
-    made = ResourceSpec(
-        name=named.name,
+    spec = ResourceSpec(
+        name=compiled_name.name,
         origin=spot.origin,
         class_name=str(class_leaf.value) if class_leaf else None,
         source=scope.source,
         match=clause,
         exclude=exclude,
-        id=tuple(made.template for made in ids),
+        id=tuple(spec.template for spec in ids),
         shares=shares.number,
         nodes=nodes,
         env=env,
-        registration=own_registration or registration,
+        registration=entry_registration or registration,
         derived_words={**constants, **words},
-        interval=every,
+        interval=interval,
         mounts=mounts,
         annotations=annotations,
         cdi=cdi,
         devinfo=devinfo,
         moved_words=compile_moves(tree, scope),
         group=group,
-        joins=own.joins(),
-        is_addition=named.is_addition,
-        name_template=named.template,
+        joins=entry_words.joins(),
+        is_addition=compiled_name.is_addition,
+        name_template=compiled_name.template,
         share_map=shares.share_map,
         share_suffix=shares.suffix,
         slots=slots,
@@ -184,41 +188,41 @@ def _compile(
         prestart=prestart,
         via=via,
     )
-    return replace(made, partner_joins=leans) if (leans := find_partner_joins(made.give_conditions, scope)) else made
+    return replace(spec, partner_joins=leans) if (leans := find_partner_joins(spec.give_conditions, scope)) else spec
 
 
-def _chosen(
-    tree: Branch, scope: Scope, spot: FilePosition, probes: Mapping[str, ProbeSpec], *, demanded: bool
+def _compile_constants(
+    tree: Branch, scope: Scope, spot: FilePosition, probes: Mapping[str, ProbeSpec], *, is_entry: bool
 ) -> dict[str, Constant]:
     """The options, and with them the probes, which no other word may stand in."""
-    constants = compile_options(tree, scope, spot, required=demanded)
+    constants = compile_options(tree, scope, spot, required=is_entry)
     scope.option_values = {word: constant.value for word, constant in constants.items()}
     scope.probes = compile_probes(tree, scope, probes)
     return constants
 
 
-def _care(name: str, tree: Branch, scope: Scope, every: float | None) -> PartnerChecks:
+def _compile_partner_checks(name: str, tree: Branch, scope: Scope, interval: float | None) -> PartnerChecks:
     """What keeps well the devices of a class, or of an entry, that is joined."""
     wait, hinges = compile_wait(tree, scope)
-    return PartnerChecks(name, compile_health(tree, scope, every), wait, compile_gate(tree, scope), hinges)
+    return PartnerChecks(name, compile_health(tree, scope, interval), wait, compile_gate(tree, scope), hinges)
 
 
-def _not_its_own(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:
+def _check_added_keys(tree: Branch, entry: FilePosition, findings: list[Finding]) -> None:
     """Report what an entry says that adds to another's resource, and that is for the other to say."""
     leaf = tree.get_leaf("adds_to")
     if leaf is None:
         return
     for key in RESOURCE_KEYS:
         node = tree.get_leaf(key) or tree.get_branch(key)
-        within = node is not None and node.spot.document is entry.document
-        if node is not None and within and node.spot.path[: len(entry.path)] == entry.path:
+        is_in_file = node is not None and node.spot.document is entry.document
+        if node is not None and is_in_file and node.spot.path[: len(entry.path)] == entry.path:
             message = f"{key} is of the whole resource, so the entry says it that has the name"
             findings.append(
                 node.spot.make_error("adds-to", message, f"write it where {leaf.value} is defined", mark="key")
             )
 
 
-def _about(tree: Branch, scope: Scope) -> None:
+def _check_about(tree: Branch, scope: Scope) -> None:
     """Report what is wrong with the keys that only people read."""
     about = tree.get_leaf("about")
     if about is not None and not isinstance(about.value, str):
@@ -228,17 +232,17 @@ def _about(tree: Branch, scope: Scope) -> None:
         scope.report(part.spot.make_error("type", "part is true or false, without quotes", "write true"))
 
 
-def _registration(leaf: Leaf | None, scope: Scope) -> str | None:
+def _compile_registration(leaf: Leaf | None, scope: Scope) -> str | None:
     if leaf is None or leaf.value in ("socket", "watcher"):  # no set: it may have no hash
         return str(leaf.value) if leaf else None
     scope.report(leaf.spot.make_error("type", "registration is socket or watcher", 'write "socket", the default'))
     return None
 
 
-def _accepted(tree: Branch, findings: list[Finding]) -> frozenset[str]:
+def _collect_accepted_codes(tree: Branch, findings: list[Finding]) -> frozenset[str]:
     """The codes of warnings that the entry accepts, with a reason."""
     branch = tree.get_branch("accept")
-    accepted: set[str] = set()
+    codes: set[str] = set()
     for code, node in branch.members.items() if branch else ():
         if not isinstance(node, Leaf):
             continue
@@ -248,5 +252,5 @@ def _accepted(tree: Branch, findings: list[Finding]) -> frozenset[str]:
         elif not isinstance(node.value, str) or not node.value.strip():
             findings.append(node.spot.make_error("type", "accept says why, in text", 'write "why"'))
         else:
-            accepted.add(code)
-    return frozenset(accepted)
+            codes.add(code)
+    return frozenset(codes)

@@ -41,55 +41,57 @@ class ComparedEntry(Protocol):
         """What it means."""
 
 
-class _Earlier(MutableStruct):
+class _EarlierEntries(MutableStruct):
     """The entries before one, by what a later one would have in common with them.
 
     taking: of each source, by an operand that all they take says, or None. ids: by the text, and the source.
     """
 
-    taking: dict[Source, dict[tuple[str, Scalar] | None, list[ResourceSpec]]] = field(default_factory=dict)
-    ids: dict[_Key, dict[Source, list[ResourceSpec]]] = field(default_factory=dict)
-    given: dict[tuple[str, str], list[tuple[ResourceSpec, str]]] = field(default_factory=dict)
+    specs_by_operand: dict[Source, dict[tuple[str, Scalar] | None, list[ResourceSpec]]] = field(default_factory=dict)
+    specs_by_id: dict[_Key, dict[Source, list[ResourceSpec]]] = field(default_factory=dict)
+    specs_by_given: dict[tuple[str, str], list[tuple[ResourceSpec, str]]] = field(default_factory=dict)
 
 
 def find_conflicts(entries: Sequence[ComparedEntry]) -> Iterator[Finding]:
     """What to warn of, entry by entry; what an entry accepts is left out."""
-    earlier = _Earlier()
+    earlier = _EarlierEntries()
     for entry in entries:
         spec = entry.spec
         if spec is None:
             continue
         accept = entry.merged_entry.tree.get_branch("accept")
         accepted = accept.members if accept else {}
-        for finding in (*_nothing_left(entry, spec, earlier), *_same_id(entry, spec, earlier)):
+        for finding in (*_find_shadowed(entry, spec, earlier), *_find_equal_ids(entry, spec, earlier)):
             if finding.code not in accepted:
                 yield finding
-        for finding in _collisions(entry, spec, earlier):
+        for finding in _find_collisions(entry, spec, earlier):
             if "collides" not in accepted:
                 yield finding
 
 
-def _nothing_left(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Finding]:
-    before = earlier.taking.setdefault(spec.source, {})
+def _find_shadowed(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
+    earlier_specs = earlier.specs_by_operand.setdefault(spec.source, {})
     operands = {
         (line.word, make_comparable(line.kind, operand))
         for line in spec.match.walk_lines()
-        for operand in _operands(line.test)
+        for operand in _list_operands(line.test)
     }
     for key in (None, *sorted(operands, key=repr)):
-        other = next((one for one in before.get(key, ()) if shadows(one, spec)), None)
+        other = next((spec_before for spec_before in earlier_specs.get(key, ()) if shadows(spec_before, spec)), None)
         if other is not None:
             message = f"nothing can be left for it: all that it matches, {other.name} takes ({other.origin})"
             write = "put this entry before that one, or exclude there what is for this"
-            yield _own(entry.merged_entry.tree.get_branch("match"), entry).make_warning(
+            yield _find_own_spot(entry.merged_entry.tree.get_branch("match"), entry).make_warning(
                 "nothing-left", message, write, mark="key"
             )
             break
-    told_by = min(_telling(spec), key=lambda key: len(before.get(key, ())), default=None)  # few say what few others do
-    before.setdefault(told_by, []).append(spec)
+    rarest_operand = min(
+        _list_required_operands(spec), key=lambda key: len(earlier_specs.get(key, ())), default=None
+    )  # few say what few others do
+    earlier_specs.setdefault(rarest_operand, []).append(spec)
 
 
-def _telling(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
+def _list_required_operands(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
     """Operands, each of which a clause mentions that implies what this one matches."""
     for line in spec.match.lines:
         if (
@@ -100,32 +102,37 @@ def _telling(spec: ResourceSpec) -> Iterator[tuple[str, Scalar]]:
             yield line.word, make_comparable(line.kind, line.test.operand)
 
 
-def _operands(test: object) -> Iterator[Scalar]:
+def _list_operands(test: object) -> Iterator[Scalar]:
     if isinstance(test, Equals):
         yield test.operand
-    for inner in getattr(test, "tests", ()):
-        yield from _operands(inner)
+    for inner_test in getattr(test, "tests", ()):
+        yield from _list_operands(inner_test)
 
 
-def _same_id(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Finding]:
+def _find_equal_ids(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
     """Two kinds of source see one thing, and it would have one id in both: ids are one's own over all resources."""
-    said = False
+    is_reported = False
     for text in (spec.slots.id,) if spec.slots else spec.id:
-        key = _canonical(text, spec)
-        others = earlier.ids.setdefault(key, {})
-        rivals = (one for source, seen in others.items() if spec.slots or source != spec.source for one in seen)
-        rival = next((other for other in rivals if _may_meet(other, spec, text)), None)
-        if rival is not None and not said:
-            said = True
+        key = _make_id_key(text, spec)
+        specs_by_source = earlier.specs_by_id.setdefault(key, {})
+        rivals = (
+            earlier_spec
+            for source, specs in specs_by_source.items()
+            if spec.slots or source != spec.source
+            for earlier_spec in specs
+        )
+        rival = next((other for other in rivals if _can_share_id(other, spec, text)), None)
+        if rival is not None and not is_reported:
+            is_reported = True
             message = f"{rival.name} ({rival.origin}) has the id {text.source} too: what both find is listed there only"
-            apart = "{resource|digest:8}" if spec.slots or "{" in spec.name else spec.name.rpartition("/")[2]
+            suffix = "{resource|digest:8}" if spec.slots or "{" in spec.name else spec.name.rpartition("/")[2]
             slots = entry.merged_entry.tree.get_branch("slots")
-            spot = _own(slots.get_leaf("id") if slots else entry.merged_entry.tree.get_leaf("id"), entry)
-            yield spot.make_warning("same-id", message, f'write for example id = "{text.source}-{apart}"', mark="key")
-        others.setdefault(spec.source, []).append(spec)
+            spot = _find_own_spot(slots.get_leaf("id") if slots else entry.merged_entry.tree.get_leaf("id"), entry)
+            yield spot.make_warning("same-id", message, f'write for example id = "{text.source}-{suffix}"', mark="key")
+        specs_by_source.setdefault(spec.source, []).append(spec)
 
 
-def _canonical(text: Template, spec: ResourceSpec) -> _Key:
+def _make_id_key(text: Template, spec: ResourceSpec) -> _Key:
     pieces: list[_Piece] = []
     for piece in text.pieces:
         if isinstance(piece, str):
@@ -135,103 +142,115 @@ def _canonical(text: Template, spec: ResourceSpec) -> _Key:
         elif piece.word in spec.derived_words:
             pieces.append(("own", piece.word, *piece.filters))  # what it means is compared where one is found
         else:
-            pieces.append((*_word(piece.word, spec.source), *piece.filters))
+            pieces.append((*_make_word_key(piece.word, spec.source), *piece.filters))
     return tuple(pieces)
 
 
-def _word(word: str, source: Source) -> tuple[object, ...]:
+def _make_word_key(word: str, source: Source) -> tuple[object, ...]:
     head = word.partition(".")[0]
     if word in _EVERYWHERE or head in _RELATIONS:
         return (word,)
     return (f"{source.kind}.{word}",) if source.kind in _RELATIONS else (source, word)
 
 
-def _may_meet(one: ResourceSpec, other: ResourceSpec, text: Template) -> bool:
+def _can_share_id(earlier_spec: ResourceSpec, spec: ResourceSpec, text: Template) -> bool:
     """Whether both may have a device of that id."""
-    if (one.slots is None) != (other.slots is None) or (one.slots and one.name == other.name):
+    if (earlier_spec.slots is None) != (spec.slots is None) or (earlier_spec.slots and earlier_spec.name == spec.name):
         return False
-    if one.slots is None and one.source == other.source:
+    if earlier_spec.slots is None and earlier_spec.source == spec.source:
         return False  # what one source shows goes to one of them
     words = list(list_dependencies(text))
-    return add_dependencies(words, one.derived_words) == add_dependencies(words, other.derived_words) and not _apart(
-        one, other
+    return add_dependencies(words, earlier_spec.derived_words) == add_dependencies(
+        words, spec.derived_words
+    ) and not _are_disjoint(earlier_spec, spec)
+
+
+def _are_disjoint(earlier_spec: ResourceSpec, spec: ResourceSpec) -> bool:
+    """Whether a word says one thing of all that one matches, and another of all that the other does."""
+    earlier_operands = _collect_equal_operands(earlier_spec)
+    return any(
+        earlier_operands.get(word, operand) != operand for word, operand in _collect_equal_operands(spec).items()
     )
 
 
-def _apart(one: ResourceSpec, other: ResourceSpec) -> bool:
-    """Whether a word says one thing of all that one matches, and another of all that the other does."""
-    said = _equalities(one)
-    return any(said.get(word, operand) != operand for word, operand in _equalities(other).items())
-
-
-def _equalities(spec: ResourceSpec) -> Mapping[tuple[object, ...], Scalar]:
+def _collect_equal_operands(spec: ResourceSpec) -> Mapping[tuple[object, ...], Scalar]:
     return {
-        _word(line.word, spec.source): line.test.operand
+        _make_word_key(line.word, spec.source): line.test.operand
         for line in spec.match.lines
         if isinstance(line, ClauseLine) and isinstance(line.test, Equals) and line.word not in spec.derived_words
     }
 
 
-def _collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _Earlier) -> Iterator[Finding]:
+def _find_collisions(entry: ComparedEntry, spec: ResourceSpec, earlier: _EarlierEntries) -> Iterator[Finding]:
     """What a container that asks for both would be given twice, and differently: the kubelet takes one of them."""
-    said: set[tuple[str, str]] = set()
-    for what, name, means, node in _given(entry, spec):
-        others = earlier.given.setdefault((what, name), [])
+    reported_names: set[tuple[str, str]] = set()
+    for kind, name, value, node in _list_given_names(entry, spec):
+        earlier_gives = earlier.specs_by_given.setdefault((kind, name), [])
         rival = next(
-            ((other, its) for other, its in others if other.name != spec.name and (not its or its != means)), None
+            (
+                (other, earlier_value)
+                for other, earlier_value in earlier_gives
+                if other.name != spec.name and (not earlier_value or earlier_value != value)
+            ),
+            None,
         )
-        if rival is not None and (what, name) not in said:
-            said.add((what, name))
+        if rival is not None and (kind, name) not in reported_names:
+            reported_names.add((kind, name))
             message = (
-                f"{rival[0].name} ({rival[0].origin}) gives {what} {name} too: a container with both gets one of them"
+                f"{rival[0].name} ({rival[0].origin}) gives {kind} {name} too: a container with both gets one of them"
             )
             write = "give it another name here, or accept it if no container asks for both"
-            yield _own(node, entry).make_warning("collides", message, write, mark="key")
-        others.append((spec, means))
+            yield _find_own_spot(node, entry).make_warning("collides", message, write, mark="key")
+        earlier_gives.append((spec, value))
 
 
-def _given(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str, str, Leaf | Branch | None]]:
+def _list_given_names(entry: ComparedEntry, spec: ResourceSpec) -> Iterator[tuple[str, str, str, Leaf | Branch | None]]:
     """What it gives under a name that is the same for all its devices or numbered: what, the name, what that means if
     it is always the same, and where it was written.
     """
     give = entry.merged_entry.tree.get_branch("give")
-    for what, section, sayings in (
+    for kind, section, values in (
         ("the variable", "env", spec.env),
         ("the annotation", "annotations", spec.annotations),
     ):
-        for saying in sayings:
-            name = _plain(saying.name, spec)
-            value = _plain(saying.value, spec) if isinstance(saying.value, Template) else None
+        for env_value in values:
+            name = _write_constant(env_value.name, spec)
+            value = _write_constant(env_value.value, spec) if isinstance(env_value.value, Template) else None
             if name is not None:
-                yield what, name, value if value and "{" not in value else "", _node(give, section, saying.key, "value")
+                yield (
+                    kind,
+                    name,
+                    value if value and "{" not in value else "",
+                    _find_give_node(give, section, env_value.key, "value"),
+                )
     gives: tuple[NodeGive | MountGive, ...] = (*spec.nodes, *spec.mounts)
-    for one in gives:
-        section = "nodes" if isinstance(one, NodeGive) else "mounts"
-        path = _plain(one.path, spec)
-        for to in one.container_paths:
-            place = _plain(to, spec)
-            if place is not None and not place.endswith("/") and place != path:
-                yield "the path", place, path or "", _node(give, section, one.name, "to")
+    for give_spec in gives:
+        section = "nodes" if isinstance(give_spec, NodeGive) else "mounts"
+        path = _write_constant(give_spec.path, spec)
+        for to in give_spec.container_paths:
+            container_path = _write_constant(to, spec)
+            if container_path is not None and not container_path.endswith("/") and container_path != path:
+                yield "the path", container_path, path or "", _find_give_node(give, section, give_spec.name, "to")
 
 
-def _plain(text: Template, spec: ResourceSpec) -> str | None:
+def _write_constant(text: Template, spec: ResourceSpec) -> str | None:
     """A text whose only word is `{n}`, the options filled in; none if it has another."""
-    written = ""
+    text_out = ""
     for piece in text.pieces:
         if isinstance(piece, str):
-            written += piece
+            text_out += piece
             continue
-        own = spec.derived_words.get(piece.word)
+        entry_word = spec.derived_words.get(piece.word)
         if piece.word == "n" and not piece.filters:
-            written += "{n}"
-        elif isinstance(own, Constant) and not isinstance(own.value, tuple) and not piece.filters:
-            written += format_scalar(own.value)
+            text_out += "{n}"
+        elif isinstance(entry_word, Constant) and not isinstance(entry_word.value, tuple) and not piece.filters:
+            text_out += format_scalar(entry_word.value)
         else:
             return None
-    return written
+    return text_out
 
 
-def _node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Branch | None:
+def _find_give_node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Branch | None:
     """Where something that is given is written."""
     also = give.get_branch("also") if give else None
     for part in (give, *(branch for _, branch in also.list_branches())) if also and give else (give,):
@@ -242,7 +261,7 @@ def _node(give: Branch | None, section: str, name: str, key: str) -> Leaf | Bran
     return None
 
 
-def _own(node: Leaf | Branch | None, entry: ComparedEntry) -> FilePosition:
+def _find_own_spot(node: Leaf | Branch | None, entry: ComparedEntry) -> FilePosition:
     """Where something stands in the entry's own words; the entry, if a class says it."""
     if node is not None:
         within = node.spot.document is entry.spot.document and node.spot.path[: len(entry.spot.path)] == entry.spot.path

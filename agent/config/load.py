@@ -81,50 +81,56 @@ def load_with_entries(
     directory = os.path.abspath(directory)
     files = ConfigFiles(directory)
     findings: list[Finding] = []
-    said = read_agent_toml(files, findings)
-    known = said if active_settings is None else active_settings
-    own = known.paths.classes
-    shelf = ClassLibrary(_folders(known, classes), files, findings)
-    said_entries = [
+    current_settings = read_agent_toml(files, findings)
+    settings = current_settings if active_settings is None else active_settings
+    class_directories = settings.paths.classes
+    library = ClassLibrary(_make_folders(settings, classes), files, findings)
+    merged_entries = [
         entry
-        for name in files.list_files(known.paths.resources)
-        if (document := files.read_document(os.path.join(known.paths.resources, name))) is not None
-        for entry in _entries(document, shelf, findings)
+        for name in files.list_files(settings.paths.resources)
+        if (document := files.read_document(os.path.join(settings.paths.resources, name))) is not None
+        for entry in _merge_entries(document, library, findings)
     ]
     # All are said before one is compiled: a join may be of a later one.
     entries = [
         replace(
             entry,
             spec=compile_entry(
-                entry.merged_entry, entry.spot, known.kubelet.registration, findings, probes=known.probe
+                entry.merged_entry, entry.spot, settings.kubelet.registration, findings, probes=settings.probe
             ),
         )
-        for entry in said_entries
+        for entry in merged_entries
     ]
-    own_names = tuple(name for name in sorted(shelf.list_names()) if shelf.get_folder(name) in own)
-    for name in own_names:
-        sentence = shelf.get_class(name)
-        check_class(sentence, sentence.tree.spot, findings, probes=known.probe)
-    findings += _duplicates(entries)
-    wrong = {finding.file for finding in findings if finding.severity is Severity.ERROR}
-    findings += entry_conflicts.find_conflicts([entry for entry in entries if not entry.merged_entry.files & wrong])
-    found = tuple(sort_findings(dict.fromkeys((*files.findings, *findings))))
-    bad = {finding.file for finding in found if finding.severity is Severity.ERROR}
-    resources = [entry.spec for entry in entries if entry.spec and not entry.merged_entry.files & bad]
-    configuration = Configuration(said, _joined(resources), found, tuple(files.names), files.digest)
-    return LoadedConfig(configuration, shelf, tuple(entries), own_names)
+    local_class_names = tuple(
+        name for name in sorted(library.list_names()) if library.get_folder(name) in class_directories
+    )
+    for name in local_class_names:
+        merged_class = library.get_class(name)
+        check_class(merged_class, merged_class.tree.spot, findings, probes=settings.probe)
+    findings += _find_name_conflicts(entries)
+    faulty_files = {finding.file for finding in findings if finding.severity is Severity.ERROR}
+    findings += entry_conflicts.find_conflicts(
+        [entry for entry in entries if not entry.merged_entry.files & faulty_files]
+    )
+    all_findings = tuple(sort_findings(dict.fromkeys((*files.findings, *findings))))
+    refused_files = {finding.file for finding in all_findings if finding.severity is Severity.ERROR}
+    resources = [entry.spec for entry in entries if entry.spec and not entry.merged_entry.files & refused_files]
+    configuration = Configuration(
+        current_settings, _apply_owner_settings(resources), all_findings, tuple(files.names), files.digest
+    )
+    return LoadedConfig(configuration, library, tuple(entries), local_class_names)
 
 
 def list_class_folders(files: ConfigFiles, findings: list[Finding]) -> list[Folder]:
     """The directories of classes that the configuration of these files looks in, the shipped one last."""
-    return _folders(read_agent_toml(files, findings), (SHIPPED,))
+    return _make_folders(read_agent_toml(files, findings), (SHIPPED,))
 
 
-def _folders(known: Settings, classes: Sequence[str]) -> list[Folder]:
-    return [*map(Folder, known.paths.classes), *(Folder(path, "classes") for path in classes)]
+def _make_folders(settings: Settings, classes: Sequence[str]) -> list[Folder]:
+    return [*map(Folder, settings.paths.classes), *(Folder(path, "classes") for path in classes)]
 
 
-def _entries(document: Document, shelf: ClassLibrary, findings: list[Finding]) -> list[ConfigEntry]:
+def _merge_entries(document: Document, library: ClassLibrary, findings: list[Finding]) -> list[ConfigEntry]:
     """The entries of one file, in its order."""
     entries: list[ConfigEntry] = []
     root = FilePosition(document, ())
@@ -139,60 +145,60 @@ def _entries(document: Document, shelf: ClassLibrary, findings: list[Finding]) -
             findings.append(spot.make_error("type", "resources are a list of tables", "write [[resource]]"))
             continue
         for index, table in enumerate(tables):
-            here = spot.get_child(index)
-            entries.append(ConfigEntry(shelf.merge_entry(here, table, "entry"), here, None))
+            entry_spot = spot.get_child(index)
+            entries.append(ConfigEntry(library.merge_entry(entry_spot, table, "entry"), entry_spot, None))
     return entries
 
 
-def _duplicates(entries: Sequence[ConfigEntry]) -> list[Finding]:
+def _find_name_conflicts(entries: Sequence[ConfigEntry]) -> list[Finding]:
     """A finding for each name that an earlier entry has, and for each that an entry adds to and none before it has."""
-    first: dict[str, FilePosition] = {}
+    name_spots: dict[str, FilePosition] = {}
     findings: list[Finding] = []
     for entry in entries:
         leaf = get_name_leaf(entry.merged_entry.tree)
         if leaf is None or not isinstance(leaf.value, str):
             continue
-        spot = _own(leaf, entry.spot)
+        spot = _find_name_spot(leaf, entry.spot)
         mark: FindingMark = "text" if spot is leaf.spot else "value"
         if leaf is entry.merged_entry.tree.get_leaf("adds_to"):
-            if leaf.value not in first:
-                message, write = _nothing_to_add_to(leaf.value, entries)
+            if leaf.value not in name_spots:
+                message, write = _explain_missing_owner(leaf.value, entries)
                 findings.append(spot.make_error("adds-to", message, write, mark=mark))
-        elif leaf.value not in first:
-            first[leaf.value] = spot
+        elif leaf.value not in name_spots:
+            name_spots[leaf.value] = spot
         else:
-            message = f"{leaf.value} is defined at {first[leaf.value].origin}; a name has one definition"
+            message = f"{leaf.value} is defined at {name_spots[leaf.value].origin}; a name has one definition"
             write = f'to add to it: adds_to = "{leaf.value}"'
             findings.append(spot.make_error("duplicate-name", message, write, mark=mark))
     return findings
 
 
-def _nothing_to_add_to(name: str, entries: Sequence[ConfigEntry]) -> tuple[str, str]:
+def _explain_missing_owner(name: str, entries: Sequence[ConfigEntry]) -> tuple[str, str]:
     """Why nothing can be added to a resource of that name here, and what to write."""
-    named: dict[str, FilePosition] = {}
+    spots_by_name: dict[str, FilePosition] = {}
     for entry in entries:
         leaf = entry.merged_entry.tree.get_leaf("name")
         if leaf is not None and isinstance(leaf.value, str):
-            named.setdefault(leaf.value, entry.spot)
-    if name in named:
-        return f"{name} is defined only later, at {named[name].origin}", "put this entry behind it"
-    return f"no entry before this has the name {name}", make_hint(name, named)
+            spots_by_name.setdefault(leaf.value, entry.spot)
+    if name in spots_by_name:
+        return f"{name} is defined only later, at {spots_by_name[name].origin}", "put this entry behind it"
+    return f"no entry before this has the name {name}", make_hint(name, spots_by_name)
 
 
-def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
+def _apply_owner_settings(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
     """The entries, each that adds to a resource with what is said of that resource; those whose first one has an error
     are left out with it.
     """
-    first: dict[str, ResourceSpec] = {}
-    made: list[ResourceSpec] = []
+    owners: dict[str, ResourceSpec] = {}
+    specs: list[ResourceSpec] = []
     for spec in resources:
         if not spec.is_addition:
-            first.setdefault(spec.name, spec)
-            made.append(spec)
-        elif (owner := first.get(spec.name)) is not None:
+            owners.setdefault(spec.name, spec)
+            specs.append(spec)
+        elif (owner := owners.get(spec.name)) is not None:
             topology = () if owner.slots else spec.topology
             registration = owner.registration
-            made.append(
+            specs.append(
                 replace(
                     spec,
                     slots=owner.slots,
@@ -200,18 +206,18 @@ def _joined(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
                     expect=None,
                     topology=topology,
                     registration=registration,
-                    prefer=_preferred(owner, spec),
+                    prefer=_select_prefer_rules(owner, spec),
                 )
             )
-    return tuple(made)
+    return tuple(specs)
 
 
-def _preferred(owner: ResourceSpec, spec: ResourceSpec) -> tuple[PreferRule, ...]:
+def _select_prefer_rules(owner: ResourceSpec, spec: ResourceSpec) -> tuple[PreferRule, ...]:
     """By which of a resource's rules what another entry adds to it can be told apart."""
-    return tuple(rule for rule in owner.prefer if rule in spec.prefer or _is_known(rule, spec))
+    return tuple(rule for rule in owner.prefer if rule in spec.prefer or _is_applicable(rule, spec))
 
 
-def _is_known(rule: PreferRule, spec: ResourceSpec) -> bool:
+def _is_applicable(rule: PreferRule, spec: ResourceSpec) -> bool:
     """Whether a rule can be asked of the devices of an entry that does not say it."""
     if isinstance(rule, DistanceRule):
         return rule.links is None
@@ -221,6 +227,6 @@ def _is_known(rule: PreferRule, spec: ResourceSpec) -> bool:
         return False
 
 
-def _own(leaf: Leaf, entry: FilePosition) -> FilePosition:
+def _find_name_spot(leaf: Leaf, entry: FilePosition) -> FilePosition:
     """Where an entry's name is in its own file: its header, if a class has the name."""
     return leaf.spot if leaf.spot.document is entry.document else entry

@@ -35,7 +35,7 @@ GRANT_WORDS: Mapping[str, tuple[ValueType, bool]] = {
 
 # What a group of nodes that the agent chooses by itself gives, by the words behind `given.`, and whether several: words
 # whether or not an entry gives them, for what is not given is left out of what is said of it.
-_CHOSEN_NODES = {
+_AUTOMATIC_NODES = {
     **dict.fromkeys(("vfio.control", "vfio.group", "vfio.iommufd", "vfio.cdev"), False),
     **dict.fromkeys(("rdma.uverbs", "rdma.rdma_cm", "rdma.name"), False),
     **dict.fromkeys(("rdma.umad", "rdma.issm", "rdma.ucm"), True),
@@ -73,7 +73,7 @@ class EntryWordScope(Protocol):
     def find_signature(self, word: str) -> WordSignature | None:
         """What is known of an own word; none if there is no such."""
 
-    def compile_path(self, spot: FilePosition, written: str, mark: FindingMark) -> WordSignature | None:
+    def compile_path(self, spot: FilePosition, path: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a path with words in it; none, with a finding, if something is wrong with it."""
 
     def list_names(self) -> Iterable[str]:
@@ -158,9 +158,9 @@ class Scope(MutableStruct):
             return None
         if word in GRANT_WORDS or word.startswith("given."):
             if in_grant or self.is_reread_at_grant:
-                return self._giving(spot, word, mark)
+                return self._find_grant_word(spot, word, mark)
             message = f"{word} is known only while a container gets its devices, and this is asked before"
-            self.report(spot.make_error("unknown-word", message, self._to_look_up(), mark=mark))
+            self.report(spot.make_error("unknown-word", message, self._suggest_scan(), mark=mark))
             return None
         if word == NODE_NUMBER:
             message = f"{word} is the number of a node, known in the node's to"
@@ -169,17 +169,17 @@ class Scope(MutableStruct):
             )
             return None
         if word.startswith("options.") and not self.table:
-            return self._option(spot, word, mark)
-        head, rest = split_member_word(word)
+            return self._find_option(spot, word, mark)
+        head, member_word = split_member_word(word)
         if not self.table and (head in ALL_OF or head in self.member_names):
-            return self._of_members(spot, head, rest, mark)
+            return self._find_member_word(spot, head, member_word, mark)
         if self.entry_words is not None and not self.table:
-            if (known := self.entry_words.find_signature(word)) is not None:
-                return self._each(known)
+            if (signature := self.entry_words.find_signature(word)) is not None:
+                return self._adapt_to_group(signature)
             if "/" in word and "{" in word:
-                return self._each(self.entry_words.compile_path(spot, word, mark))
+                return self._adapt_to_group(self.entry_words.compile_path(spot, word, mark))
             if self.entry_words.is_joined(word):
-                return self._each(self.entry_words.find_partner_signature(spot, word, mark))
+                return self._adapt_to_group(self.entry_words.find_partner_signature(spot, word, mark))
         if "/" in word and "{" in word:
             self.report(
                 spot.make_error(
@@ -190,35 +190,40 @@ class Scope(MutableStruct):
                 )
             )
             return None
-        return self._of_source(spot, word, mark)
+        return self._find_source_word(spot, word, mark)
 
-    def _of_source(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
+    def _find_source_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of the source, or of the table."""
         kind = self.table or (self.source.kind if self.source else "")
         if not kind:
             return ANYTHING
         try:
-            found = source_kinds.get_word_type(kind, word)
+            word_type = source_kinds.get_word_type(kind, word)
         except source_kinds.UnknownWordError as unknown:
             if not self.has_all_words:
                 return ANYTHING
-            self.report(self._unknown(spot, word, mark, unknown))
+            self.report(self._make_unknown_word_error(spot, word, mark, unknown))
             return None
         except PatternError as error:
             self.report(spot.make_error("glob", error.message, error.write, mark=mark))
             return None
-        whole = word.startswith(("host.", "/"))
-        alike = whole or self.is_single or self.has_one_per_container
+        is_host_word = word.startswith(("host.", "/"))
+        is_constant = is_host_word or self.is_single or self.has_one_per_container
         return WordSignature(
-            found.kind, found.is_list, not alike, found.table, varies_by_member=self.is_grouped and not whole
+            word_type.kind,
+            word_type.is_list,
+            not is_constant,
+            word_type.table,
+            varies_by_member=self.is_grouped and not is_host_word,
         )
 
-    def _each(self, known: WordSignature | None) -> WordSignature | None:
+    def _adapt_to_group(self, signature: WordSignature | None) -> WordSignature | None:
         """The same of an entry whose devices are several host devices."""
-        if known is None or known is ANYTHING:
-            return known
+        if signature is None or signature is ANYTHING:
+            return signature
         return replace(
-            known, varies_by_member=self.is_grouped and (known.varies or self.is_single or self.has_one_per_container)
+            signature,
+            varies_by_member=self.is_grouped and (signature.varies or self.is_single or self.has_one_per_container),
         )
 
     def find_probe(self, leaf_spot: FilePosition, name: object) -> ProbeSpec | None:
@@ -236,10 +241,12 @@ class Scope(MutableStruct):
 
     def is_word(self, word: str) -> bool:
         """Whether a word is one already, the entry's own among them."""
-        own = self.entry_words is not None and (
+        is_entry_word = self.entry_words is not None and (
             word in self.entry_words.list_names() or self.entry_words.is_joined(word)
         )
-        return own or word in GRANT_WORDS or word in self.member_names or word in ALL_OF or self.has_word(word)
+        return (
+            is_entry_word or word in GRANT_WORDS or word in self.member_names or word in ALL_OF or self.has_word(word)
+        )
 
     def has_word(self, word: str) -> bool:
         """Whether there is such a word."""
@@ -248,7 +255,7 @@ class Scope(MutableStruct):
         except (source_kinds.UnknownWordError, KeyError):
             return False
 
-    def _of_members(self, spot: FilePosition, head: str, word: str, mark: FindingMark) -> WordSignature | None:
+    def _find_member_word(self, spot: FilePosition, head: str, word: str, mark: FindingMark) -> WordSignature | None:
         """What is known of a word of a part, or of all that are together."""
         if self.is_before_grouping:
             message = f"{head} is known when it is known which are together, and this is asked of each before"
@@ -257,58 +264,66 @@ class Scope(MutableStruct):
             return None
         if isinstance(mark, TextPiece) and word:
             mark = TextPiece(mark.at + len(head) + 1, mark.length - len(head) - 1)
-        within = replace(self, member_names=set())
-        things = self.source.kind if self.source and head in ALL_OF else ""
-        found = WordSignature(ValueType.TEXT, varies=not self.is_single, table=things)
+        member_scope = replace(self, member_names=set())
+        table = self.source.kind if self.source and head in ALL_OF else ""
+        signature = WordSignature(ValueType.TEXT, varies=not self.is_single, table=table)
         if word:
-            inside = split_member_word(word)[0]
-            if inside in ALL_OF:
+            inner_head = split_member_word(word)[0]
+            if inner_head in ALL_OF:
                 self.report(
-                    spot.make_error("unknown-word", f"{head} has no word {inside}", f"write {inside}", mark=mark)
+                    spot.make_error(
+                        "unknown-word", f"{head} has no word {inner_head}", f"write {inner_head}", mark=mark
+                    )
                 )
                 return None
-            known = within.find_word(spot, word, mark)
-            if known is None or known is ANYTHING:
-                return known
+            word_signature = member_scope.find_word(spot, word, mark)
+            if word_signature is None or word_signature is ANYTHING:
+                return word_signature
             if self.entry_words is not None and self.entry_words.find_health_joins((word,)):
                 message = f"health is asked of the partner of the first of those that are together, not of {head}"
                 self.report(spot.make_error("unknown-word", message, f"write {word}", mark=mark))
                 return None
-            found = known
-        return replace(found, is_list=found.is_list or head in ALL_OF, varies_by_member=False)
+            signature = word_signature
+        return replace(signature, is_list=signature.is_list or head in ALL_OF, varies_by_member=False)
 
-    def _giving(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
+    def _find_grant_word(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         if word in GRANT_WORDS:
             kind, constant = GRANT_WORDS[word]
             return WordSignature(kind, varies=not (constant or self.is_single or self.has_one_per_container))
         name = word.removeprefix("given.")
         if name in self.node_words:
             return self.node_words[name]
-        if name in _CHOSEN_NODES:
+        if name in _AUTOMATIC_NODES:
             return WordSignature(
-                ValueType.PATH, is_list=_CHOSEN_NODES[name], varies=not (self.is_single or self.has_one_per_container)
+                ValueType.PATH,
+                is_list=_AUTOMATIC_NODES[name],
+                varies=not (self.is_single or self.has_one_per_container),
             )
         if not self.has_all_words:
             return ANYTHING
         message = f"give.nodes has no {name}; given.NAME is where a node came out in the container"
         near = find_nearest(name, self.node_words)
-        there = f"there is {', '.join(f'given.{one}' for one in self.node_words)}" if self.node_words else ""
-        write = f"nearest: given.{near}" if near else there
+        names_text = (
+            f"there is {', '.join(f'given.{node_name}' for node_name in self.node_words)}" if self.node_words else ""
+        )
+        write = f"nearest: given.{near}" if near else names_text
         self.report(spot.make_error("unknown-word", message, write, mark=mark))
         return None
 
-    def _option(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
+    def _find_option(self, spot: FilePosition, word: str, mark: FindingMark) -> WordSignature | None:
         if word in self.options:
             return self.options[word]
         if not self.has_all_words:
             return ANYTHING
         message = f"no class that is used here has an option {word.removeprefix('options.')}"
-        there = ", ".join(self.options)
-        write = make_hint(word, self.options) or (f"there is {there}" if there else "options are declared by a class")
+        options_text = ", ".join(self.options)
+        write = make_hint(word, self.options) or (
+            f"there is {options_text}" if options_text else "options are declared by a class"
+        )
         self.report(spot.make_error("unknown-word", message, write, mark=mark))
         return None
 
-    def _to_look_up(self) -> str:
+    def _suggest_scan(self) -> str:
         """How to see which words a device has."""
         if self.source is None or self.table:
             return ""
@@ -317,21 +332,21 @@ class Scope(MutableStruct):
             f"device-agent scan --words {self.source.arguments[0] if subsystem else self.source.kind} shows its words"
         )
 
-    def _unknown(
+    def _make_unknown_word_error(
         self, spot: FilePosition, word: str, mark: FindingMark, unknown: source_kinds.UnknownWordError
     ) -> Finding:
-        own = tuple(self.entry_words.list_names()) if self.entry_words else ()
-        head, _, rest = word.partition(".")
-        if rest and self.entry_words and (known := self.entry_words.find_signature(head)) is not None:
-            message = f"{head} is {known.kind.value}, so no word stands behind it"
+        entry_words = tuple(self.entry_words.list_names()) if self.entry_words else ()
+        head, _, path_after = word.partition(".")
+        if path_after and self.entry_words and (signature := self.entry_words.find_signature(head)) is not None:
+            message = f"{head} is {signature.kind.value}, so no word stands behind it"
             return spot.make_error("unknown-word", message, f"write {head}", mark=mark)
         segment = unknown.segment
         if isinstance(mark, TextPiece) and segment and segment in word:
             mark = TextPiece(mark.at + word.rfind(segment), len(segment))
-        write = make_hint(segment, (*unknown.choices, *own)) or make_hint(segment, OPERATORS)
+        write = make_hint(segment, (*unknown.choices, *entry_words)) or make_hint(segment, OPERATORS)
         if "/" not in word:
             source = self.source.kind if self.source and not self.table else ""
-            where = f"source {source}" if unknown.table == source else unknown.table
+            table_name = f"source {source}" if unknown.table == source else unknown.table
             path = f"{word.removesuffix(segment).removesuffix('.') or '.'}/{segment}"
             if (
                 not write
@@ -341,8 +356,8 @@ class Scope(MutableStruct):
                 and self.has_word(path)
             ):
                 write = f'if a file says it, let.{segment} = "{path}"'
-            write = write or (self._to_look_up() if unknown.table == source else "")
-            return spot.make_error("unknown-word", f"no word {segment!r} of {where}", write, mark=mark)
+            write = write or (self._suggest_scan() if unknown.table == source else "")
+            return spot.make_error("unknown-word", f"no word {segment!r} of {table_name}", write, mark=mark)
         if word.startswith("/"):
             message = f"{word} is no path that can be read: those begin with /sys/, /proc/ or /dev/"
         else:

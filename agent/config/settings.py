@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from agent.config.language import durations
@@ -48,8 +49,8 @@ class PathSettings(Struct):
 class LookSettings(Struct):
     """When the host is looked at; both in seconds."""
 
-    every: float = 30.0
-    settle: float = 0.05
+    rescan_interval: float = 30.0
+    debounce_time: float = 0.05
 
 
 class ReloadSettings(Struct):
@@ -70,6 +71,10 @@ class LogSettings(Struct):
     """What is logged."""
 
     level: str = "info"
+
+
+# Keys of agent.toml whose field has another name.
+FIELD_NAMES: Mapping[str, str] = MappingProxyType({"every": "rescan_interval", "settle": "debounce_time"})
 
 
 class Settings(Struct):
@@ -96,95 +101,97 @@ def read_settings(document: Document) -> tuple[Settings, list[Finding]]:
     for name, table in document.data.items():
         spot = root.get_child(name)
         if name not in _SECTIONS and name != _PROBE:
-            findings.append(_unknown_section(spot, name))
+            findings.append(_make_unknown_section_error(spot, name))
         elif not isinstance(table, dict):
             findings.append(spot.make_error("type", f"{name} is a section: a table with its keys", f"write [{name}]"))
         elif name == _PROBE:
-            sections[name] = _probes(spot, table, findings)
+            sections[name] = _read_probes(spot, table, findings)
         else:
-            sections[name] = _section(spot, name, table, findings)
+            sections[name] = _read_section(spot, name, table, findings)
     return Settings(**sections), findings
 
 
-def _probes(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, ProbeSpec]:
+def _read_probes(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, ProbeSpec]:
     """The probes that every entry may speak of; one with a mistake is left out."""
     probes: dict[str, ProbeSpec] = {}
-    for name, written in table.items():
-        here = spot.get_child(name)
-        if not isinstance(written, dict):
+    for name, probe_table in table.items():
+        probe_spot = spot.get_child(name)
+        if not isinstance(probe_table, dict):
             findings.append(
-                here.make_error("type", "a probe is a table", f'write [probe.{name}] with run = ["/usr/bin/…"]')
+                probe_spot.make_error("type", "a probe is a table", f'write [probe.{name}] with run = ["/usr/bin/…"]')
             )
             continue
-        before = len(findings)
+        finding_count = len(findings)
         values: dict[str, Any] = {"timeout": PROBE_SECONDS}
-        for key, value in written.items():
-            reader = _OF_PROBE.get(key)
-            found = None if reader is None else reader(here.get_child(key), value)
+        for key, value in probe_table.items():
+            reader = _PROBE_READERS.get(key)
+            result = None if reader is None else reader(probe_spot.get_child(key), value)
             if reader is None:
                 message = "a probe has no such key, and nothing unknown is ignored"
                 findings.append(
-                    here.get_child(key).make_error("unknown-key", message, make_hint(key, _OF_PROBE), mark="key")
+                    probe_spot.get_child(key).make_error(
+                        "unknown-key", message, make_hint(key, _PROBE_READERS), mark="key"
+                    )
                 )
-            elif isinstance(found, Finding):
-                findings.append(found)
+            elif isinstance(result, Finding):
+                findings.append(result)
             else:
-                values[key] = found
-        if "run" not in written:
+                values[key] = result
+        if "run" not in probe_table:
             message = f"probe.{name} does not say what is run"
-            findings.append(here.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
-        if len(findings) == before:
+            findings.append(probe_spot.make_error("missing", message, 'write run = ["/usr/bin/…"]', mark="key"))
+        if len(findings) == finding_count:
             probes[name] = ProbeSpec(name, values["run"], values["timeout"])
     return probes
 
 
-def _argv(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
-    if not isinstance(written, list) or not written or not all(isinstance(item, str) for item in written):
+def _read_argv(spot: FilePosition, value: object) -> tuple[str, ...] | Finding:
+    if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
         message = "run is a program and its arguments, each a text of its own"
         return spot.make_error("type", message, 'write ["/usr/bin/…", "…"]')
-    program = _path(spot.get_child(0), written[0])
-    return program if isinstance(program, Finding) else tuple(written)
+    program = _read_path(spot.get_child(0), value[0])
+    return program if isinstance(program, Finding) else tuple(value)
 
 
-def _section(spot: FilePosition, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
+def _read_section(spot: FilePosition, name: str, table: Mapping[str, object], findings: list[Finding]) -> object:
     make, readers = _SECTIONS[name]
     values: dict[str, Any] = {}
-    for key, written in table.items():
-        here = spot.get_child(key)
+    for key, written_value in table.items():
+        key_spot = spot.get_child(key)
         reader = readers.get(key)
         if reader is None:
             message = f"[{name}] has no such key, and nothing unknown is ignored"
-            findings.append(here.make_error("unknown-key", message, make_hint(key, readers), mark="key"))
+            findings.append(key_spot.make_error("unknown-key", message, make_hint(key, readers), mark="key"))
             continue
-        value = reader(here, written)
+        value = reader(key_spot, written_value)
         if isinstance(value, Finding):
             findings.append(value)
         else:
-            values[key] = value
+            values[FIELD_NAMES.get(key, key)] = value
     return make(**values)
 
 
-def _unknown_section(spot: FilePosition, name: str) -> Finding:
+def _make_unknown_section_error(spot: FilePosition, name: str) -> Finding:
     if name in {"resource", "class"}:
         return spot.make_error(
             "unknown-key", "agent.toml is the agent, never a resource", "move it to a file in resources.d", mark="key"
         )
-    near = find_nearest(name, (*_SECTIONS, _PROBE))
-    inside = next((section for section, (_, readers) in _SECTIONS.items() if name in readers), None)
-    write = f"nearest: {near}" if near else f"it belongs under [{inside}]" if inside else ""
+    nearest_section = find_nearest(name, (*_SECTIONS, _PROBE))
+    owner = next((section for section, (_, readers) in _SECTIONS.items() if name in readers), None)
+    write = f"nearest: {nearest_section}" if nearest_section else f"it belongs under [{owner}]" if owner else ""
     message = "agent.toml has no such section, and nothing unknown is ignored"
     return spot.make_error("unknown-key", message, write, mark="key")
 
 
-def _path(spot: FilePosition, written: object) -> str | Finding:
-    if not isinstance(written, str):
+def _read_path(spot: FilePosition, value: object) -> str | Finding:
+    if not isinstance(value, str):
         return spot.make_error("type", "a path is text in quotes", 'write for example "/run/device-agent"')
-    fault = find_path_fault(written)
-    return spot.make_error("path", fault.message, fault.write, mark="text") if fault else written
+    fault = find_path_fault(value)
+    return spot.make_error("path", fault.message, fault.write, mark="text") if fault else value
 
 
-def _socket_directory(spot: FilePosition, written: object) -> str | Finding:
-    path = _path(spot, written)
+def _read_socket_directory(spot: FilePosition, value: object) -> str | Finding:
+    path = _read_path(spot, value)
     if isinstance(path, Finding):
         return path
     room = SOCKET_PATH_LIMIT - SOCKET_NAME_LENGTH - 1
@@ -197,8 +204,8 @@ def _socket_directory(spot: FilePosition, written: object) -> str | Finding:
     return spot.make_error("socket-path", f"{message} are too many", f"at most {room}", mark="text")
 
 
-def _socket(spot: FilePosition, written: object) -> str | Finding:
-    path = _path(spot, written)
+def _read_socket(spot: FilePosition, value: object) -> str | Finding:
+    path = _read_path(spot, value)
     if isinstance(path, Finding) or len(path.encode("utf-8", "surrogateescape")) <= SOCKET_PATH_LIMIT:
         return path
     return spot.make_error(
@@ -206,17 +213,17 @@ def _socket(spot: FilePosition, written: object) -> str | Finding:
     )
 
 
-def _paths(spot: FilePosition, written: object) -> tuple[str, ...] | Finding:
-    if not isinstance(written, list) or not all(isinstance(item, str) for item in written):
-        return spot.make_error("type", "a list of paths is wanted", _as_list(written))
-    for index, item in enumerate(written):
-        path = _path(spot.get_child(index), item)
+def _read_paths(spot: FilePosition, value: object) -> tuple[str, ...] | Finding:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return spot.make_error("type", "a list of paths is wanted", _suggest_list(value))
+    for index, item in enumerate(value):
+        path = _read_path(spot.get_child(index), item)
         if isinstance(path, Finding):
             return path
-    return tuple(written)
+    return tuple(value)
 
 
-def _duration(least: str, most: str, default: str) -> _Reader:
+def _make_duration_reader(minimum: str, maximum: str, default: str) -> _Reader:
     def reader(spot: FilePosition, written: object) -> float | Finding:
         if not isinstance(written, str):
             number = isinstance(written, int) and not isinstance(written, bool)
@@ -227,54 +234,56 @@ def _duration(least: str, most: str, default: str) -> _Reader:
         if value is None or value <= 0:
             message = "a duration is a number above 0 and ms, s, m, h or d"
             return spot.make_error("type", message, f'write for example "{default}"')
-        if not (durations.parse_duration(least) or 0) <= value <= (durations.parse_duration(most) or 0):
-            return spot.make_error("type", f"this is from {least} to {most}", f'write for example "{default}"')
+        if not (durations.parse_duration(minimum) or 0) <= value <= (durations.parse_duration(maximum) or 0):
+            return spot.make_error("type", f"this is from {minimum} to {maximum}", f'write for example "{default}"')
         return value
 
     return reader
 
 
-def _one_of(*choices: str) -> _Reader:
-    def reader(spot: FilePosition, written: object) -> str | Finding:
-        if isinstance(written, str) and written in choices:
-            return written
-        near = find_nearest(written, choices) if isinstance(written, str) else None
-        return spot.make_error("type", f"one of {', '.join(choices)} is wanted", f'write "{near or choices[0]}"')
+def _make_choice_reader(*choices: str) -> _Reader:
+    def reader(spot: FilePosition, value: object) -> str | Finding:
+        if isinstance(value, str) and value in choices:
+            return value
+        nearest_choice = find_nearest(value, choices) if isinstance(value, str) else None
+        return spot.make_error(
+            "type", f"one of {', '.join(choices)} is wanted", f'write "{nearest_choice or choices[0]}"'
+        )
 
     return reader
 
 
-def _switch(spot: FilePosition, written: object) -> bool | Finding:
+def _read_switch(spot: FilePosition, value: object) -> bool | Finding:
     return (
-        written
-        if isinstance(written, bool)
+        value
+        if isinstance(value, bool)
         else spot.make_error("type", "true or false is wanted, without quotes", "write true or false")
     )
 
 
-def _count(spot: FilePosition, written: object) -> int | Finding:
-    if isinstance(written, int) and not isinstance(written, bool) and 0 <= written <= 1_000_000:
-        return written
+def _read_count(spot: FilePosition, value: object) -> int | Finding:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1_000_000:
+        return value
     return spot.make_error("type", "a whole number from 0 is wanted", "write for example 512")
 
 
-def _listen(spot: FilePosition, written: object) -> str | Finding:
+def _read_listen(spot: FilePosition, value: object) -> str | Finding:
     """Empty, an address with a port, or a socket's path."""
-    if isinstance(written, str):
-        address = _ADDRESS.fullmatch(written)
-        if not written or (address and 0 < int(address[1]) < 65536):
-            return written
-        if written.startswith("unix:"):
-            path = written.removeprefix("unix:")
+    if isinstance(value, str):
+        address = _ADDRESS.fullmatch(value)
+        if not value or (address and 0 < int(address[1]) < 65536):
+            return value
+        if value.startswith("unix:"):
+            path = value.removeprefix("unix:")
             fault = find_path_fault(path)
             if fault:
                 return spot.make_error("path", fault.message, fault.write, mark=TextPiece(5, len(path)))
-            return written
+            return value
     return spot.make_error("type", "an address with its port, or a socket", 'write "127.0.0.1:9460" or "unix:/run/…"')
 
 
-def _as_list(written: object) -> str:
-    return f'write ["{written}"]' if isinstance(written, str) else ""
+def _suggest_list(value: object) -> str:
+    return f'write ["{value}"]' if isinstance(value, str) else ""
 
 
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})")
@@ -283,29 +292,29 @@ _SECTIONS: Mapping[str, tuple[Callable[..., object], Mapping[str, _Reader]]] = {
     "kubelet": (
         KubeletSettings,
         {
-            "dir": _socket_directory,
-            "registration": _one_of("socket", "watcher"),
-            "watcher_dir": _socket_directory,
-            "pod_resources": _socket,
+            "dir": _read_socket_directory,
+            "registration": _make_choice_reader("socket", "watcher"),
+            "watcher_dir": _read_socket_directory,
+            "pod_resources": _read_socket,
         },
     ),
     "paths": (
         PathSettings,
         {
-            "resources": _path,
-            "classes": _paths,
-            "state": _path,
-            "control": _socket,
-            "cdi": _paths,
-            "devinfo": _path,
+            "resources": _read_path,
+            "classes": _read_paths,
+            "state": _read_path,
+            "control": _read_socket,
+            "cdi": _read_paths,
+            "devinfo": _read_path,
         },
     ),
     "look": (
         LookSettings,
-        {"every": _duration("10ms", "1d", "30s"), "settle": _duration("1ms", "10s", "50ms")},
+        {"every": _make_duration_reader("10ms", "1d", "30s"), "settle": _make_duration_reader("1ms", "10s", "50ms")},
     ),
-    "reload": (ReloadSettings, {"watch": _switch}),
-    "metrics": (MetricsSettings, {"listen": _listen, "max_devices": _count, "pods": _switch}),
-    "log": (LogSettings, {"level": _one_of("debug", "info", "warning", "error")}),
+    "reload": (ReloadSettings, {"watch": _read_switch}),
+    "metrics": (MetricsSettings, {"listen": _read_listen, "max_devices": _read_count, "pods": _read_switch}),
+    "log": (LogSettings, {"level": _make_choice_reader("debug", "info", "warning", "error")}),
 }
-_OF_PROBE: Mapping[str, _Reader] = {"run": _argv, "timeout": _duration("100ms", "1d", "30s")}
+_PROBE_READERS: Mapping[str, _Reader] = {"run": _read_argv, "timeout": _make_duration_reader("100ms", "1d", "30s")}

@@ -17,7 +17,7 @@ from agent.core.language.glob import PatternError
 from agent.core.language.template import has_control
 
 # What the kernel names by order of appearance: equal hardware may have another number after a reboot or a replug.
-_DEALT = re.compile(
+_UNSTABLE_NAME = re.compile(
     r"(?:ttyUSB|ttyACM|video|media|v4l-subdev|hidraw|event|mouse|js|card|render|controlC|pcmC|midiC|sd|sg|sr|st|nst|nvme|nbd"
     r"|dri|lp|usbmon|hiddev|accel|i2c-|iio:device|cec|dvb|adapter|uio|vfio|mei|rtc|watchdog|ptp|pps)"
 )
@@ -46,13 +46,13 @@ def compile_source(leaf: Leaf, scope: Scope) -> Source | None:
         write = f"keep {forms[0]}, and take out {', '.join(forms[1:])}" if forms else 'write for example source = "pci"'
         scope.report(leaf.spot.make_error("type", message if forms else f"{message}, and this none", write))
         return None
-    return _form(leaf.spot.get_child(forms[0]), forms[0], table[forms[0]], scope)
+    return _compile_form(leaf.spot.get_child(forms[0]), forms[0], table[forms[0]], scope)
 
 
 def get_source_kind(table: object) -> str:
     """The kind of source that a `source` names, as far as it can be told without judging it; empty if it cannot."""
-    said = table.items() if isinstance(table, dict) else ()
-    return next((str(what) if form == "kind" else form for form, what in said if form in _FORMS), "")
+    items = table.items() if isinstance(table, dict) else ()
+    return next((str(value) if form == "kind" else form for form, value in items if form in _FORMS), "")
 
 
 def is_single(source: Source) -> bool:
@@ -66,7 +66,7 @@ def find_unstable_pattern(source: Source) -> str | None:
     """A pattern of a node source whose names the kernel deals in order of appearance; none if it has none."""
     if source.kind != "node" or is_single(source):
         return None
-    return next((path for path in source.arguments if _DEALT.match(path.rpartition("/")[2])), None)
+    return next((path for path in source.arguments if _UNSTABLE_NAME.match(path.rpartition("/")[2])), None)
 
 
 def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
@@ -74,8 +74,8 @@ def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
     table = leaf.value
     if not isinstance(table, dict) or "every" not in table:
         return None
-    written, spot = table["every"], leaf.spot.get_child("every")
-    value = durations.parse_duration(written) if isinstance(written, str) else None
+    value_text, spot = table["every"], leaf.spot.get_child("every")
+    value = durations.parse_duration(value_text) if isinstance(value_text, str) else None
     if value is not None and value >= MIN_INTERVAL:
         return value
     message = f"how often to look is a duration of {MIN_INTERVAL:g} s at least: each time costs a look at the source"
@@ -83,10 +83,10 @@ def compile_interval(leaf: Leaf, scope: Scope) -> float | None:
     return None
 
 
-def _form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source | None:
+def _compile_form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source | None:
     match form:
         case "kind":
-            return _kind(spot, value, scope)
+            return _compile_kind(spot, value, scope)
         case "subsystem":
             if isinstance(value, str) and _SUBSYSTEM.fullmatch(value):
                 return Source("subsystem", (value,))
@@ -94,20 +94,22 @@ def _form(spot: FilePosition, form: str, value: object, scope: Scope) -> Source 
             scope.report(spot.make_error("type", message, 'write for example "video4linux"'))
             return None
     elements = spot.list_elements(value)
-    one, example = _LISTS[form]
+    compile_item, example = _LISTS[form]
     if not elements:
         scope.report(spot.make_error("type", "an empty list has no device", f'write for example "{example}"'))
         return None
-    found = [one(here, item, scope) for here, item in elements]
-    twice = next((at for at, each in enumerate(found) if each is not None and each in found[:at]), None)
-    if twice is not None:
-        scope.report(elements[twice][0].make_error("twice", "this stands here twice", "leave one of them out"))
+    arguments = [compile_item(item_spot, item, scope) for item_spot, item in elements]
+    duplicate_at = next(
+        (at for at, argument in enumerate(arguments) if argument is not None and argument in arguments[:at]), None
+    )
+    if duplicate_at is not None:
+        scope.report(elements[duplicate_at][0].make_error("twice", "this stands here twice", "leave one of them out"))
         return None
-    made = tuple(each for each in found if each is not None)
-    return Source(form, made) if None not in found else None
+    compiled = tuple(argument for argument in arguments if argument is not None)
+    return Source(form, compiled) if None not in arguments else None
 
 
-def _kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
+def _compile_kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
     if not isinstance(value, str):
         scope.report(spot.make_error("type", "a kind of source is text", 'write "pci"'))
         return None
@@ -125,9 +127,9 @@ def _kind(spot: FilePosition, value: object, scope: Scope) -> Source | None:
     return None
 
 
-def _node(spot: FilePosition, value: object, scope: Scope) -> str | None:
+def _compile_node(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A pattern of device nodes."""
-    path = _path(spot, value, scope, ("/dev/",), "/dev/kvm")
+    path = _compile_path(spot, value, scope, ("/dev/",), "/dev/kvm")
     if path is not None and not path.startswith("/dev/"):
         name = path.rpartition("/")[2]
         write = f'write "/dev/{name}"' if name not in {"", "dev"} else 'write for example "/dev/kvm"'
@@ -136,9 +138,9 @@ def _node(spot: FilePosition, value: object, scope: Scope) -> str | None:
     return path
 
 
-def _directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
+def _compile_directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A pattern of directories of the kernel's."""
-    path = _path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
+    path = _compile_path(spot, value, scope, ("/sys/", "/proc/", "/dev/"), "/sys/class/npu/npu*")
     if path is not None and not path.startswith(("/sys/", "/proc/")):
         write = (
             f'write {{ node = "{path}" }}' if path.startswith("/dev/") else 'write for example "/sys/class/npu/npu*"'
@@ -148,7 +150,7 @@ def _directory(spot: FilePosition, value: object, scope: Scope) -> str | None:
     return path
 
 
-def _path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
+def _compile_path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str], example: str) -> str | None:
     """A pattern of paths, such as below these directories."""
     if not isinstance(value, str):
         scope.report(spot.make_error("type", "a pattern is text", f'write "{spot.source_text}"'))
@@ -166,7 +168,7 @@ def _path(spot: FilePosition, value: object, scope: Scope, below: Sequence[str],
     return path
 
 
-def _fixed(spot: FilePosition, value: object, scope: Scope) -> str | None:
+def _compile_fixed_name(spot: FilePosition, value: object, scope: Scope) -> str | None:
     """A name of something that is always there."""
     if isinstance(value, str) and value and not has_control(value):
         return value
@@ -175,7 +177,7 @@ def _fixed(spot: FilePosition, value: object, scope: Scope) -> str | None:
 
 
 _LISTS = {
-    "node": (_node, "/dev/kvm"),
-    "dir": (_directory, "/sys/class/npu/npu*"),
-    "fixed": (_fixed, "slot-a"),
+    "node": (_compile_node, "/dev/kvm"),
+    "dir": (_compile_directory, "/sys/class/npu/npu*"),
+    "fixed": (_compile_fixed_name, "slot-a"),
 }

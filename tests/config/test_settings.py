@@ -9,7 +9,7 @@ import pytest
 from msgspec import to_builtins
 
 from agent.config.language import durations
-from agent.config.settings import Settings, read_settings
+from agent.config.settings import FIELD_NAMES, Settings, read_settings
 from agent.config.toml.document import parse
 from agent.kubelet.socket_file import PATH_LIMIT, longest_path
 from tests.config.marks import marked_by
@@ -21,13 +21,17 @@ def said(text: str):
     return read_settings(parse("agent.toml", text))
 
 
+def _key_of(field):
+    return {name: key for key, name in FIELD_NAMES.items()}.get(field, field)
+
+
 def test_the_file_we_ship_says_every_key_and_its_default():
     settings, findings = said(DEFAULT.read_text(encoding="utf-8"))
     assert findings == []
     assert settings == Settings()
     written = tomllib.loads(DEFAULT.read_text(encoding="utf-8"))
     assert {name: set(table) for name, table in written.items()} == {
-        name: set(table) for name, table in to_builtins(settings).items()
+        name: {_key_of(field) for field in table} for name, table in to_builtins(settings).items()
     }
 
 
@@ -48,7 +52,7 @@ def test_every_kind_of_value():
     )
     assert findings == []
     assert (settings.kubelet.dir, settings.kubelet.registration) == ("/d", "watcher")
-    assert (settings.look.every, settings.look.settle) == (120.0, 1.5)
+    assert (settings.look.rescan_interval, settings.look.debounce_time) == (120.0, 1.5)
     assert (settings.paths.classes, settings.log.level) == (("/a", "/b"), "debug")
     assert settings.paths.state == Settings().paths.state
     assert (settings.metrics.listen, settings.metrics.max_devices) == ("127.0.0.1:9460", 5)
@@ -117,7 +121,7 @@ def test_what_is_said_of_sockets_is_what_the_endpoint_makes():
 def test_all_mistakes_at_once_and_the_rest_is_taken():
     settings, findings = said("[look]\nevery = 3\nsettle = '20ms'\n[log]\nlevle = 'info'\n")
     assert [(finding.line, finding.code) for finding in findings] == [(2, "type"), (5, "unknown-key")]
-    assert settings.look.settle == 0.02
+    assert settings.look.debounce_time == 0.02
 
 
 @pytest.mark.parametrize(

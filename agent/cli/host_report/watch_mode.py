@@ -90,10 +90,10 @@ async def _follow(
             following.print_changes(await asyncio.to_thread(_told, answer))
             took = time.perf_counter() - began
             with suppress(TimeoutError):
-                async with asyncio.timeout(look.every):
+                async with asyncio.timeout(look.rescan_interval):
                     await stirred.wait()
             # What comes together is one answer, and a file that is written is whole. Half of a storm is idle time.
-            await asyncio.sleep(max(look.settle, took))
+            await asyncio.sleep(max(look.debounce_time, took))
 
 
 def _told(answer: Callable[[], object]) -> str:

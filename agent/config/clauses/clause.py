@@ -18,11 +18,11 @@ def compile_clause(name: str, branch: Branch, scope: Scope) -> Clause:
     lines: list[Statement] = []
     for address, node in branch.members.items():
         if isinstance(node, Branch):
-            either = _either(f"{name}.{EITHER}", node, scope)
-            if either is not None:
-                lines.append(either)
+            either_line = _compile_either(f"{name}.{EITHER}", node, scope)
+            if either_line is not None:
+                lines.append(either_line)
         elif isinstance(node, Leaf):
-            line = _line(f"{name}.{address}", address, node, scope)
+            line = _compile_line(f"{name}.{address}", address, node, scope)
             if line is not None:
                 lines.append(line)
     return Clause(name, tuple(lines), branch.spot.origin)
@@ -34,7 +34,7 @@ def refuse_empty(branch: Branch, scope: Scope, message: str, write: str) -> None
         scope.report(branch.spot.make_error("type", message, write, mark="key"))
 
 
-def _either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
+def _compile_either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
     """Return the alternatives of an `either`; None if it has none, which is reported: it would hold of everything."""
     alternatives: list[Clause] = []
     for key, member in branch.list_branches():
@@ -42,26 +42,28 @@ def _either(name: str, branch: Branch, scope: Scope) -> EitherLine | None:
         refuse_empty(member, scope, message, "take it out, or say what holds")
         alternatives.append(compile_clause(f"{name}.{key}", member, scope))
     spot = branch.spot
-    gone = [node.spot for node in branch.members.values() if isinstance(node, RemovedValue)]
-    if not alternatives and (gone or spot.data == {}):  # else what is wrong with them was reported
+    removed_spots = [node.spot for node in branch.members.values() if isinstance(node, RemovedValue)]
+    if not alternatives and (removed_spots or spot.data == {}):  # else what is wrong with them was reported
         write = f"leave one of them in, or take all of {name.removesuffix(f'.{EITHER}')} out and say it anew"
         scope.report(
-            (gone[-1] if gone else spot).make_error("missing", "this either has no alternative", write, mark="key")
+            (removed_spots[-1] if removed_spots else spot).make_error(
+                "missing", "this either has no alternative", write, mark="key"
+            )
         )
     return EitherLine(name, tuple(alternatives), spot.source_text, spot.origin) if alternatives else None
 
 
-def _line(name: str, word: str, leaf: Leaf, scope: Scope) -> ClauseLine | None:
+def _compile_line(name: str, word: str, leaf: Leaf, scope: Scope) -> ClauseLine | None:
     spot = leaf.spot
-    known = scope.find_word(spot, word, "key")
-    if known is None:
+    signature = scope.find_word(spot, word, "key")
+    if signature is None:
         return None
 
-    def inner(here: FilePosition, table: Mapping[str, object], within: Scope) -> Clause:
-        branch = forms.flatten_clause(here, table, scope.findings)
-        return compile_clause(f"{name}.{here.path[-1]}", branch, within)
+    def compile_inner(inner_spot: FilePosition, table: Mapping[str, object], inner_scope: Scope) -> Clause:
+        branch = forms.flatten_clause(inner_spot, table, scope.findings)
+        return compile_clause(f"{name}.{inner_spot.path[-1]}", branch, inner_scope)
 
-    test = TestCompiler(word, known, scope, inner).compile_test(spot, leaf.value)
+    test = TestCompiler(word, signature, scope, compile_inner).compile_test(spot, leaf.value)
     if test is None:
         return None
-    return ClauseLine(name, word, known.kind, test, spot.source_text, spot.origin)
+    return ClauseLine(name, word, signature.kind, test, spot.source_text, spot.origin)

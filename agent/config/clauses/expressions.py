@@ -53,7 +53,7 @@ def compile_expression(expression: str) -> Matching:
     try:
         compiled = re2.compile(expression, options)
     except re2.error as error:
-        raise _error(error) from None
+        raise _make_error(error) from None
 
     def fits(text: str) -> bool:
         return compiled.fullmatch(text.encode("utf-8", "replace")) is not None
@@ -61,9 +61,9 @@ def compile_expression(expression: str) -> Matching:
     return Matching(expression, fits)
 
 
-def _error(error: Any) -> ExpressionError:  # noqa: ANN401  the library has no types
-    said = error.args[0]
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+def _make_error(error: Any) -> ExpressionError:  # noqa: ANN401  the library has no types
+    reason = error.args[0]
+    text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
     message, _, piece = text.partition(": ")
     write = next((write for form, write in _WRITE if form.search(text)), "")
     return ExpressionError(f"no regular expression: {message}", piece, write)

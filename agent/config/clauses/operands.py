@@ -31,16 +31,16 @@ def compile_glob(spot: FilePosition, value: object, scope: Scope) -> glob.Glob |
 
 def refuse_word(spot: FilePosition, value: str, scope: Scope) -> bool:
     """Whether an operand has a `{word}` in it, which is reported: two words cannot be compared here."""
-    found = _WORD_IN_OPERAND.search(value)
-    if found is None:
+    match = _WORD_IN_OPERAND.search(value)
+    if match is None:
         return False
-    message = f"a test compares with what is written, and {found[0]} is a word"
-    mark = TextPiece(found.start(), len(found[0]))
+    message = f"a test compares with what is written, and {match[0]} is a word"
+    mark = TextPiece(match.start(), len(match[0]))
     scope.report(spot.make_error("text", message, "compare two words by a join's on", mark=mark))
     return True
 
 
 def require_all(items: Sequence[_T | None]) -> list[_T]:
     """The items if none is missing; else nothing."""
-    made = [item for item in items if item is not None]
-    return made if len(made) == len(items) else []
+    present_items = [item for item in items if item is not None]
+    return present_items if len(present_items) == len(items) else []

@@ -8,7 +8,7 @@ from agent.config.scope import ANYTHING, WordSignature
 from agent.core.language.value import OperandError, ValueType, parse_operand
 
 # What an operator of one value is for.
-_FOR = {
+_PURPOSES = {
     "like": ("text", frozenset({ValueType.TEXT, ValueType.PATH})),
     "matching": ("text", frozenset({ValueType.TEXT})),
     "contains": ("text", frozenset({ValueType.TEXT})),
@@ -16,7 +16,7 @@ _FOR = {
     **dict.fromkeys(("at_least", "at_most", "above", "below"), ("numbers", frozenset({ValueType.INT}))),
 }
 # What to write instead of an operator for lists where there is one value; {} is what was written behind it.
-FOR_LISTS = {
+LIST_OPERATORS = {
     "has": "= {}",
     "has_all": "= …",
     "has_any": "= {}",
@@ -28,33 +28,35 @@ FOR_LISTS = {
 
 
 def find_misfit(
-    name: str, known: WordSignature, value: object, written: str, some_word: Callable[[], str]
+    name: str, signature: WordSignature, value: object, source_text: str, some_word: Callable[[], str]
 ) -> tuple[str, str] | None:
     """Why an operator is not for a word, and what to write instead; none if it is.
 
     value, written: what stands behind it. some_word: a word of the things that a many leads to.
     """
-    if known is ANYTHING:
+    if signature is ANYTHING:
         return None
-    if name in FOR_LISTS:
-        if not known.is_list:
-            return f"{name} is for lists, and this is one value", f"write {FOR_LISTS[name].format(written)}"
-        if known.table and name.startswith("has"):
+    if name in LIST_OPERATORS:
+        if not signature.is_list:
+            return f"{name} is for lists, and this is one value", f"write {LIST_OPERATORS[name].format(source_text)}"
+        if signature.table and name.startswith("has"):
             message = f"{name} is for a list of values, and these are things with words of their own"
-            return message, f"write {{ any = {{ {some_word()} = {written} }} }}"
-    elif name in _FOR:
-        said, kinds = _FOR[name]
-        if known.table:
-            message = f"{name} is for {said}, and these are several things"
-            return message, f"write {{ any = {{ {some_word()} = {{ {name} = {written} }} }} }}"
-        if known.is_list:
-            return f"{name} is for {said}, and this is a list", f"write {{ any = {{ {name} = {written} }} }}"
-        if known.kind not in kinds:
-            return f"{name} is for {said}, and this is {known.kind.value}", _instead(name, known.kind, value)
+            return message, f"write {{ any = {{ {some_word()} = {source_text} }} }}"
+    elif name in _PURPOSES:
+        purpose, kinds = _PURPOSES[name]
+        if signature.table:
+            message = f"{name} is for {purpose}, and these are several things"
+            return message, f"write {{ any = {{ {some_word()} = {{ {name} = {source_text} }} }} }}"
+        if signature.is_list:
+            return f"{name} is for {purpose}, and this is a list", f"write {{ any = {{ {name} = {source_text} }} }}"
+        if signature.kind not in kinds:
+            return f"{name} is for {purpose}, and this is {signature.kind.value}", _suggest_test(
+                name, signature.kind, value
+            )
     return None
 
 
-def _instead(name: str, kind: ValueType, value: object) -> str:
+def _suggest_test(name: str, kind: ValueType, value: object) -> str:
     """What to write instead of an operator for another kind of value."""
     match kind:
         case ValueType.BOOL:

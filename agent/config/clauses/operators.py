@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent.config.clauses.expressions import ExpressionError, compile_expression
 from agent.config.clauses.operands import compile_glob, refuse_word, require_all
-from agent.config.clauses.operator_errors import FOR_LISTS, find_misfit
+from agent.config.clauses.operator_errors import LIST_OPERATORS, find_misfit
 from agent.config.clauses.ranges import RangeError, parse_ranges
 from agent.config.language.key_table import OPERATORS, make_hint
 from agent.config.scope import ANYTHING, Scope, WordSignature
@@ -40,11 +40,11 @@ class TestCompiler(Struct):
     def compile_test(self, spot: FilePosition, value: object) -> Test | None:
         """The test that a value is; none, with findings, if it is none."""
         if isinstance(value, dict):
-            return self._operators(spot, value)
+            return self._compile_operators(spot, value)
         if self.signature.is_list and not (
-            isinstance(value, list) and value and all(isinstance(it, dict) for it in value)
+            isinstance(value, list) and value and all(isinstance(element, dict) for element in value)
         ):
-            self._no_plain_test(spot, value)
+            self._report_missing_operator(spot, value)
             return None
         if isinstance(value, list):
             if not value:
@@ -54,113 +54,119 @@ class TestCompiler(Struct):
                 [self.compile_test(spot.get_child(index), item) for index, item in enumerate(value)]
             )
             return AnyTest(tuple(alternatives)) if alternatives else None
-        operand = self._operand(spot, value)
+        operand = self._compile_operand(spot, value)
         return None if operand is None else Equals(operand)
 
-    def _no_plain_test(self, spot: FilePosition, value: object) -> None:
-        written = spot.source_text
+    def _report_missing_operator(self, spot: FilePosition, value: object) -> None:
+        source_text = spot.source_text
         if self.signature.table:
             message = "several things: say of how many: { any = { … } }, every, none, count"
-            write = f"write {{ any = {{ {self._some_word()} = {written} }} }}"
+            write = f"write {{ any = {{ {self._get_example_word()} = {source_text} }} }}"
         else:
             operator = "has_any" if isinstance(value, list) else "has"
-            others = ", ".join(name for name in FOR_LISTS if name not in {operator, "any"})
-            message = f"a list: say {{ {operator} = {written} }}, or {others}"
-            write = f"write {{ {operator} = {written} }}"
+            other_operators = ", ".join(name for name in LIST_OPERATORS if name not in {operator, "any"})
+            message = f"a list: say {{ {operator} = {source_text} }}, or {other_operators}"
+            write = f"write {{ {operator} = {source_text} }}"
         self.scope.report(spot.make_error("type", message, write))
 
-    def _some_word(self) -> str:
+    def _get_example_word(self) -> str:
         """A word that the things of a many have; `WORD` if they have no name."""
         return "name" if self.scope.enter_table(self.signature.table).has_word("name") else "WORD"
 
-    def _operators(self, spot: FilePosition, table: Mapping[str, object]) -> Test | None:
+    def _compile_operators(self, spot: FilePosition, table: Mapping[str, object]) -> Test | None:
         """Several operators in one table: all must hold."""
-        made = require_all([self._operator(spot.get_child(name), name, value) for name, value in table.items()])
-        if not made:
+        tests = require_all(
+            [self._compile_operator(spot.get_child(name), name, value) for name, value in table.items()]
+        )
+        if not tests:
             if not table:
                 self.scope.report(spot.make_error("type", "a test is missing here", 'write for example = "x"'))
             return None
-        return made[0] if len(made) == 1 else AllTests(tuple(made))
+        return tests[0] if len(tests) == 1 else AllTests(tuple(tests))
 
-    def _operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
+    def _compile_operator(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name not in OPERATORS:
             message = f"no operator has the name {name}"
             self.scope.report(spot.make_error("unknown-key", message, make_hint(name, OPERATORS), mark="key"))
             return None
-        if not self._fits(spot, name, value):
+        if not self._is_applicable(spot, name, value):
             return None
         match name:
             case "not":
-                inner = self.compile_test(spot, value)
-                return None if inner is None else operators.Not(inner)
+                inner_test = self.compile_test(spot, value)
+                return None if inner_test is None else operators.Not(inner_test)
             case "exists":
                 if isinstance(value, bool):
                     return operators.Exists(value)
                 self.scope.report(spot.make_error("type", "exists is true or false, without quotes", "write true"))
                 return None
             case "has" | "has_all" | "has_any":
-                return self._has(spot, name, value)
+                return self._compile_has(spot, name, value)
             case "any" | "every" | "none":
-                return self._of(spot, Quantifier(name), value)
+                return self._compile_quantified(spot, Quantifier(name), value)
             case "count":
-                number = replace(self, signature=WordSignature(ValueType.INT)).compile_test(spot, value)
-                return None if number is None else operators.Count(number)
+                count_test = replace(self, signature=WordSignature(ValueType.INT)).compile_test(spot, value)
+                return None if count_test is None else operators.Count(count_test)
             case "like":
-                return self._like(spot, value)
+                return self._compile_like(spot, value)
             case "matching" | "contains":
-                return self._within_text(spot, name, value)
+                return self._compile_text_test(spot, name, value)
             case "in":
-                return self._in(spot, value)
+                return self._compile_in(spot, value)
         if isinstance(value, int) and not isinstance(value, bool):
             return operators.Within((_ENDS[name](value),))
         write = f"write {value}, without quotes" if isinstance(value, str) and value.isdecimal() else ""
         self.scope.report(spot.make_error("type", f"{name} is followed by a number", write))
         return None
 
-    def _fits(self, spot: FilePosition, name: str, value: object) -> bool:
+    def _is_applicable(self, spot: FilePosition, name: str, value: object) -> bool:
         """Whether an operator is for what the word is; if not, what to write instead is reported."""
-        found = find_misfit(name, self.signature, value, spot.source_text, self._some_word)
-        if found is not None:
-            self.scope.report(spot.make_error("type", *found, mark="key"))
-        return found is None
+        misfit = find_misfit(name, self.signature, value, spot.source_text, self._get_example_word)
+        if misfit is not None:
+            self.scope.report(spot.make_error("type", *misfit, mark="key"))
+        return misfit is None
 
-    def _has(self, spot: FilePosition, name: str, value: object) -> Test | None:
+    def _compile_has(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if name == "has":
             if isinstance(value, (list, dict)):
                 write = f"write {{ has_any = {spot.source_text} }}, or has_all" if isinstance(value, list) else ""
                 self.scope.report(spot.make_error("type", "has is for one value", write or "write { any = … }"))
                 return None
-            operand = self._operand(spot, value)
+            operand = self._compile_operand(spot, value)
             return None if operand is None else Has(operand)
         if not isinstance(value, list) or not value:
             write = f"write [{spot.source_text}]" if not isinstance(value, (list, dict)) else "write one value at least"
             self.scope.report(spot.make_error("type", f"{name} is followed by a list of values", write))
             return None
-        operands: list[Scalar | None] = [self._operand(spot.get_child(index), item) for index, item in enumerate(value)]
-        made: list[Scalar] = require_all(operands)
-        tests = tuple(map(Has, made))
+        operands: list[Scalar | None] = [
+            self._compile_operand(spot.get_child(index), item) for index, item in enumerate(value)
+        ]
+        values: list[Scalar] = require_all(operands)
+        tests = tuple(map(Has, values))
         return (AllTests(tests) if name == "has_all" else AnyTest(tests)) if tests else None
 
-    def _of(self, spot: FilePosition, of: Quantifier, value: object) -> Test | None:
+    def _compile_quantified(self, spot: FilePosition, quantifier: Quantifier, value: object) -> Test | None:
         if not self.signature.table:
             test = replace(self, signature=replace(self.signature, is_list=False)).compile_test(spot, value)
-            return None if test is None else operators.Items(of, test)
-        inside = self.scope.enter_table(self.signature.table)
+            return None if test is None else operators.Items(quantifier, test)
+        inner_scope = self.scope.enter_table(self.signature.table)
         if isinstance(value, dict) and value:
-            clause = self.compile_inner(spot, value, inside)
-            return operators.RelationItems(of, self.word, clause) if clause.lines else None
-        write = f"write {{ {of.value} = {{ {self._some_word()} = {spot.source_text} }} }}"
-        self.scope.report(spot.make_error("type", f"{of.value} is followed by a clause on the words of each", write))
+            clause = self.compile_inner(spot, value, inner_scope)
+            return operators.RelationItems(quantifier, self.word, clause) if clause.lines else None
+        write = f"write {{ {quantifier.value} = {{ {self._get_example_word()} = {spot.source_text} }} }}"
+        self.scope.report(
+            spot.make_error("type", f"{quantifier.value} is followed by a clause on the words of each", write)
+        )
         return None
 
-    def _like(self, spot: FilePosition, value: object) -> Test | None:
+    def _compile_like(self, spot: FilePosition, value: object) -> Test | None:
         elements = spot.list_elements(value)
         if not elements:
             self.scope.report(spot.make_error("type", "an empty list holds of nothing", "write one pattern at least"))
-        made = require_all([compile_glob(here, item, self.scope) for here, item in elements])
-        return operators.Like(tuple(made)) if made else None
+        globs = require_all([compile_glob(item_spot, item, self.scope) for item_spot, item in elements])
+        return operators.Like(tuple(globs)) if globs else None
 
-    def _within_text(self, spot: FilePosition, name: str, value: object) -> Test | None:
+    def _compile_text_test(self, spot: FilePosition, name: str, value: object) -> Test | None:
         if not isinstance(value, str):
             self.scope.report(spot.make_error("type", f"{name} is followed by text", f'write "{spot.source_text}"'))
             return None
@@ -179,7 +185,7 @@ class TestCompiler(Struct):
             self.scope.report(spot.make_error("matching", error.message, error.write, mark=mark))
             return None
 
-    def _in(self, spot: FilePosition, value: object) -> Test | None:
+    def _compile_in(self, spot: FilePosition, value: object) -> Test | None:
         if not isinstance(value, str):
             write = f'write "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
             self.scope.report(spot.make_error("type", "ranges are text", write or 'write for example "0-3,5"'))
@@ -193,7 +199,7 @@ class TestCompiler(Struct):
             self.scope.report(spot.make_error("type", error.message, error.write, mark=mark))
             return None
 
-    def _operand(self, spot: FilePosition, value: object) -> Scalar | None:
+    def _compile_operand(self, spot: FilePosition, value: object) -> Scalar | None:
         if isinstance(value, str) and refuse_word(spot, value, self.scope):
             return None
         if self.signature is ANYTHING:

@@ -29,12 +29,12 @@ def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None
     ranges: list[tuple[int, int | None]] = []
     at = 0
     for piece in text.split(","):
-        found = _RANGE.fullmatch(piece)
-        ends = [end for end in found.group("low", "high") if end] if found else []
+        match = _RANGE.fullmatch(piece)
+        ends = [end for end in match.group("low", "high") if end] if match else []
         if not ends or not (hexadecimal or all(_DECIMAL.fullmatch(end) for end in ends)) or len(piece) > 40:
-            raise RangeError(f'"{piece}" is no range of numbers', at, len(piece), _example(hexadecimal=hexadecimal))
-        low, *rest = (int(end, 16 if hexadecimal or end[:2] in {"0x", "0X"} else 10) for end in ends)
-        high = rest[0] if rest else None if found and found["dash"] else low
+            raise RangeError(f'"{piece}" is no range of numbers', at, len(piece), _get_example(hexadecimal=hexadecimal))
+        low, *later_ends = (int(end, 16 if hexadecimal or end[:2] in {"0x", "0X"} else 10) for end in ends)
+        high = later_ends[0] if later_ends else None if match and match["dash"] else low
         if high is not None and high < low:
             raise RangeError(f'the range "{piece}" is empty', at, len(piece), f'write "{ends[1]}-{ends[0]}"')
         ranges.append((low, high))
@@ -42,5 +42,5 @@ def parse_ranges(text: str, *, hexadecimal: bool) -> tuple[tuple[int, int | None
     return tuple(ranges)
 
 
-def _example(*, hexadecimal: bool) -> str:
+def _get_example(*, hexadecimal: bool) -> str:
     return 'write for example "1572-158b"' if hexadecimal else 'write for example "0-3,5,8-"'

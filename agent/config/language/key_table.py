@@ -80,7 +80,7 @@ VERBS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "health": ("holds", "log", "rises", "run", "socket", "probe"),
     }
 )
-_BESIDE = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
+_COMPANION_VERBS = MappingProxyType({("let", "probe"): ("field",)})  # verbs that stand beside another as what it needs
 
 SOURCE_KINDS = ("pci", "usb", "net", "infiniband", "drm", "auxiliary", "mdev")  # what `kind` may say
 
@@ -114,45 +114,47 @@ WARNINGS: Mapping[str, str] = MappingProxyType(
 def find_unknown_key(spot: FilePosition, place: str) -> Finding | None:
     """That the language has no such key where the last of a spot stands; none if it has."""
     key = str(spot.path[-1])
-    said, keys = PLACES[place]
+    title, keys = PLACES[place]
     if key in keys:
         return None
     if (place, key) == ("class", "class"):
         write = "a class takes others in by uses"
     else:
-        write = _RENAMED.get(key) or _nearest_key(key, keys)
-    return spot.make_error("unknown-key", f"{said} has no such key, and nothing unknown is ignored", write, mark="key")
+        write = _OLD_KEYS.get(key) or _suggest_key(key, keys)
+    return spot.make_error("unknown-key", f"{title} has no such key, and nothing unknown is ignored", write, mark="key")
 
 
 def find_verbs(place: str, keys: Iterable[str]) -> tuple[str, ...]:
     """The verbs among the keys of a place, without those that stand beside another as what it needs."""
-    there = set(keys)
-    found = [verb for verb in VERBS.get(place, ()) if verb in there]
-    beside = _BESIDE.get((place, found[0]), ()) if found else ()
-    return tuple(verb for verb in found if verb not in beside)
+    present_keys = set(keys)
+    verbs = [verb for verb in VERBS.get(place, ()) if verb in present_keys]
+    companions = _COMPANION_VERBS.get((place, verbs[0]), ()) if verbs else ()
+    return tuple(verb for verb in verbs if verb not in companions)
 
 
 def make_hint(word: str, choices: Iterable[str]) -> str:
     """`nearest: …`, or nothing if none is near."""
-    near = find_nearest(word, choices)
-    return f"nearest: {near}" if near else ""
+    nearest_word = find_nearest(word, choices)
+    return f"nearest: {nearest_word}" if nearest_word else ""
 
 
-def _nearest_key(key: str, keys: Iterable[str]) -> str:
+def _suggest_key(key: str, keys: Iterable[str]) -> str:
     """A near key of the same place, else a near one of another place with the place in front."""
-    if here := make_hint(key, keys):
-        return here
-    elsewhere: dict[str, str] = {}
-    for place in sorted(PLACES.keys() - {"file", "entry", "class"}, key=lambda place: place not in _USUAL):
+    if place_hint := make_hint(key, keys):
+        return place_hint
+    places_by_key: dict[str, str] = {}
+    for place in sorted(PLACES.keys() - {"file", "entry", "class"}, key=lambda place: place not in _USUAL_PLACES):
         for name in PLACES[place][1]:
-            elsewhere.setdefault(name, place)
-    near = find_nearest(key, elsewhere)
-    if near is None:
+            places_by_key.setdefault(name, place)
+    nearest_key = find_nearest(key, places_by_key)
+    if nearest_key is None:
         return ""
-    place = elsewhere[near]
-    return f"nearest: {near}, of {place if place in _ALONE else f'{place}.NAME'}"
+    place = places_by_key[nearest_key]
+    return f"nearest: {nearest_key}, of {place if place in _UNNAMED_PLACES else f'{place}.NAME'}"
 
 
-_USUAL = ("give.nodes", "give.env")  # meant when several places have a key
-_ALONE = frozenset(("source", "group", "replicas", "slots", "limit", "give", "give.vfio", "give.rdma", "links.cost"))
-_RENAMED = {"helper": "write probe", "pci_of": "write kfd_address"}  # as earlier drafts of the language had it
+_USUAL_PLACES = ("give.nodes", "give.env")  # meant when several places have a key
+_UNNAMED_PLACES = frozenset(
+    ("source", "group", "replicas", "slots", "limit", "give", "give.vfio", "give.rdma", "links.cost")
+)
+_OLD_KEYS = {"helper": "write probe", "pci_of": "write kfd_address"}  # as earlier drafts of the language had it

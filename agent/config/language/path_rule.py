@@ -26,25 +26,25 @@ def find_path_fault(
     """
     if has_control(path):
         return PathFault("a path has no control characters")
-    climbs = ".." in path.split("/")
+    has_parent_step = ".." in path.split("/")
     if not path.startswith("/"):
-        meant = "" if climbs or not path else "/" + posixpath.normpath(path)
-        return PathFault('a path is absolute: it begins with "/"', _proposed(meant, below, example))
-    if climbs:
-        return PathFault('a path has no ".." in it', _proposed(posixpath.normpath(path), below, example))
-    bare = path[:-1] if directory_mark and path.endswith("/") and len(path) > 1 else path
-    shortest = "/" + posixpath.normpath(bare).lstrip("/")  # normpath keeps two leading slashes
-    if bare != shortest:
-        return PathFault("a path is in its shortest form", _proposed(shortest, below, example))
+        proposal = "" if has_parent_step or not path else "/" + posixpath.normpath(path)
+        return PathFault('a path is absolute: it begins with "/"', _format_proposal(proposal, below, example))
+    if has_parent_step:
+        return PathFault('a path has no ".." in it', _format_proposal(posixpath.normpath(path), below, example))
+    path_without_slash = path[:-1] if directory_mark and path.endswith("/") and len(path) > 1 else path
+    shortest = "/" + posixpath.normpath(path_without_slash).lstrip("/")  # normpath keeps two leading slashes
+    if path_without_slash != shortest:
+        return PathFault("a path is in its shortest form", _format_proposal(shortest, below, example))
     return None
 
 
 def suggest_path(path: str) -> str:
     """What to write for a path that is to be read, without `..`."""
-    return _proposed(posixpath.normpath(path), ("/sys/", "/proc/", "/dev/"), "/sys/class/…")
+    return _format_proposal(posixpath.normpath(path), ("/sys/", "/proc/", "/dev/"), "/sys/class/…")
 
 
-def _proposed(path: str, below: Sequence[str], example: str) -> str:
+def _format_proposal(path: str, below: Sequence[str], example: str) -> str:
     """What to write: the path, if it can be meant."""
     if path in {"", "/"} or (below and not path.startswith(tuple(below))):
         return f'write for example "{example}"' if example else ""

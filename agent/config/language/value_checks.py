@@ -30,36 +30,36 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def find_value_fault(kind: str, key: str, value: object, written: str) -> tuple[str, str] | None:
+def find_value_fault(kind: str, key: str, value: object, source_text: str) -> tuple[str, str] | None:
     """What is wrong with a value under a key, and what to write; none if it is of that kind.
 
     Args:
         kind: one of `CHOICES` or of the kinds below.
         key: what the message speaks of.
         value: as TOML has it.
-        written: as the person wrote it, on one line.
+        source_text: the value as written in the file, on one line.
     """
     if kind in CHOICES:
         choices = CHOICES[kind]
         if isinstance(value, str) and value in choices:
             return None
-        near = find_nearest(value, choices) if isinstance(value, str) else None
-        return f"{key} is one of {', '.join(choices)}", f'write "{near or choices[0]}"'
+        nearest_choice = find_nearest(value, choices) if isinstance(value, str) else None
+        return f"{key} is one of {', '.join(choices)}", f'write "{nearest_choice or choices[0]}"'
     fits, message, write = _KINDS[kind]
     if fits(value):
         return None
     if kind in {"trip", "recover"} and _is_int(value):
         write = f'write "{value} looks"' if value > 1 else write
     if kind == "text" and (_is_int(value) or isinstance(value, float)):
-        write = f'write "{written}"'
+        write = f'write "{source_text}"'
     return f"{key} {message}", write
 
 
 def parse_looks(value: object) -> int | None:
     """The number of looks that a `trip` or `recover` means; none if it means something else."""
-    found = re.fullmatch(LOOKS, value) if isinstance(value, str) else None
-    if found:
-        return int(found[1])
+    match = re.fullmatch(LOOKS, value) if isinstance(value, str) else None
+    if match:
+        return int(match[1])
     return 1 if value == 1 and _is_int(value) else None
 
 
@@ -75,7 +75,7 @@ def _is_duration(value: object) -> bool:
     return isinstance(value, str) and parse_duration(value) is not None
 
 
-def _are(fits: Callable[[object], bool], value: object) -> bool:
+def _is_list_of(fits: Callable[[object], bool], value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(fits(item) for item in value)
 
 
@@ -97,25 +97,29 @@ def _is_rule(value: object) -> bool:
         isinstance(value, dict)
         and len(value) == 1
         and all(key in PREFER for key in value)
-        and _are(_is_text, list(value.values()))
+        and _is_list_of(_is_text, list(value.values()))
     )
 
 
 def _is_prefer(value: object) -> bool:
-    return value == [] or _are(_is_rule, value)
+    return value == [] or _is_list_of(_is_rule, value)
 
 
 def _is_topology(value: object) -> bool:
-    return _is_text(value) or _are(lambda item: _is_int(item) and item >= 0, value)
+    return _is_text(value) or _is_list_of(lambda item: _is_int(item) and item >= 0, value)
 
 
 _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyType(
     {
         "text": (_is_text, "is text", 'write "…"'),
-        "texts": (lambda value: _is_text(value) or _are(_is_text, value), "is text, or a list of text", 'write "…"'),
-        "words": (lambda value: _are(_is_text, value), "is a list of text", 'write ["…", "…"]'),
+        "texts": (
+            lambda value: _is_text(value) or _is_list_of(_is_text, value),
+            "is text, or a list of text",
+            'write "…"',
+        ),
+        "words": (lambda value: _is_list_of(_is_text, value), "is a list of text", 'write ["…", "…"]'),
         "argv": (
-            lambda value: _are(lambda item: isinstance(item, str), value),
+            lambda value: _is_list_of(lambda item: isinstance(item, str), value),
             "is a program and its arguments, each a text of its own",
             'write ["/usr/bin/…", "…"]',
         ),
@@ -123,7 +127,7 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str, str]] = MappingProxyTy
         "count": (lambda value: _is_int(value) and value >= 1, "is a whole number from 1", "write for example 4"),
         "bool": (lambda value: isinstance(value, bool), "is true or false, without quotes", "write true"),
         "data": (
-            lambda value: _is_scalar(value) or value == [] or _are(_is_scalar, value),
+            lambda value: _is_scalar(value) or value == [] or _is_list_of(_is_scalar, value),
             "is text, a number, true, false, or a list of these",
             "",
         ),

@@ -54,14 +54,14 @@ class ClassLibrary:
         self._paths: dict[str, tuple[str, str]] = {}
         self._files = files
         self._findings = findings
-        self._sentences: dict[str, MergedEntry] = {}
+        self._classes: dict[str, MergedEntry] = {}
         self._entries: dict[str, MergedEntry] = {}
-        self._open: list[str] = []
+        self._open_classes: list[str] = []
         for folder in folders:
             for entry in files.list_files(folder.path):
                 path = os.path.join(folder.path, entry)
-                shown = f"{folder.display_name}/{entry}" if folder.display_name else files.make_name(path)
-                self._paths.setdefault(entry.removesuffix(".toml"), (path, shown))
+                display_name = f"{folder.display_name}/{entry}" if folder.display_name else files.make_name(path)
+                self._paths.setdefault(entry.removesuffix(".toml"), (path, display_name))
 
     def list_names(self) -> Iterable[str]:
         """The names of all classes."""
@@ -89,94 +89,100 @@ class ClassLibrary:
 
     def get_class(self, name: str) -> MergedEntry:
         """A class on the shelf, merged. One that cannot be read says nothing, and its file has the finding."""
-        if name not in self._sentences:
-            path, shown = self._paths[name]
-            document = self._files.read_document(path, shown)
+        if name not in self._classes:
+            path, display_name = self._paths[name]
+            document = self._files.read_document(path, display_name)
             if document is None:
-                self._sentences[name] = _nothing(shown)
+                self._classes[name] = _make_unreadable_class(display_name)
             else:
-                self._open.append(name)
-                sentence = self.merge_entry(FilePosition(document, ()), document.data, "class")
-                self._open.pop()
-                self._sentences[name] = sentence
-        return self._sentences[name]
+                self._open_classes.append(name)
+                merged = self.merge_entry(FilePosition(document, ()), document.data, "class")
+                self._open_classes.pop()
+                self._classes[name] = merged
+        return self._classes[name]
 
     def merge_entry(self, spot: FilePosition, table: Mapping[str, object], place: str) -> MergedEntry:
         """An entry or a class from its table: `class` first, `uses` beside it, its own keys over both."""
         expansion = Expansion(self._findings)
-        own = expansion.expand_table(spot, table, place)
-        used, found = self._used(own)
-        base = reduce(combine, (sentence.select_inherited_keys() for sentence in used)) if used else Branch({}, spot)
-        base_known = found and all(sentence.has_all_keys for sentence in used)
-        for gone, new in (("name", "adds_to"), ("adds_to", "name")):
-            base, own = replace_key(base, gone, own, new)
+        own_keys = expansion.expand_table(spot, table, place)
+        used_classes, has_all_classes = self._find_used_classes(own_keys)
+        base = (
+            reduce(combine, (merged.select_inherited_keys() for merged in used_classes))
+            if used_classes
+            else Branch({}, spot)
+        )
+        has_whole_base = has_all_classes and all(merged.has_all_keys for merged in used_classes)
+        for replaced_key, key in (("name", "adds_to"), ("adds_to", "name")):
+            base, own_keys = replace_key(base, replaced_key, own_keys, key)
         # What an unknown base may have had is not missing.
-        tree, left = resolve_conflicts(override(base, own, self._findings if base_known else []))
-        for address, first, second in left:
-            self._findings.append(_conflict(own, address, first, second))
+        tree, conflicts = resolve_conflicts(override(base, own_keys, self._findings if has_whole_base else []))
+        for address, first_spot, second_spot in conflicts:
+            self._findings.append(_make_conflict_finding(own_keys, address, first_spot, second_spot))
         if (name := tree.get_leaf("name")) and (adds_to := tree.get_leaf("adds_to")):
             message = f"a resource has a name, or adds to another's: {name.spot.origin} says name"
             self._findings.append(adds_to.spot.make_error("merge-conflict", message, "leave one out", mark="key"))
-        sentence = MergedEntry(
+        merged = MergedEntry(
             tree,
-            frozenset({spot.document.name}).union(*(sentence.files for sentence in used)),
-            base_known and expansion.has_all_keys,
-            found and expansion.has_all_words and all(sentence.has_all_words for sentence in used),
+            frozenset({spot.document.name}).union(*(merged.files for merged in used_classes)),
+            has_whole_base and expansion.has_all_keys,
+            has_all_classes and expansion.has_all_words and all(merged.has_all_words for merged in used_classes),
             self,
         )
         if place == "entry" and (name := tree.get_leaf("name")) and isinstance(name.value, str):
-            self._entries.setdefault(name.value, sentence)
-        return sentence
+            self._entries.setdefault(name.value, merged)
+        return merged
 
-    def _used(self, own: Branch) -> tuple[list[MergedEntry], bool]:
+    def _find_used_classes(self, own_keys: Branch) -> tuple[list[MergedEntry], bool]:
         """What `class` and `uses` name, in order; and whether all of it was found."""
-        wanted: list[tuple[FilePosition, object]] = []
-        if (leaf := own.get_leaf("class")) is not None:
-            wanted.append((leaf.spot, leaf.value))
-        found = True
-        if (leaf := own.get_leaf("uses")) is not None:
+        references: list[tuple[FilePosition, object]] = []
+        if (leaf := own_keys.get_leaf("class")) is not None:
+            references.append((leaf.spot, leaf.value))
+        has_all_classes = True
+        if (leaf := own_keys.get_leaf("uses")) is not None:
             if isinstance(leaf.value, list):
-                wanted += [(leaf.spot.get_child(index), name) for index, name in enumerate(leaf.value)]
+                references += [(leaf.spot.get_child(index), name) for index, name in enumerate(leaf.value)]
             else:
                 write = f'write ["{leaf.value}"]' if isinstance(leaf.value, str) else ""
                 self._findings.append(leaf.spot.make_error("type", "uses is a list of classes", write))
-                found = False
-        used: dict[str, MergedEntry] = {}
-        for spot, name in wanted:
-            finding = self._fault(spot, name)
+                has_all_classes = False
+        classes: dict[str, MergedEntry] = {}
+        for spot, name in references:
+            finding = self._find_reference_fault(spot, name)
             if finding is not None:
                 self._findings.append(finding)
-                found = False
+                has_all_classes = False
             else:
-                used[str(name)] = self.get_class(str(name))
-        return list(used.values()), found
+                classes[str(name)] = self.get_class(str(name))
+        return list(classes.values()), has_all_classes
 
-    def _fault(self, spot: FilePosition, name: object) -> Finding | None:
+    def _find_reference_fault(self, spot: FilePosition, name: object) -> Finding | None:
         """Why a class cannot be used under that name."""
         if not isinstance(name, str):
             return spot.make_error("type", "a class is named by text", 'write for example "tty"')
-        if name in self._open:
-            way = " → ".join((*self._open[self._open.index(name) :], name))
+        if name in self._open_classes:
+            cycle_path = " → ".join((*self._open_classes[self._open_classes.index(name) :], name))
             write = "take one of them out, or put what both need into a part"
-            return spot.make_error("cycle", f"{way}: each needs the other", write, mark="text")
+            return spot.make_error("cycle", f"{cycle_path}: each needs the other", write, mark="text")
         if name in self._paths and _CLASS_NAME.fullmatch(name):
             return None
-        near = find_nearest(name, self._paths)
-        write = f'nearest: "{near}"' if near else ""
+        class_hint = find_nearest(name, self._paths)
+        write = f'nearest: "{class_hint}"' if class_hint else ""
         message = f"no device class has this name ({len(self._paths)} have: device-agent class list)"
         return spot.make_error("unknown-class", message, write, mark="text")
 
 
-def _nothing(name: str) -> MergedEntry:
+def _make_unreadable_class(name: str) -> MergedEntry:
     """A class of which nothing is known but its file."""
     return MergedEntry(
         Branch({}, FilePosition(parse(name, ""), ())), frozenset({name}), has_all_keys=False, has_all_words=False
     )
 
 
-def _conflict(own: Branch, address: str, first: FilePosition, second: FilePosition) -> Finding:
+def _make_conflict_finding(
+    own_keys: Branch, address: str, first_spot: FilePosition, second_spot: FilePosition
+) -> Finding:
     """That two used classes differ on an address, where the file says what it uses."""
-    leaf = own.get_leaf("uses") or own.get_leaf("class")
-    spot = leaf.spot if isinstance(leaf, Leaf) else own.spot
-    message = f"{first.origin} and {second.origin} differ on {address}; say it here"
+    leaf = own_keys.get_leaf("uses") or own_keys.get_leaf("class")
+    spot = leaf.spot if isinstance(leaf, Leaf) else own_keys.spot
+    message = f"{first_spot.origin} and {second_spot.origin} differ on {address}; say it here"
     return spot.make_error("merge-conflict", message, f"write {address} = …")

@@ -36,14 +36,14 @@ def flatten_clauses(
         findings.append(make_no_table_error(spot, write))
         return None
     members: dict[str, Node] = {}
-    for name, inner in list_named_members(spot, value, findings):
-        here = spot.get_child(name)
-        if inner is False:
-            members[name] = RemovedValue(here)
-        elif isinstance(inner, dict):
-            members[name] = flatten_clause(here, inner, findings, keeps_out=keeps_out)
+    for name, value_of_name in list_named_members(spot, value, findings):
+        member_spot = spot.get_child(name)
+        if value_of_name is False:
+            members[name] = RemovedValue(member_spot)
+        elif isinstance(value_of_name, dict):
+            members[name] = flatten_clause(member_spot, value_of_name, findings, keeps_out=keeps_out)
         else:
-            findings.append(make_no_table_error(here, write))
+            findings.append(make_no_table_error(member_spot, write))
     return Branch(members, spot)
 
 
@@ -53,19 +53,19 @@ def list_named_members(
     """The members of a table whose keys are names; a key that is none is a finding."""
     for name in table:
         if not _NAME.fullmatch(name):
-            saying = "{" in name and spot.path[-1] in {"env", "annotations"}
-            write = f'write NAME = {{ name = "{name}", value = "…" }}' if saying else "write for example my-part"
+            is_variable = "{" in name and spot.path[-1] in {"env", "annotations"}
+            write = f'write NAME = {{ name = "{name}", value = "…" }}' if is_variable else "write for example my-part"
             findings.append(
                 spot.get_child(name).make_error("type", "a name is letters, digits, _ and -", write, mark="key")
             )
-    return [(name, inner) for name, inner in table.items() if _NAME.fullmatch(name)]
+    return [(name, member) for name, member in table.items() if _NAME.fullmatch(name)]
 
 
 def flatten_pairs(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
     """Words with what is beside them: `{ pci.address = "x" }` is `pci.address`."""
-    found: dict[str, object] = {}
-    _pair(spot, table, "", found, findings)
-    return found
+    word_pairs: dict[str, object] = {}
+    _flatten_pairs(spot, table, "", word_pairs, findings)
+    return word_pairs
 
 
 def make_no_table_error(spot: FilePosition, write: str = "") -> Finding:
@@ -83,52 +83,54 @@ def _flatten(
     keeps_out: bool,
 ) -> None:
     for key, value in table.items():
-        here = spot.get_child(key)
+        key_spot = spot.get_child(key)
         if key == EITHER and not prefix:
             write = "each alternative has a name: either.NAME = { … }"
-            either = flatten_clauses(here, value, write, findings, keeps_out=keeps_out)
-            if either is not None:
-                members[EITHER] = either if keeps_out else replace(either, place=ALTERNATIVES)
+            alternatives = flatten_clauses(key_spot, value, write, findings, keeps_out=keeps_out)
+            if alternatives is not None:
+                members[EITHER] = alternatives if keeps_out else replace(alternatives, place=ALTERNATIVES)
             continue
         if key == EITHER or (key in OPERATORS and not prefix):
-            findings.append(_misplaced(here, key))
+            findings.append(_make_misplaced_error(key_spot, key))
             continue
-        address = _address(here, key, prefix, findings)
+        address = _make_address(key_spot, key, prefix, findings)
         if address is None:
             continue
-        test = _operators(here, value, findings) if isinstance(value, dict) else value
+        test = _select_operators(key_spot, value, findings) if isinstance(value, dict) else value
         if isinstance(value, dict) and not test:
             if value and not _is_path(key):
-                _flatten(here, value, address, members, findings, keeps_out=keeps_out)
+                _flatten(key_spot, value, address, members, findings, keeps_out=keeps_out)
             else:
-                findings.append(here.make_error("type", "a test is missing here", 'write for example = "x"'))
+                findings.append(key_spot.make_error("type", "a test is missing here", 'write for example = "x"'))
         elif address in members:
-            findings.append(here.make_error("type", f"{address} is tested twice here", "make one of both", mark="key"))
+            findings.append(
+                key_spot.make_error("type", f"{address} is tested twice here", "make one of both", mark="key")
+            )
         else:
-            members[address] = Leaf(test, here)
+            members[address] = Leaf(test, key_spot)
 
 
-def _pair(
-    spot: FilePosition, table: Mapping[str, object], prefix: str, found: dict[str, object], findings: list[Finding]
+def _flatten_pairs(
+    spot: FilePosition, table: Mapping[str, object], prefix: str, word_pairs: dict[str, object], findings: list[Finding]
 ) -> None:
     for key, value in table.items():
-        here = spot.get_child(key)
-        address = _address(here, key, prefix, findings)
+        key_spot = spot.get_child(key)
+        address = _make_address(key_spot, key, prefix, findings)
         if address is None:
             continue
         if isinstance(value, dict):
-            _pair(here, value, address, found, findings)
+            _flatten_pairs(key_spot, value, address, word_pairs, findings)
         elif not isinstance(value, str) or not value:
-            findings.append(here.make_error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
-        elif address in found:
+            findings.append(key_spot.make_error("type", "a word of ours stands here", 'write THEIRS = "ours"'))
+        elif address in word_pairs:
             findings.append(
-                here.make_error("type", f"{address} is said twice here", "leave one of them out", mark="key")
+                key_spot.make_error("type", f"{address} is said twice here", "leave one of them out", mark="key")
             )
         else:
-            found[address] = value
+            word_pairs[address] = value
 
 
-def _operators(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> Mapping[str, object]:
+def _select_operators(spot: FilePosition, table: Mapping[str, object], findings: list[Finding]) -> Mapping[str, object]:
     """The test that a table is; empty if it is an opened relation. The words in a mixture are a finding."""
     operators = {key: value for key, value in table.items() if key in OPERATORS}
     words = [key for key in table if key not in OPERATORS]
@@ -139,10 +141,10 @@ def _operators(spot: FilePosition, table: Mapping[str, object], findings: list[F
     return operators
 
 
-def _address(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
+def _make_address(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
     """The word or path that a key means below a relation."""
     if _is_path(key):
-        return _path(spot, key, prefix, findings)
+        return _normalize_path(spot, key, prefix, findings)
     if "." in key or not key:
         write = f"write {key}, without quotes" if key else ""
         message = "in quotes this is one name, and no word has a dot in its name"
@@ -151,7 +153,7 @@ def _address(spot: FilePosition, key: str, prefix: str, findings: list[Finding])
     return f"{prefix}.{key}" if prefix else key
 
 
-def _path(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
+def _normalize_path(spot: FilePosition, key: str, prefix: str, findings: list[Finding]) -> str | None:
     """A path in its one form, `.` steps taken out; `..` stays, for it goes through links."""
     steps = [step for step in key.split("/") if step not in {"", "."}]
     if key.startswith("/"):
@@ -173,7 +175,7 @@ def _is_path(key: str) -> bool:
     return "/" in key
 
 
-def _misplaced(spot: FilePosition, key: str) -> Finding:
+def _make_misplaced_error(spot: FilePosition, key: str) -> Finding:
     if key == EITHER:
         message = "either stands by itself, not in a relation"
         return spot.make_error("type", message, "write the relation in each alternative", mark="key")

@@ -75,197 +75,213 @@ class Conflict(Struct):
 Node: TypeAlias = Leaf | RemovedValue | Branch | Conflict
 
 
-def override(base: Branch, own: Branch, findings: list[Finding]) -> Branch:
+def override(base: Branch, own_keys: Branch, findings: list[Finding]) -> Branch:
     """A file's own keys over what it uses; `false` for what is not there is a finding."""
     members = dict(base.members)
-    for name, node in own.members.items():
+    for name, node in own_keys.members.items():
         if isinstance(node, Branch) and node.place == ALTERNATIVES:
-            members |= _alternatives_over(members, node, findings)
+            members |= _override_alternatives(members, node, findings)
             continue
-        merged = _over(members.get(name), node, findings)
+        merged = _override_node(members.get(name), node, findings)
         if merged is not None:
             members[name] = merged
-    return Branch(members, own.spot, own.place or base.place)
+    return Branch(members, own_keys.spot, own_keys.place or base.place)
 
 
-def combine(first: Branch, second: Branch) -> Branch:
+def combine(first_branch: Branch, second_branch: Branch) -> Branch:
     """Two used classes together; where they differ, and neither took the value from the other, a `Conflict`."""
-    members = dict(first.members)
-    for name, node in second.members.items():
+    members = dict(first_branch.members)
+    for name, node in second_branch.members.items():
         if isinstance(node, Branch) and node.place == ALTERNATIVES:
-            members |= _alternatives_beside(members, node)
+            members |= _combine_alternatives(members, node)
             continue
-        known = members.get(name)
-        members[name] = node if known is None else _beside(known, node)
-    return Branch(members, first.spot, first.place or second.place)
+        existing = members.get(name)
+        members[name] = node if existing is None else _combine_nodes(existing, node)
+    return Branch(members, first_branch.spot, first_branch.place or second_branch.place)
 
 
-def replace_key(base: Branch, gone: str, own: Branch, new: str) -> tuple[Branch, Branch]:
+def replace_key(base: Branch, replaced_key: str, own_keys: Branch, key: str) -> tuple[Branch, Branch]:
     """Both, where one key of one's own stands for another of what it goes over."""
-    node, other = own.members.get(new), base.members.get(gone)
+    node, other = own_keys.members.get(key), base.members.get(replaced_key)
     if node is None or other is None:
-        return base, own
-    left = {name: member for name, member in base.members.items() if name != gone}
-    return replace(base, members=left), replace(own, members={**own.members, new: _standing_for(node, _spots(other))})
+        return base, own_keys
+    remaining = {name: member for name, member in base.members.items() if name != replaced_key}
+    return replace(base, members=remaining), replace(
+        own_keys, members={**own_keys.members, key: _mark_replaced(node, _list_all_spots(other))}
+    )
 
 
 def resolve_conflicts(branch: Branch, path: str = "") -> tuple[Branch, list[tuple[str, FilePosition, FilePosition]]]:
     """The tree without conflicts, the first of two kept; and those that were left, with address and both spots."""
     members: dict[str, Node] = {}
-    left: list[tuple[str, FilePosition, FilePosition]] = []
+    conflicts: list[tuple[str, FilePosition, FilePosition]] = []
     for name, node in branch.members.items():
-        said = EITHER if isinstance(node, Branch) and node.place == ALTERNATIVES else name
-        address = f"{path}.{said}" if path else said
+        display_name = EITHER if isinstance(node, Branch) and node.place == ALTERNATIVES else name
+        address = f"{path}.{display_name}" if path else display_name
         if isinstance(node, Conflict):
-            left.append((address, _first_spot(node.first_node), _first_spot(node.second_node)))
-            members[name] = _undoubted(node)
+            conflicts.append((address, _find_first_spot(node.first_node), _find_first_spot(node.second_node)))
+            members[name] = _resolve_conflict(node)
         elif isinstance(node, Branch):
-            members[name], below = resolve_conflicts(node, address)
-            left += below
+            members[name], branch_conflicts = resolve_conflicts(node, address)
+            conflicts += branch_conflicts
         else:
             members[name] = node
-    return replace(branch, members=members), left
+    return replace(branch, members=members), conflicts
 
 
-def _alternatives_over(members: Mapping[str, Node], own: Branch, findings: list[Finding]) -> dict[str, Node]:
+def _override_alternatives(members: Mapping[str, Node], own_line: Branch, findings: list[Finding]) -> dict[str, Node]:
     """Return the `either` lines of a clause that one's own changes, and the line that it adds.
 
     An alternative of a known name goes over the one of that name. The others are a line more, which must hold too.
     """
-    changed: dict[str, Node] = {}
-    new = dict(own.members)
-    for key, line in _alternatives(members):
-        known = {name: node for name, node in own.members.items() if name in line.members}
-        changed[key] = override(line, replace(line, members=known), findings)
-        new = {name: node for name, node in new.items() if name not in known}
-    added = override(replace(own, members={}), replace(own, members=new), findings)
-    if added.members or not own.members:
-        changed[_free_key(members)] = added
-    return changed
+    lines: dict[str, Node] = {}
+    new_members = dict(own_line.members)
+    for key, line in _list_alternatives(members):
+        shared_members = {name: node for name, node in own_line.members.items() if name in line.members}
+        lines[key] = override(line, replace(line, members=shared_members), findings)
+        new_members = {name: node for name, node in new_members.items() if name not in shared_members}
+    new_line = override(replace(own_line, members={}), replace(own_line, members=new_members), findings)
+    if new_line.members or not own_line.members:
+        lines[_make_free_key(members)] = new_line
+    return lines
 
 
-def _alternatives_beside(members: Mapping[str, Node], second: Branch) -> dict[str, Node]:
+def _combine_alternatives(members: Mapping[str, Node], second_line: Branch) -> dict[str, Node]:
     """Return the `either` line of another used class: the one written at the same place, or a line more."""
-    for key, line in _alternatives(members):
-        if line.spot == second.spot:
-            return {key: combine(line, second)}
-    return {_free_key(members): second}
+    for key, line in _list_alternatives(members):
+        if line.spot == second_line.spot:
+            return {key: combine(line, second_line)}
+    return {_make_free_key(members): second_line}
 
 
-def _alternatives(members: Mapping[str, Node]) -> Iterator[tuple[str, Branch]]:
+def _list_alternatives(members: Mapping[str, Node]) -> Iterator[tuple[str, Branch]]:
     """Yield the `either` lines of a clause, each with its key."""
     for key, node in members.items():
         if isinstance(node, Branch) and node.place == ALTERNATIVES:
             yield key, node
 
 
-def _free_key(members: Mapping[str, Node]) -> str:
+def _make_free_key(members: Mapping[str, Node]) -> str:
     """Return the key of one more `either` line; behind the first a number follows, which no word has."""
-    number = len(list(_alternatives(members)))
+    number = len(list(_list_alternatives(members)))
     return f"{EITHER} {number + 1}" if number else EITHER
 
 
-def _over(base: Node | None, own: Node, findings: list[Finding]) -> Node | None:
-    match own, base:
+def _override_node(base: Node | None, own_node: Node, findings: list[Finding]) -> Node | None:
+    match own_node, base:
         case RemovedValue(spot), None | RemovedValue():
             message = f"{spot.path[-1]} is not there, so false takes nothing out"
             findings.append(spot.make_error("nothing-to-take-out", message, "leave it out", mark="key"))
             return base
-        case Branch(), Branch() if not _another_verb(base, own):
-            return override(base, own, findings)
+        case Branch(), Branch() if not _has_other_verb(base, own_node):
+            return override(base, own_node, findings)
         case Branch(), _:
-            fresh = override(Branch({}, own.spot, own.place), own, findings)
-            return fresh if base is None else _standing_for(fresh, _spots(base))
+            own_branch = override(Branch({}, own_node.spot, own_node.place), own_node, findings)
+            return own_branch if base is None else _mark_replaced(own_branch, _list_all_spots(base))
         case _, None:
-            return own
-    return _standing_for(own, _spots(base))
+            return own_node
+    return _mark_replaced(own_node, _list_all_spots(base))
 
 
-def _another_verb(base: Branch, own: Branch) -> bool:
+def _has_other_verb(base: Branch, own_branch: Branch) -> bool:
     """Whether one's own does another thing, so that nothing of the base goes on."""
-    return bool(base.verbs) and any(verb not in base.members for verb in own.verbs)
+    return bool(base.verbs) and any(verb not in base.members for verb in own_branch.verbs)
 
 
-def _beside(first: Node, second: Node) -> Node:
-    if isinstance(first, Branch) and isinstance(second, Branch) and not _differ(first, second):
-        return combine(first, second)
-    if isinstance(first, Conflict) or isinstance(second, Conflict):
-        return first if isinstance(first, Conflict) else second
-    if set(_written(second)) <= {*_replaced(first), *_written(first)}:
-        return first
-    if set(_written(first)) <= {*_replaced(second), *_written(second)}:
-        return second
-    if isinstance(first, Leaf) and isinstance(second, Leaf) and _same(first.value, second.value):
-        return replace(first, replaced_spots=_each_once(first.replaced_spots, (second.spot,), second.replaced_spots))
-    if isinstance(first, RemovedValue) and isinstance(second, RemovedValue):
-        return replace(first, replaced_spots=_each_once(first.replaced_spots, (second.spot,), second.replaced_spots))
-    return Conflict(first, second)
+def _combine_nodes(first_node: Node, second_node: Node) -> Node:
+    if isinstance(first_node, Branch) and isinstance(second_node, Branch) and not _differ(first_node, second_node):
+        return combine(first_node, second_node)
+    if isinstance(first_node, Conflict) or isinstance(second_node, Conflict):
+        return first_node if isinstance(first_node, Conflict) else second_node
+    if set(_list_spots(second_node)) <= {*_list_replaced_spots(first_node), *_list_spots(first_node)}:
+        return first_node
+    if set(_list_spots(first_node)) <= {*_list_replaced_spots(second_node), *_list_spots(second_node)}:
+        return second_node
+    if (
+        isinstance(first_node, Leaf)
+        and isinstance(second_node, Leaf)
+        and _is_same_value(first_node.value, second_node.value)
+    ):
+        return replace(
+            first_node,
+            replaced_spots=_merge_spots(first_node.replaced_spots, (second_node.spot,), second_node.replaced_spots),
+        )
+    if isinstance(first_node, RemovedValue) and isinstance(second_node, RemovedValue):
+        return replace(
+            first_node,
+            replaced_spots=_merge_spots(first_node.replaced_spots, (second_node.spot,), second_node.replaced_spots),
+        )
+    return Conflict(first_node, second_node)
 
 
-def _differ(first: Branch, second: Branch) -> bool:
+def _differ(first_branch: Branch, second_branch: Branch) -> bool:
     """Return whether two tables of used classes cannot be one.
 
     Lines of two classes in one clause that keeps devices out would keep out less than either class wants.
     """
-    return _another_verb(first, second) or (first.place == KEEPING_OUT and not _agree(first, second))
+    return _has_other_verb(first_branch, second_branch) or (
+        first_branch.place == KEEPING_OUT and not _agree(first_branch, second_branch)
+    )
 
 
-def _undoubted(node: Node) -> Node:
-    return _undoubted(node.first_node) if isinstance(node, Conflict) else node
+def _resolve_conflict(node: Node) -> Node:
+    return _resolve_conflict(node.first_node) if isinstance(node, Conflict) else node
 
 
-def _standing_for(node: Node, spots: tuple[FilePosition, ...]) -> Node:
+def _mark_replaced(node: Node, spots: tuple[FilePosition, ...]) -> Node:
     """The node, its leaves marked as replacing what stood at those spots."""
     match node:
         case Leaf() | RemovedValue():
-            return replace(node, replaced_spots=_each_once(node.replaced_spots, spots))
+            return replace(node, replaced_spots=_merge_spots(node.replaced_spots, spots))
         case Branch(members):
-            return replace(node, members={name: _standing_for(member, spots) for name, member in members.items()})
+            return replace(node, members={name: _mark_replaced(member, spots) for name, member in members.items()})
     return node
 
 
-def _spots(node: Node | None) -> tuple[FilePosition, ...]:
+def _list_all_spots(node: Node | None) -> tuple[FilePosition, ...]:
     """Every spot that a node stands for, replaced ones included and last."""
-    return () if node is None else _each_once(_written(node), _replaced(node))
+    return () if node is None else _merge_spots(_list_spots(node), _list_replaced_spots(node))
 
 
-def _written(node: Node) -> tuple[FilePosition, ...]:
+def _list_spots(node: Node) -> tuple[FilePosition, ...]:
     match node:
         case Leaf(_, spot) | RemovedValue(spot):
             return (spot,)
         case Branch(members):
-            return _each_once(*(_written(member) for member in members.values()))
-        case Conflict(first, second):
-            return _each_once(_written(first), _written(second))
+            return _merge_spots(*(_list_spots(member) for member in members.values()))
+        case Conflict(first_node, second_node):
+            return _merge_spots(_list_spots(first_node), _list_spots(second_node))
 
 
-def _replaced(node: Node) -> tuple[FilePosition, ...]:
+def _list_replaced_spots(node: Node) -> tuple[FilePosition, ...]:
     match node:
-        case Leaf(_, _, replaced) | RemovedValue(_, replaced):
-            return replaced
+        case Leaf(_, _, spots) | RemovedValue(_, spots):
+            return spots
         case Branch(members):
-            return _each_once(*(_replaced(member) for member in members.values()))
-        case Conflict(first, second):
-            return _each_once(_replaced(first), _replaced(second))
+            return _merge_spots(*(_list_replaced_spots(member) for member in members.values()))
+        case Conflict(first_node, second_node):
+            return _merge_spots(_list_replaced_spots(first_node), _list_replaced_spots(second_node))
 
 
-def _each_once(*spots: tuple[FilePosition, ...]) -> tuple[FilePosition, ...]:
+def _merge_spots(*spots: tuple[FilePosition, ...]) -> tuple[FilePosition, ...]:
     return tuple(dict.fromkeys(spot for group in spots for spot in group))
 
 
-def _first_spot(node: Node) -> FilePosition:
-    return _first_spot(node.first_node) if isinstance(node, Conflict) else node.spot
+def _find_first_spot(node: Node) -> FilePosition:
+    return _find_first_spot(node.first_node) if isinstance(node, Conflict) else node.spot
 
 
-def _agree(first: Node, second: Node) -> bool:
+def _agree(first_node: Node, second_node: Node) -> bool:
     """Return whether two used classes say the same here."""
-    match first, second:
-        case Branch(mine), Branch(others):
-            return mine.keys() == others.keys() and all(_agree(node, others[name]) for name, node in mine.items())
+    match first_node, second_node:
+        case Branch(first_members), Branch(second_members):
+            return first_members.keys() == second_members.keys() and all(
+                _agree(node, second_members[name]) for name, node in first_members.items()
+            )
         case Leaf(value), Leaf(other):
-            return _same(value, other)
-    return isinstance(first, RemovedValue) and isinstance(second, RemovedValue)
+            return _is_same_value(value, other)
+    return isinstance(first_node, RemovedValue) and isinstance(second_node, RemovedValue)
 
 
-def _same(first: object, second: object) -> bool:
-    return type(first) is type(second) and first == second
+def _is_same_value(first_value: object, second_value: object) -> bool:
+    return type(first_value) is type(second_value) and first_value == second_value

@@ -14,7 +14,7 @@ from agent.config.toml.finding import Finding
 from agent.core.struct import MutableStruct, field
 
 # What is said where no table stands, of places that people stumble over.
-_WRITE = {
+_HINTS = {
     "accept": 'write accept = { unstable-id = "why" }',
     "exclude": "an exclusion has a name: exclude.NAME = { … }",
 }
@@ -35,14 +35,14 @@ class Expansion(MutableStruct):
         """The tree of an entry, a class, or a table in one with a fixed set of keys."""
         members: dict[str, Node] = {}
         for key, value in table.items():
-            here = spot.get_child(key)
-            finding = find_unknown_key(here, place)
-            node = None if finding else self._member(here, key, value, get_form(place, key))
+            key_spot = spot.get_child(key)
+            finding = find_unknown_key(key_spot, place)
+            node = None if finding else self._expand_member(key_spot, key, value, get_form(place, key))
             if finding is not None:
                 self.findings.append(finding)
                 self.has_all_keys &= place not in {"entry", "class", "give"}
             elif node is None:
-                self._left_out(place, key)
+                self._note_missing_key(place, key)
             else:
                 members[key] = node
         verbs = [key for key in members if key in find_verbs(place, members)]
@@ -52,26 +52,26 @@ class Expansion(MutableStruct):
             members = {key: node for key, node in members.items() if key not in verbs[1:]}
         return Branch(members, spot, place)
 
-    def _left_out(self, place: str, key: str) -> None:
+    def _note_missing_key(self, place: str, key: str) -> None:
         """That something of it could not be understood, and was reported."""
         self.has_all_keys &= key == "accept"
         self.has_all_words &= place not in {"entry", "class"} or key == "accept"
 
-    def _member(self, spot: FilePosition, key: str, value: object, form: Form) -> Node | None:
+    def _expand_member(self, spot: FilePosition, key: str, value: object, form: Form) -> Node | None:
         if value is False and form.allows_false:
             return RemovedValue(spot)
         match form.shape:
             case Shape.VALUE:
-                return self._value(spot, key, value, form)
+                return self._check_value(spot, key, value, form)
             case _ if form.type and not isinstance(value, dict):
-                return self._value(spot, key, value, form)
+                return self._check_value(spot, key, value, form)
             case Shape.CLAUSES:
-                write = _WRITE.get(key, f"each has a name: {key}.NAME = {{ … }}")
+                write = _HINTS.get(key, f"each has a name: {key}.NAME = {{ … }}")
                 return clause_lines.flatten_clauses(spot, value, write, self.findings, keeps_out=key in KEEPS_OUT)
             case Shape.TABLE if not isinstance(value, dict) and (form.short or form.allows_true):
-                return self._short(spot, value, form)
+                return self._expand_short_form(spot, value, form)
         if not isinstance(value, dict):
-            write = _WRITE.get(key, "")
+            write = _HINTS.get(key, "")
             if form.shape is Shape.NAMED:
                 write = f"each has a name: {form.place if form.place.startswith('give.') else key}.NAME = …"
             self.findings.append(clause_lines.make_no_table_error(spot, write))
@@ -80,24 +80,24 @@ class Expansion(MutableStruct):
             case Shape.CLAUSE:
                 return clause_lines.flatten_clause(spot, value, self.findings, keeps_out=key in KEEPS_OUT)
             case Shape.NAMED:
-                return self._named(spot, value, form)
+                return self._expand_named(spot, value, form)
             case Shape.OPEN:
-                return _open(spot, value)
+                return _expand_open_table(spot, value)
             case Shape.PAIRS:
                 return Leaf(clause_lines.flatten_pairs(spot, value, self.findings), spot)
         return self.expand_table(spot, value, form.place)
 
-    def _value(self, spot: FilePosition, key: str, value: object, form: Form) -> Leaf | None:
+    def _check_value(self, spot: FilePosition, key: str, value: object, form: Form) -> Leaf | None:
         if form.type == "source":
             return Leaf({"kind": value} if isinstance(value, str) else value, spot)
-        judged = form.type and not form.is_checked_later
-        wrong = value_checks.find_value_fault(form.type, key, value, spot.source_text) if judged else None
-        if wrong is None:
+        is_checked_here = form.type and not form.is_checked_later
+        fault = value_checks.find_value_fault(form.type, key, value, spot.source_text) if is_checked_here else None
+        if fault is None:
             return Leaf(value, spot)
-        self.findings.append(spot.make_error("type", *wrong))
+        self.findings.append(spot.make_error("type", *fault))
         return None
 
-    def _short(self, spot: FilePosition, value: object, form: Form) -> Branch | None:
+    def _expand_short_form(self, spot: FilePosition, value: object, form: Form) -> Branch | None:
         """The table that a value stands for."""
         if form.allows_true and value is True:
             return Branch({}, spot, form.place)
@@ -107,23 +107,23 @@ class Expansion(MutableStruct):
             write = f"write {name} = true" if form.allows_true else ""
             self.findings.append(spot.make_error("type", f"{name} is a table, or true", write))
             return None
-        leaf = self._value(spot, key, value, get_form(form.place, key))
+        leaf = self._check_value(spot, key, value, get_form(form.place, key))
         return None if leaf is None else Branch({key: leaf}, spot, form.place)
 
-    def _named(self, spot: FilePosition, table: Mapping[str, object], form: Form) -> Branch:
+    def _expand_named(self, spot: FilePosition, table: Mapping[str, object], form: Form) -> Branch:
         """A table of things that people name; `false` takes one out, except where it is a value."""
         members: dict[str, Node] = {}
-        for name, inner in clause_lines.list_named_members(spot, table, self.findings):
-            here = spot.get_child(name)
+        for name, member in clause_lines.list_named_members(spot, table, self.findings):
+            member_spot = spot.get_child(name)
             node: Node | None
-            if inner is False and form.place != "options":
-                node = RemovedValue(here)
-            elif isinstance(inner, dict):
-                node = self.expand_table(here, inner, form.place)
+            if member is False and form.place != "options":
+                node = RemovedValue(member_spot)
+            elif isinstance(member, dict):
+                node = self.expand_table(member_spot, member, form.place)
             elif form.short:
-                node = self._short(here, inner, form)
+                node = self._expand_short_form(member_spot, member, form)
             else:
-                self.findings.append(clause_lines.make_no_table_error(here))
+                self.findings.append(clause_lines.make_no_table_error(member_spot))
                 node = None
             if node is not None:
                 members[name] = node
@@ -132,10 +132,10 @@ class Expansion(MutableStruct):
         return Branch(members, spot)
 
 
-def _open(spot: FilePosition, table: Mapping[str, object]) -> Branch:
+def _expand_open_table(spot: FilePosition, table: Mapping[str, object]) -> Branch:
     """A table whose keys people choose."""
     members: dict[str, Node] = {}
     for key, value in table.items():
-        here = spot.get_child(key)
-        members[key] = _open(here, value) if isinstance(value, dict) else Leaf(value, here)
+        key_spot = spot.get_child(key)
+        members[key] = _expand_open_table(key_spot, value) if isinstance(value, dict) else Leaf(value, key_spot)
     return Branch(members, spot)

@@ -52,27 +52,27 @@ class Document(Struct):
     def find_key(self, path: KeyPath) -> Span:
         """Where the key is written: of a dotted key or header the one segment. An element has its array's."""
         extent: Extent = (0, 0)
-        for place in self._places(path):
+        for place in self._find_ranges(path):
             extent = place.key or extent
-        return _span(self.text, self._line_starts, extent)
+        return _make_span(self.text, self._line_starts, extent)
 
     def find_value(self, path: KeyPath) -> Span:
         """Where the value is written: of a table its header or inline table.
 
         A table that only dotted keys or longer headers make has the first segment that names it.
         """
-        return _span(self.text, self._line_starts, self._places(path)[-1].value)
+        return _make_span(self.text, self._line_starts, self._find_ranges(path)[-1].value)
 
     def get_source(self, path: KeyPath) -> str:
         """The value as written, whole, over all its lines."""
-        start, end = self._places(path)[-1].value
+        start, end = self._find_ranges(path)[-1].value
         return self.text[start:end]
 
     def get_line(self, number: int) -> str:
         """The text of a line, without its end; empty for one that is not there."""
-        return _line(self.text, self._line_starts, number)
+        return _get_line(self.text, self._line_starts, number)
 
-    def _places(self, path: KeyPath) -> list[TomlRange]:
+    def _find_ranges(self, path: KeyPath) -> list[TomlRange]:
         """The places from the root to the path, or as far as it goes."""
         places = [self._root]
         for step in path:
@@ -95,29 +95,31 @@ def decode(name: str, content: bytes) -> str:
         # Each byte that is no UTF-8 becomes one character, so that the columns are those of the line as shown.
         text = content.decode(errors="surrogateescape").removeprefix(_BOM)
         start = len(content[: error.start].decode().removeprefix(_BOM))
-        raise DocumentError(_finding(name, text, (start, start + 1), message, "save the file as UTF-8")) from None
+        raise DocumentError(_make_finding(name, text, (start, start + 1), message, "save the file as UTF-8")) from None
 
 
 def parse(name: str, text: str) -> Document:
     """The document that a text is; DocumentError, with the place and what to write, if it is no TOML."""
     text = text.removeprefix(_BOM)
-    plain = text.replace("\r\n", "\n")  # as tomllib does: its line and column count there, and so do ours
+    unix_text = text.replace("\r\n", "\n")  # as tomllib does: its line and column count there, and so do ours
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError: a number with too many digits has no other
         from agent.config.toml.toml_errors import explain  # seldom wanted
 
-        mistake = explain(plain, error)
+        mistake = explain(unix_text, error)
         message = f"{mistake.message}; nothing else in this file could be read"
-        raise DocumentError(_finding(name, plain, (mistake.start, mistake.end), message, mistake.write)) from None
-    return Document(name, plain, data, scan(plain), _line_starts(plain))
+        raise DocumentError(
+            _make_finding(name, unix_text, (mistake.start, mistake.end), message, mistake.write)
+        ) from None
+    return Document(name, unix_text, data, scan(unix_text), _find_line_starts(unix_text))
 
 
-def _finding(name: str, text: str, marked: Extent, message: str, write: str) -> Finding:
-    starts = _line_starts(text)
+def _make_finding(name: str, text: str, extent: Extent, message: str, write: str) -> Finding:
+    starts = _find_line_starts(text)
     # An end of file is shown at the end of the last line that says something.
-    start = min(marked[0], len(text.rstrip()))
-    span = _span(text, starts, (start, max(marked[1], start + 1)))
+    start = min(extent[0], len(text.rstrip()))
+    span = _make_span(text, starts, (start, max(extent[1], start + 1)))
     return Finding(
         file=name,
         line=span.line,
@@ -127,27 +129,27 @@ def _finding(name: str, text: str, marked: Extent, message: str, write: str) -> 
         code="toml",
         message=message,
         write=write,
-        source_line=_line(text, starts, span.line),
+        source_line=_get_line(text, starts, span.line),
     )
 
 
-def _line_starts(text: str) -> tuple[int, ...]:
+def _find_line_starts(text: str) -> tuple[int, ...]:
     starts = [0]
     while end := text.find("\n", starts[-1]) + 1:
         starts.append(end)
     return tuple(starts)
 
 
-def _span(text: str, starts: Sequence[int], extent: Extent) -> Span:
+def _make_span(text: str, starts: Sequence[int], extent: Extent) -> Span:
     start, end = extent
     line = bisect_right(starts, start)
     line_start = starts[line - 1]
-    line_end = line_start + len(_line(text, starts, line))
+    line_end = line_start + len(_get_line(text, starts, line))
     column = start - line_start + 1
     return Span(line, column, max(column, min(end, line_end) - line_start + 1))
 
 
-def _line(text: str, starts: Sequence[int], number: int) -> str:
+def _get_line(text: str, starts: Sequence[int], number: int) -> str:
     if not 1 <= number <= len(starts):
         return ""
     end = starts[number] - 1 if number < len(starts) else len(text)

@@ -66,8 +66,8 @@ class FilePosition(Struct):
     @property
     def local_address(self) -> str:
         """The address as seen from the class or the entry that it is in: `give.nodes.tty`."""
-        inside = self.path[:2] != () and self.path[0] == "resource"
-        return FilePosition(self.document, self.path[2:] if inside else self.path).address
+        is_in_entry = self.path[:2] != () and self.path[0] == "resource"
+        return FilePosition(self.document, self.path[2:] if is_in_entry else self.path).address
 
     @property
     def data(self) -> object:
@@ -88,20 +88,20 @@ class FilePosition(Struct):
         text = self.document.get_source(self.path)
         value = self.data
         if isinstance(value, dict) and not text.startswith("{"):
-            inside = (f"{_key(key)} = {self.get_child(key).source_text}" for key in value)
+            inside = (f"{_format_key(key)} = {self.get_child(key).source_text}" for key in value)
             text = f"{{ {', '.join(inside)} }}"
         return " ".join(text.split())
 
     def make_error(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
         """An error here."""
-        return self._finding(Severity.ERROR, code, message, write, mark)
+        return self._make_finding(Severity.ERROR, code, message, write, mark)
 
     def make_warning(self, code: str, message: str, write: str, *, mark: FindingMark = "value") -> Finding:
         """A warning here."""
-        return self._finding(Severity.WARNING, code, message, write, mark)
+        return self._make_finding(Severity.WARNING, code, message, write, mark)
 
-    def _finding(self, severity: Severity, code: str, message: str, write: str, mark: FindingMark) -> Finding:
-        span = self.document.find_key(self.path) if mark == "key" else self._span(mark)
+    def _make_finding(self, severity: Severity, code: str, message: str, write: str, mark: FindingMark) -> Finding:
+        span = self.document.find_key(self.path) if mark == "key" else self._find_span(mark)
         return Finding(
             file=self.document.name,
             line=span.line,
@@ -115,17 +115,17 @@ class FilePosition(Struct):
             source_line=self.document.get_line(span.line),
         )
 
-    def _span(self, mark: FindingMark) -> Span:
+    def _find_span(self, mark: FindingMark) -> Span:
         """The value's span, or of a text on one line without escapes its content or a piece of it."""
         span = self.document.find_value(self.path)
-        written = self.document.get_source(self.path)
-        plain = written[:1] in {'"', "'"} and written[:3] not in {'"""', "'''"}
-        if mark == "value" or not plain or (written[0] == '"' and "\\" in written) or len(written) < 3:
+        source_text = self.document.get_source(self.path)
+        is_plain = source_text[:1] in {'"', "'"} and source_text[:3] not in {'"""', "'''"}
+        if mark == "value" or not is_plain or (source_text[0] == '"' and "\\" in source_text) or len(source_text) < 3:
             return span
-        piece = mark if isinstance(mark, TextPiece) else TextPiece(0, len(written) - 2)
+        piece = mark if isinstance(mark, TextPiece) else TextPiece(0, len(source_text) - 2)
         start = span.column + 1 + piece.at
         return Span(span.line, start, max(start + 1, min(start + piece.length, span.end_column - 1)))
 
 
-def _key(name: str) -> str:
+def _format_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else f'"{name}"'

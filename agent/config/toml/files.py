@@ -43,7 +43,7 @@ class ConfigFiles:
         except FileNotFoundError:
             return []
         except OSError as error:
-            self.findings.append(_unreadable(self.make_name(directory), error))
+            self.findings.append(_make_read_finding(self.make_name(directory), error))
             return []
         return sorted(entry for entry in entries if entry.endswith(".toml") and not entry.startswith("."))
 
@@ -52,9 +52,9 @@ class ConfigFiles:
         name = name or self.make_name(path)
         self.names.append(name)
         try:
-            content = _content(path)
+            content = _read_content(path)
         except OSError as error:
-            self.findings.append(_unreadable(name, error))
+            self.findings.append(_make_read_finding(name, error))
             return None
         for part in (os.fsencode(name), content):
             self._digest.update(len(part).to_bytes(8, "big") + part)
@@ -63,14 +63,14 @@ class ConfigFiles:
         except DocumentError as error:
             self.findings.append(error.finding)
             return None
-        if _depth(document.data) > DEPTH_LIMIT:
+        if _measure_depth(document.data) > DEPTH_LIMIT:
             message = f"tables and lists stand in each other more than {DEPTH_LIMIT} deep"
             self.findings.append(Finding(name, 1, 1, 1, Severity.ERROR, "type", message))
             return None
         return document
 
 
-def _depth(data: object) -> int:
+def _measure_depth(data: object) -> int:
     """How deep tables and lists stand in each other, counted as far as it matters; dotted keys nest without end."""
     depth, level = 0, [data]
     while level and depth <= DEPTH_LIMIT:
@@ -85,7 +85,7 @@ def make_unreadable_finding(name: str, message: str, severity: Severity = Severi
     return Finding(name, 1, 1, 1, severity, UNREADABLE, message)
 
 
-def _content(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     # A pipe or a device would block, or never end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
@@ -102,7 +102,7 @@ def _content(path: str) -> bytes:
     return content
 
 
-def _unreadable(name: str, error: OSError) -> Finding:
+def _make_read_finding(name: str, error: OSError) -> Finding:
     reason = error.strerror or str(error)
     reason = reason[:1].lower() + reason[1:]
     return make_unreadable_finding(name, f"could not be read: {reason}")

@@ -49,14 +49,14 @@ def sort_findings(findings: Iterable[Finding]) -> list[Finding]:
 def render(finding: Finding) -> str:
     """The finding as people read it: one line for editors and grep, then the source line, marked."""
     place = f"{escape(finding.file)}:{finding.line}:{finding.column}"
-    first = f"{place}: {finding.severity}[{finding.code}]: {escape(finding.message)}"
+    first_line = f"{place}: {finding.severity}[{finding.code}]: {escape(finding.message)}"
     if not finding.source_line:
-        return first
-    before, marked, after = _window(finding)
+        return first_line
+    text_before, marked_text, text_after = _split_source_line(finding)
     number = f"{finding.line:4}"
-    caret = " " * count_columns(before) + "^" * max(1, count_columns(marked))
+    caret = " " * count_columns(text_before) + "^" * max(1, count_columns(marked_text))
     hint = f" {escape(finding.write)}" if finding.write else ""
-    return f"{first}\n{number} | {before}{marked}{after}\n{' ' * len(number)} | {caret}{hint}"
+    return f"{first_line}\n{number} | {text_before}{marked_text}{text_after}\n{' ' * len(number)} | {caret}{hint}"
 
 
 def build_json(finding: Finding) -> dict[str, str | int | None]:
@@ -78,19 +78,19 @@ def format_check_summary(findings: Sequence[Finding], files_read: int, on_host: 
     warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
     files = format_count(files_read, "file")
     if errors:
-        refused = {finding.file for finding in errors}
-        others = 0 if SETTINGS in refused else files_read - len(refused)
-        also = f", {format_count(len(warnings), 'warning')}" if warnings else ""
+        refused_files = {finding.file for finding in errors}
+        served_count = 0 if SETTINGS in refused_files else files_read - len(refused_files)
+        further_text = f", {format_count(len(warnings), 'warning')}" if warnings else ""
         return (
-            f"{format_count(len(errors), 'error')} in {len(refused)} of {files}{also}. "
-            f"A running agent keeps what it has; a fresh start would serve {_others(others)}."
+            f"{format_count(len(errors), 'error')} in {len(refused_files)} of {files}{further_text}. "
+            f"A running agent keeps what it has; a fresh start would serve {_format_served_files(served_count)}."
         )
-    also = f"; {on_host}" if on_host else ""
+    further_text = f"; {on_host}" if on_host else ""
     if warnings:
-        meant = next((each.code for each in warnings if each.code != UNREADABLE), None)
-        accept = f' To accept one: accept = {{ {meant} = "why" }} in the entry.' if meant else ""
-        return f"{format_count(len(warnings), 'warning')} in {files}{also}.{accept}"
-    return f"No errors in {files}{also}."
+        code = next((finding.code for finding in warnings if finding.code != UNREADABLE), None)
+        accept = f' To accept one: accept = {{ {code} = "why" }} in the entry.' if code else ""
+        return f"{format_count(len(warnings), 'warning')} in {files}{further_text}.{accept}"
+    return f"No errors in {files}{further_text}."
 
 
 def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
@@ -101,47 +101,53 @@ def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """
     limit = max(1, len(word) // 3)
     lowered = word.lower()
-    best = min(((_distance(lowered, other.lower(), limit), other) for other in candidates), default=None)
+    best = min(((_measure_distance(lowered, other.lower(), limit), other) for other in candidates), default=None)
     return best[1] if best and best[0] <= limit else None
 
 
-def _distance(one: str, two: str, limit: int) -> int:
+def _measure_distance(source: str, target: str, limit: int) -> int:
     """Edits and swaps of neighbours that make `two` of `one`; what is above the limit is only known as such."""
-    if abs(len(one) - len(two)) > limit:
+    if abs(len(source) - len(target)) > limit:
         return limit + 1
     older: list[int] = []
-    old = list(range(len(two) + 1))
-    for i, char in enumerate(one, start=1):
+    old = list(range(len(target) + 1))
+    for i, char in enumerate(source, start=1):
         new = [i]
-        for j, other in enumerate(two, start=1):
-            cost = min(old[j] + 1, new[j - 1] + 1, old[j - 1] + (char != other))
-            if i > 1 and j > 1 and char == two[j - 2] and one[i - 2] == other:
+        for j, target_char in enumerate(target, start=1):
+            cost = min(old[j] + 1, new[j - 1] + 1, old[j - 1] + (char != target_char))
+            if i > 1 and j > 1 and char == target[j - 2] and source[i - 2] == target_char:
                 cost = min(cost, older[j - 2] + 1)
             new.append(cost)
         older, old = old, new
     return old[-1]
 
 
-def _window(finding: Finding) -> tuple[str, str, str]:
+def _split_source_line(finding: Finding) -> tuple[str, str, str]:
     """The source line as shown: before the mark, the mark, after it; together within the limit."""
     line = finding.source_line
     start = min(finding.column - 1, len(line))
     end = max(start, min(finding.end_column - 1, len(line)))
-    before, marked, after = _shown(line[:start]), _shown(line[start:end]), _shown(line[end:])
-    if count_columns(before + marked + after) <= LINE_LIMIT:
-        return before, marked, after
+    text_before, marked_text, text_after = (
+        _escape_text(line[:start]),
+        _escape_text(line[start:end]),
+        _escape_text(line[end:]),
+    )
+    if count_columns(text_before + marked_text + text_after) <= LINE_LIMIT:
+        return text_before, marked_text, text_after
     # The mark is what matters: it gets most of the room, then what leads to it, then what follows.
-    marked = _head(marked, LINE_LIMIT * 2 // 3)
-    before = _tail(before, max(LINE_LIMIT // 6, LINE_LIMIT - count_columns(marked) - count_columns(after)))
-    after = _head(after, LINE_LIMIT - count_columns(marked) - count_columns(before))
-    return before, marked, after
+    marked_text = _cut_end(marked_text, LINE_LIMIT * 2 // 3)
+    text_before = _cut_start(
+        text_before, max(LINE_LIMIT // 6, LINE_LIMIT - count_columns(marked_text) - count_columns(text_after))
+    )
+    text_after = _cut_end(text_after, LINE_LIMIT - count_columns(marked_text) - count_columns(text_before))
+    return text_before, marked_text, text_after
 
 
-def _shown(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(text.replace("\t", _TAB))
 
 
-def _head(text: str, room: int) -> str:
+def _cut_end(text: str, room: int) -> str:
     """The text, or its first columns and `…`."""
     if count_columns(text) <= room:
         return text
@@ -151,7 +157,7 @@ def _head(text: str, room: int) -> str:
     return text + "…"
 
 
-def _tail(text: str, room: int) -> str:
+def _cut_start(text: str, room: int) -> str:
     """The text, or `…` and its last columns."""
     if count_columns(text) <= room:
         return text
@@ -161,7 +167,7 @@ def _tail(text: str, room: int) -> str:
     return "…" + text
 
 
-def _others(number: int) -> str:
+def _format_served_files(number: int) -> str:
     if number <= 0:
         return "nothing"
     return "the other one" if number == 1 else f"the other {number:,}"

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from agent.core.struct import MutableStruct, field
 
 Extent: TypeAlias = tuple[int, int]  # offsets in the text, the end exclusive
-_Named: TypeAlias = tuple[str, Extent]  # one segment of a key, and where it stands
+_KeySegment: TypeAlias = tuple[str, Extent]  # one segment of a key, and where it stands
 
 BASIC = r'"(?:[^"\\\n]|\\.)*+"'
 LITERAL = r"'[^'\n]*+'"
@@ -59,63 +59,63 @@ class DuplicateKeyError(ValueError):
 def scan(text: str) -> TomlRange:
     """The root of all places in a valid text without carriage returns."""
     root = table = TomlRange(None, (0, 0))
-    at = _skip(text, 0)
+    at = _skip_filling(text, 0)
     while at < len(text):
         if text[at] == "[":
-            table, at = _header(text, at, root)
+            table, at = _scan_header(text, at, root)
         else:
-            at = _pair(text, at, table)
-        at = _skip(text, at)
+            at = _scan_pair(text, at, table)
+        at = _skip_filling(text, at)
     return root
 
 
-def _header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int]:
+def _scan_header(text: str, start: int, root: TomlRange) -> tuple[TomlRange, int]:
     """Reads `[a.b]` or `[[a.b]]`; the table it opens, and the offset behind it."""
-    many = text.startswith("[[", start)
-    names, at = _key(text, start + 1 + many)
-    end = at + 1 + many
+    is_array = text.startswith("[[", start)
+    names, at = _scan_key(text, start + 1 + is_array)
+    end = at + 1 + is_array
     table = root
     for name, span in names[:-1]:
-        table = _newest(_step(table, name, span))
+        table = _get_last_element(_add_child(table, name, span))
     name, span = names[-1]
-    found = table.children.get(name)
-    if found and (0 not in found.children if many else found.value != found.key):
-        raise DuplicateKeyError(name, found.key or found.value, span)
-    place = _step(table, name, span)
-    if not found or not many:
+    existing = table.children.get(name)
+    if existing and (0 not in existing.children if is_array else existing.value != existing.key):
+        raise DuplicateKeyError(name, existing.key or existing.value, span)
+    place = _add_child(table, name, span)
+    if not existing or not is_array:
         place.key, place.value = span, (start, end)
-    if many:
+    if is_array:
         element = place.children[len(place.children)] = TomlRange(span, (start, end))
         return element, end
     return place, end
 
 
-def _pair(text: str, at: int, table: TomlRange) -> int:
+def _scan_pair(text: str, at: int, table: TomlRange) -> int:
     """Reads `a.b = value` into the table; the offset behind it."""
-    names, at = _key(text, at)
+    names, at = _scan_key(text, at)
     for name, span in names[:-1]:
-        table = _step(table, name, span)
+        table = _add_child(table, name, span)
         if table.value != table.key:  # it has a value or a header, and dotted keys add to neither
             raise DuplicateKeyError(name, table.key or table.value, span)
     name, span = names[-1]
-    if found := table.children.get(name):
-        raise DuplicateKeyError(name, found.key or found.value, span)
-    return _value(text, _blank(text, at + 1), _step(table, name, span))
+    if existing := table.children.get(name):
+        raise DuplicateKeyError(name, existing.key or existing.value, span)
+    return _scan_value(text, _skip_blanks(text, at + 1), _add_child(table, name, span))
 
 
-def _value(text: str, start: int, place: TomlRange) -> int:
+def _scan_value(text: str, start: int, place: TomlRange) -> int:
     """Reads the value that begins here into its place; the offset behind it."""
     at = start
     if text[start] == "[":
-        at = _skip(text, at + 1)
+        at = _skip_filling(text, at + 1)
         while text[at] != "]":
             item = place.children[len(place.children)] = TomlRange(None, (at, at))
-            at = _comma(text, _value(text, at, item))
+            at = _skip_comma(text, _scan_value(text, at, item))
         at += 1
     elif text[start] == "{":
-        at = _skip(text, at + 1)
+        at = _skip_filling(text, at + 1)
         while text[at] != "}":
-            at = _comma(text, _pair(text, at, place))
+            at = _skip_comma(text, _scan_pair(text, at, place))
         at += 1
     elif scalar := _SCALAR.match(text, at):
         at = scalar.end()
@@ -123,20 +123,20 @@ def _value(text: str, start: int, place: TomlRange) -> int:
     return at
 
 
-def _key(text: str, at: int) -> tuple[list[_Named], int]:
+def _scan_key(text: str, at: int) -> tuple[list[_KeySegment], int]:
     """Reads `a . "b".'c'`; its segments, and the offset of what follows them and the blanks."""
-    names: list[_Named] = []
-    at = _blank(text, at)
+    names: list[_KeySegment] = []
+    at = _skip_blanks(text, at)
     while segment := _SEGMENT.match(text, at):
-        names.append((_name(segment[0]), segment.span()))
-        at = _blank(text, segment.end())
+        names.append((_parse_segment(segment[0]), segment.span()))
+        at = _skip_blanks(text, segment.end())
         if not text.startswith(".", at):
             break
-        at = _blank(text, at + 1)
+        at = _skip_blanks(text, at + 1)
     return names, at
 
 
-def _name(segment: str) -> str:
+def _parse_segment(segment: str) -> str:
     """What a segment of a key says."""
     if segment[0] not in "\"'":
         return segment
@@ -146,30 +146,30 @@ def _name(segment: str) -> str:
     return name
 
 
-def _step(table: TomlRange, name: str, span: Extent) -> TomlRange:
+def _add_child(table: TomlRange, name: str, span: Extent) -> TomlRange:
     """The place of this name below a table, made if it is not there."""
-    found = table.children.get(name)
-    if found is None:
-        found = table.children[name] = TomlRange(span, span)
-    return found
+    child = table.children.get(name)
+    if child is None:
+        child = table.children[name] = TomlRange(span, span)
+    return child
 
 
-def _newest(place: TomlRange) -> TomlRange:
+def _get_last_element(place: TomlRange) -> TomlRange:
     """Of an array of tables the last one, which headers go on from; any other place itself."""
     return place.children.get(len(place.children) - 1, place)
 
 
-def _comma(text: str, at: int) -> int:
-    at = _skip(text, at)
-    return _skip(text, at + 1) if text[at] == "," else at
+def _skip_comma(text: str, at: int) -> int:
+    at = _skip_filling(text, at)
+    return _skip_filling(text, at + 1) if text[at] == "," else at
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_filling(text: str, at: int) -> int:
     """The offset behind blanks, line ends and comments."""
-    found = _FILLING.match(text, at)
-    return found.end() if found else at
+    match = _FILLING.match(text, at)
+    return match.end() if match else at
 
 
-def _blank(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+def _skip_blanks(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at

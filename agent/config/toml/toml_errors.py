@@ -38,18 +38,22 @@ class Mistake(Struct):
 def explain(text: str, error: Exception) -> Mistake:
     """The mistake behind what tomllib raised for this text (given here without carriage returns)."""
     if isinstance(error, RecursionError):
-        return _too_deep(text)
-    found = _AT.fullmatch(str(error))
-    if not found:  # the one refusal without a place: int() bounds the digits it takes
+        return _explain_depth(text)
+    match = _AT.fullmatch(str(error))
+    if not match:  # the one refusal without a place: int() bounds the digits it takes
         number = _LONG_NUMBER.search(text)
         return Mistake(*number.span(), "a number is too long") if number else Mistake(0, 0, str(error))
-    complaint, line, column = found.groups()
-    at = _offset(text, int(line), int(column)) if line else len(text)
-    mistake = _unseen(text, at) or _twice(text, at, complaint) or _unquoted(text, at, complaint)
-    return mistake or _unclosed(text, at, complaint) or _other(text, at, complaint)
+    complaint, line, column = match.groups()
+    at = _find_offset(text, int(line), int(column)) if line else len(text)
+    mistake = (
+        _explain_control_character(text, at)
+        or _explain_duplicate(text, at, complaint)
+        or _explain_unquoted_text(text, at, complaint)
+    )
+    return mistake or _explain_unclosed(text, at, complaint) or _explain_complaint(text, at, complaint)
 
 
-def _too_deep(text: str) -> Mistake:
+def _explain_depth(text: str) -> Mistake:
     """The innermost of more brackets in each other than can be read, the first of several."""
     deepest = depth = at = 0
     for token in _TOKEN.finditer(text):
@@ -60,7 +64,7 @@ def _too_deep(text: str) -> Mistake:
     return Mistake(at, at + 1, message, "take out brackets, or close them")
 
 
-def _unseen(text: str, at: int) -> Mistake | None:
+def _explain_control_character(text: str, at: int) -> Mistake | None:
     """A control character, which nobody sees in an editor."""
     char = text[at : at + 1]
     if not char or char in "\n\t" or char.isprintable():
@@ -68,37 +72,37 @@ def _unseen(text: str, at: int) -> Mistake | None:
     return Mistake(at, at + 1, f"the character {make_printable(char)} cannot stand here", "take it out")
 
 
-def _twice(text: str, at: int, complaint: str) -> Mistake | None:
+def _explain_duplicate(text: str, at: int, complaint: str) -> Mistake | None:
     """A key or table that is there already; tomllib sees it behind its second value."""
     if not complaint.startswith(("Cannot", "Duplicate")):
         return None
     try:
         scan(text[:at])
-    except DuplicateKeyError as twice:
-        line = text.count("\n", 0, twice.first_extent[0]) + 1
-        message = f"{make_printable(twice.name)} is defined at line {line} already, and TOML allows it once"
-        return Mistake(*twice.second_extent, message, "take out one of the two")
-    start = at - len(text[_line_start(text, at) : at].lstrip())
+    except DuplicateKeyError as error:
+        line = text.count("\n", 0, error.first_extent[0]) + 1
+        message = f"{make_printable(error.name)} is defined at line {line} already, and TOML allows it once"
+        return Mistake(*error.second_extent, message, "take out one of the two")
+    start = at - len(text[_find_line_start(text, at) : at].lstrip())
     return Mistake(start, at, "this adds to what is complete where it is first defined", "write it there")
 
 
-def _unquoted(text: str, at: int, complaint: str) -> Mistake | None:
+def _explain_unquoted_text(text: str, at: int, complaint: str) -> Mistake | None:
     """Text without quotes, where a value is wanted."""
-    start = _line_start(text, at)
+    start = _find_line_start(text, at)
     assignment = _ASSIGNMENT.match(text, start, at)
     value = assignment.end() if assignment else start
     if complaint.startswith("Expected '='"):
         if not (assignment and _TEMPLATE.match(text, value)):
             return None
-        end = _end(_TO_COMMENT, text, value)
+        end = _find_end(_TO_COMMENT, text, value)
     elif not complaint.startswith(("Invalid value", "Invalid date", "Expected newline", "Unclosed")):
         return None
     elif assignment and text[value : value + 1] not in ("", *"\"'[{\n#=,]}"):
-        end = _end(_TO_COMMENT, text, value)
+        end = _find_end(_TO_COMMENT, text, value)
     else:  # in a list or an inline table
         value = 1 + max(start - 1, *(text.rfind(char, start, at) for char in "[{,="))
         value += len(text[value:at]) - len(text[value:at].lstrip(" \t"))
-        end = _end(_TO_COMMA, text, value)
+        end = _find_end(_TO_COMMA, text, value)
         if any(char in text[value:end] for char in "\"'="):
             return None
     bare = text[value:end]
@@ -106,44 +110,44 @@ def _unquoted(text: str, at: int, complaint: str) -> Mistake | None:
         return None
     if bare.lower() in _SWITCHES:
         return Mistake(value, end, "a switch is true or false", f"write {_SWITCHES[bare.lower()]}")
-    return Mistake(value, end, "text needs quotes", f"write {_quoted(bare)}")
+    return Mistake(value, end, "text needs quotes", f"write {_quote(bare)}")
 
 
-def _unclosed(text: str, at: int, complaint: str) -> Mistake | None:
+def _explain_unclosed(text: str, at: int, complaint: str) -> Mistake | None:
     """A text, list or table that has no end, or goes wrong inside."""
-    opened = _opened(text[:at])
-    if opened is None:
+    open_at = _find_open(text[:at])
+    if open_at is None:
         return None
-    sign = text[opened]
+    sign = text[open_at]
     if sign in "\"'":
         if text[at : at + 1] in ("", "\n"):
-            quotes = sign * 3 if text.startswith(sign * 3, opened) else sign
-            line_end = text.find("\n", opened)
+            quotes = sign * 3 if text.startswith(sign * 3, open_at) else sign
+            line_end = text.find("\n", open_at)
             end = line_end if line_end >= 0 else len(text)
-            return Mistake(opened, end, "this text has no closing quote", f"close it with {quotes}")
-        start = text.rfind("\\", opened, at + 1)
+            return Mistake(open_at, end, "this text has no closing quote", f"close it with {quotes}")
+        start = text.rfind("\\", open_at, at + 1)
         if start < 0:
             return None
         message = "in double quotes a backslash begins an escape, and there is no such escape"
         return Mistake(start, max(at, start + 2), message, "write \\\\, or put the text in single quotes")
     close = "]" if sign == "[" else "}"
-    what = "list" if sign == "[" else "inline table"
+    noun = "list" if sign == "[" else "inline table"
     if at >= len(text):
-        return Mistake(opened, opened + 1, f"this {what} has no end", f"close it with {close}")
+        return Mistake(open_at, open_at + 1, f"this {noun} has no end", f"close it with {close}")
     if complaint.startswith("Unclosed"):
-        line = text.count("\n", 0, opened) + 1
-        message = f'the {what} of line {line} goes on with "," or ends with "{close}"'
-        return Mistake(at, _word_end(text, at), message)
+        line = text.count("\n", 0, open_at) + 1
+        message = f'the {noun} of line {line} goes on with "," or ends with "{close}"'
+        return Mistake(at, _find_word_end(text, at), message)
     if sign == "{" and text[at] == "\n":
-        return Mistake(opened, at, "an inline table stands on one line", "write it on one, or with a [header]")
+        return Mistake(open_at, at, "an inline table stands on one line", "write it on one, or with a [header]")
     if sign == "{" and text[at] == "}":
         return Mistake(at, at + 1, 'an inline table ends without a ","', "take the comma out")
     return None
 
 
-def _other(text: str, at: int, complaint: str) -> Mistake:
+def _explain_complaint(text: str, at: int, complaint: str) -> Mistake:
     """The rest: a sentence for what is common, else tomllib's own words."""
-    end = _word_end(text, at)
+    end = _find_word_end(text, at)
     if complaint.startswith("Expected '='"):
         write = 'write "=" instead' if text[at : at + 1] == ":" else "write key = value"
         return Mistake(at, at + 1, 'a key is followed by "=" and its value', write)
@@ -160,7 +164,7 @@ def _other(text: str, at: int, complaint: str) -> Mistake:
     return Mistake(at, end, complaint[:1].lower() + complaint[1:])
 
 
-def _opened(text: str) -> int | None:
+def _find_open(text: str) -> int | None:
     """The offset of the quote or the bracket that is still open at the end of the text, the innermost."""
     open_brackets: list[int] = []
     for token in _TOKEN.finditer(text):
@@ -181,32 +185,32 @@ def _is_value(part: str) -> bool:
     return True
 
 
-def _quoted(bare: str) -> str:
+def _quote(bare: str) -> str:
     """The text as TOML, in the quotes that need least escaping."""
     bare = bare.strip("\u201c\u201d\u201e\u2018\u2019")  # the curly quotes of word processors
     if "'" not in bare and ("\\" in bare or '"' in bare):
         return f"'{bare}'"
-    escaped = bare.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    escaped_text = bare.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped_text}"'
 
 
-def _offset(text: str, line: int, column: int) -> int:
+def _find_offset(text: str, line: int, column: int) -> int:
     start = 0
     for _ in range(line - 1):
         start = text.index("\n", start) + 1
     return start + column - 1
 
 
-def _line_start(text: str, at: int) -> int:
+def _find_line_start(text: str, at: int) -> int:
     return text.rfind("\n", 0, at) + 1
 
 
-def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _find_end(pattern: re.Pattern[str], text: str, at: int) -> int:
     """Where the pattern ends that begins at the offset, trailing blanks left off."""
-    found = pattern.match(text, at)
-    return at + len(found[0].rstrip(" \t")) if found else at
+    match = pattern.match(text, at)
+    return at + len(match[0].rstrip(" \t")) if match else at
 
 
-def _word_end(text: str, at: int) -> int:
+def _find_word_end(text: str, at: int) -> int:
     word = _WORD.match(text, at)
     return word.end() if word else at + 1

@@ -7,13 +7,13 @@ from agent.config.toml.file_position import FilePosition
 from agent.core.language.value import OperandError, Scalar, ValueType, parse_operand
 
 
-def parse_constant(spot: FilePosition, written: object, kind: ValueType, scope: Scope) -> Scalar | None:
+def parse_constant(spot: FilePosition, value: object, kind: ValueType, scope: Scope) -> Scalar | None:
     """A value of that kind; none, with a finding, if it is none."""
     try:
-        return parse_operand(kind, written)
+        return parse_operand(kind, value)
     except OperandError as error:
         write = error.write
-        if not write and kind is ValueType.TEXT and isinstance(written, (int, bool)):
-            write = f'write "{spot.source_text}", or type = "{"bool" if isinstance(written, bool) else "int"}"'
+        if not write and kind is ValueType.TEXT and isinstance(value, (int, bool)):
+            write = f'write "{spot.source_text}", or type = "{"bool" if isinstance(value, bool) else "int"}"'
         scope.report(spot.make_error("type", error.message, write))
         return None

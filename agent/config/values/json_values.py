@@ -41,56 +41,57 @@ def compile_json(branch: Branch, scope: Scope, subject: str = "json") -> Compile
             branch.spot.make_error("type", f"{subject} says nothing", "write what the object has in it", mark="key")
         )
         return CompiledValue(None, branch.spot, is_json=True)
-    filling = _Filling(scope, [])
-    table = filling.table(branch)
-    phrases = filling.phrases
+    compiler = _JsonCompiler(scope, [])
+    table = compiler.compile_table(branch)
+    templates = compiler.templates
     return CompiledValue(
         table,
         branch.spot,
-        varies=any(made.varies for made in phrases),
-        is_certain=all(made.is_certain for made in phrases),
+        varies=any(template.varies for template in templates),
+        is_certain=all(template.is_certain for template in templates),
         is_json=True,
     )
 
 
-class _Filling(MutableStruct):
+class _JsonCompiler(MutableStruct):
     scope: Scope
-    phrases: list[CompiledTemplate]
+    templates: list[CompiledTemplate]
 
-    def table(self, branch: Branch) -> JsonTable | None:
+    def compile_table(self, branch: Branch) -> JsonTable | None:
         """The table that a branch is; none, with findings, if a part of it can be none of JSON."""
         parts: list[tuple[str, JsonPart | None]] = []
         for name, node in branch.members.items():
             if isinstance(node, Branch):
-                parts.append((self._named(node.spot, name), self.table(node)))
+                parts.append((self._check_name(node.spot, name), self.compile_table(node)))
             elif isinstance(node, Leaf):
-                parts.append((self._named(node.spot, name), self._part(node.spot, node.value)))
-        made = [(name, part) for name, part in parts if part is not None]
-        return JsonTable(tuple(made)) if len(made) == len(parts) else None
+                parts.append((self._check_name(node.spot, name), self._compile_part(node.spot, node.value)))
+        members = [(name, part) for name, part in parts if part is not None]
+        return JsonTable(tuple(members)) if len(members) == len(parts) else None
 
-    def _named(self, spot: FilePosition, name: str) -> str:
+    def _check_name(self, spot: FilePosition, name: str) -> str:
         if "{" in name or "}" in name:
             message = "a word stands in a value; names in JSON are as they are written"
             self.scope.report(spot.make_error("text", message, "key makes a member for each device", mark="key"))
         return name
 
-    def _part(self, spot: FilePosition, value: object) -> JsonPart | None:
+    def _compile_part(self, spot: FilePosition, value: object) -> JsonPart | None:
         if isinstance(value, str):
-            made = compile_template(spot, value, self.scope, "a text of JSON", in_grant=True, may_be_empty=True)
-            if made is None:
+            compiled = compile_template(spot, value, self.scope, "a text of JSON", in_grant=True, may_be_empty=True)
+            if compiled is None:
                 return None
-            self.phrases.append(made)
-            return made.template
+            self.templates.append(compiled)
+            return compiled.template
         if isinstance(value, list):
-            items = [self._part(spot.get_child(at), item) for at, item in enumerate(value)]
-            given = tuple(item for item in items if item is not None)
-            return JsonArray(given) if len(given) == len(items) else None
+            items = [self._compile_part(spot.get_child(at), item) for at, item in enumerate(value)]
+            parts = tuple(item for item in items if item is not None)
+            return JsonArray(parts) if len(parts) == len(items) else None
         if isinstance(value, dict):
-            inner = [
-                (self._named(spot.get_child(key), key), self._part(spot.get_child(key), value[key])) for key in value
+            members = [
+                (self._check_name(spot.get_child(key), key), self._compile_part(spot.get_child(key), value[key]))
+                for key in value
             ]
-            known = tuple((name, part) for name, part in inner if part is not None)
-            return JsonTable(known) if len(known) == len(inner) else None
+            compiled_members = tuple((name, part) for name, part in members if part is not None)
+            return JsonTable(compiled_members) if len(compiled_members) == len(members) else None
         if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
             return JsonLiteral(json.dumps(value))
         self.scope.report(

@@ -14,16 +14,18 @@ from agent.core.language.value import Absent, Value
 TIMEOUT = 30.0  # seconds for which a probe may be silent
 
 
-def compile_probes(tree: Branch, scope: Scope, known: Mapping[str, ProbeSpec | None]) -> dict[str, ProbeSpec | None]:
+def compile_probes(
+    tree: Branch, scope: Scope, shared_probes: Mapping[str, ProbeSpec | None]
+) -> dict[str, ProbeSpec | None]:
     """The probes that an entry or a class may speak of: its own, and those of agent.toml, `known`."""
-    found: dict[str, ProbeSpec | None] = {**known}
+    probes: dict[str, ProbeSpec | None] = {**shared_probes}
     branch = tree.get_branch("probe")
     for name, member in branch.list_branches() if branch else ():
-        found[name] = _probe(name, member, scope)
-    return found
+        probes[name] = _compile_probe(name, member, scope)
+    return probes
 
 
-def _probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
+def _compile_probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
     run = branch.get_leaf("run")
     if run is None:
         message = f"probe.{name} does not say what is run"
@@ -32,24 +34,24 @@ def _probe(name: str, branch: Branch, scope: Scope) -> ProbeSpec | None:
     argv = compile_argv(run, scope)
     if argv is None:
         return None
-    written: list[str] = []
-    for one in argv:
-        word = next((slot.word for slot in one.template.slots if slot.word not in scope.option_values), None)
+    arguments: list[str] = []
+    for argument in argv:
+        word = next((slot.word for slot in argument.template.slots if slot.word not in scope.option_values), None)
         if word is not None:
             if not word.startswith("options."):
                 message = f"one probe runs for all devices, and {word} is of one of them"
                 scope.report(
-                    one.spot.make_error("unknown-word", message, "write options.NAME, or take it out", mark="text")
+                    argument.spot.make_error("unknown-word", message, "write options.NAME, or take it out", mark="text")
                 )
             return None
-        texts = one.template.write_all(lambda word: _chosen(scope, word))
-        written += () if isinstance(texts, Absent) else texts
+        texts = argument.template.write_all(lambda word: _read_option(scope, word))
+        arguments += () if isinstance(texts, Absent) else texts
     timeout = branch.get_leaf("timeout")
     value = parse_duration(timeout.value) if timeout and isinstance(timeout.value, str) else TIMEOUT
     if timeout is not None and not value:
         scope.report(timeout.spot.make_error("type", "nothing is heard in no time", 'write for example "30s"'))
-    return ProbeSpec(name, tuple(written), value or TIMEOUT)
+    return ProbeSpec(name, tuple(arguments), value or TIMEOUT)
 
 
-def _chosen(scope: Scope, word: str) -> Value | Absent:
+def _read_option(scope: Scope, word: str) -> Value | Absent:
     return scope.option_values.get(word, Absent("nobody chose"))

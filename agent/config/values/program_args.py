@@ -15,14 +15,14 @@ def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[C
     run for a container.
     """
     items = leaf.value if isinstance(leaf.value, list) else []
-    found = [
+    templates = [
         compile_template(leaf.spot.get_child(index), item, scope, "an argument", in_grant=in_grant, may_be_empty=True)
         for index, item in enumerate(items)
     ]
-    made = tuple(one for one in found if one is not None)
-    if not made or len(made) < len(found):
+    arguments = tuple(template for template in templates if template is not None)
+    if not arguments or len(arguments) < len(templates):
         return None
-    program = made[0]
+    program = arguments[0]
     if program.template.slots:
         message = "a program is written out: no word says which one is run"
         scope.report(program.spot.make_error("path", message, 'write for example "/usr/bin/…"', mark="text"))
@@ -35,4 +35,4 @@ def compile_argv(leaf: Leaf, scope: Scope, *, in_grant: bool = False) -> tuple[C
             program.spot.make_error("path", f"{fault.message}; no shell looks for a program", write, mark="text")
         )
         return None
-    return made
+    return arguments

@@ -63,15 +63,15 @@ def compile_template(
     lists: any of its words may be lists.
     """
     if not isinstance(value, str):
-        number = isinstance(value, int) and not isinstance(value, bool)
-        scope.report(spot.make_error("type", f"{subject} is text", f'write "{value}"' if number else ""))
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        scope.report(spot.make_error("type", f"{subject} is text", f'write "{value}"' if is_number else ""))
         return None
     if has_control(value) or not (value or may_be_empty):
         message = f"{subject} has a control character" if value else f"{subject} is empty"
         scope.report(spot.make_error("text", message, "take it out" if value else "write it, or take the key out"))
         return None
     try:
-        text = parse(value)
+        template = parse(value)
     except TemplateError as error:
         scope.report(spot.make_error("text", error.message, error.write, mark=TextPiece(error.at, error.length)))
         return None
@@ -79,19 +79,19 @@ def compile_template(
         WordSignature(ValueType.TEXT, varies=not scope.is_single, varies_by_member=True)
         if of_node and slot.word == NODE_NUMBER
         else scope.find_word(spot, slot.word, TextPiece(slot.at + 1, len(slot.word)), in_grant=in_grant)
-        for slot in text.slots
+        for slot in template.slots
     ]
-    known = tuple(word for word in words if word is not None)
-    if len(known) < len(words):
+    signatures = tuple(word for word in words if word is not None)
+    if len(signatures) < len(words):
         return None
-    if not lists and sum(word.is_list for word in known) > 1:
+    if not lists and sum(word.is_list for word in signatures) > 1:
         scope.report(
             spot.make_error(
                 "type", f"{subject} has two lists in it, and a text has one at most", "make two of it", mark="text"
             )
         )
         return None
-    return CompiledTemplate(text, known, spot)
+    return CompiledTemplate(template, signatures, spot)
 
 
 def compile_path(
@@ -105,53 +105,53 @@ def compile_path(
     example: str = "/dev/x",
 ) -> CompiledTemplate | None:
     """A text that is a path. A host's path is known before a grant, a container's may end in a slash."""
-    made = compile_template(spot, value, scope, subject, in_grant=container, of_node=of_node)
-    if made is None:
+    compiled = compile_template(spot, value, scope, subject, in_grant=container, of_node=of_node)
+    if compiled is None:
         return None
-    literals = made.template.pieces
-    leading = literals[0] if isinstance(literals[0], Slot) else None
-    for slot, word in zip(made.template.slots, made.signatures, strict=True):
+    pieces = compiled.template.pieces
+    first_slot = pieces[0] if isinstance(pieces[0], Slot) else None
+    for slot, word in zip(compiled.template.slots, compiled.signatures, strict=True):
         if word is ANYTHING:
             continue
         mark = TextPiece(slot.at, len(slot.word) + 2)
-        if slot is leading and (word.kind is not ValueType.PATH or slot.filters):
+        if slot is first_slot and (word.kind is not ValueType.PATH or slot.filters):
             message = f"a path begins with / or with a word that is a path, and {slot.word} is none"
-            scope.report(spot.make_error("path", message, f'write "/dev/{made.template.source}"', mark=mark))
+            scope.report(spot.make_error("path", message, f'write "/dev/{compiled.template.source}"', mark=mark))
             return None
-        if slot is not leading and word.kind is ValueType.PATH:
+        if slot is not first_slot and word.kind is ValueType.PATH:
             message = f"{slot.word} is a whole path, so it stands at the beginning"
             scope.report(spot.make_error("path", message, f'write "{{{slot.word}}}"', mark=mark))
             return None
-    if not _is_path(made, scope, example, directory_mark=container):
+    if not _check_path(compiled, scope, example, directory_mark=container):
         return None
-    return made
+    return compiled
 
 
 def compile_env_name(
     spot: FilePosition, value: object, scope: Scope, resource: str | None, *, mark: FindingMark
 ) -> CompiledTemplate | None:
     """A text that is the name of a variable for every shell: A-Z, a-z, 0-9 and _, no digit first."""
-    made = compile_template(spot, value, scope, "the name of a variable", in_grant=True)
-    if made is None:
+    compiled = compile_template(spot, value, scope, "the name of a variable", in_grant=True)
+    if compiled is None:
         return None
-    words = iter(made.signatures)
-    for index, piece in enumerate(made.template.pieces):
+    words = iter(compiled.signatures)
+    for index, piece in enumerate(compiled.template.pieces):
         if isinstance(piece, str):
-            fault = _literal_fault(piece, made.template.source, first=index == 0)
+            fault = _find_literal_fault(piece, compiled.template.source, is_first=index == 0)
         else:
-            fault = _slot_fault(piece, next(words), resource, first=index == 0)
+            fault = _find_slot_fault(piece, next(words), resource, is_first=index == 0)
         if fault is not None:
             scope.report(spot.make_error("env-name", *fault, mark=mark))
             return None
-    return made
+    return compiled
 
 
-def _is_path(made: CompiledTemplate, scope: Scope, example: str, *, directory_mark: bool) -> bool:
+def _check_path(compiled: CompiledTemplate, scope: Scope, example: str, *, directory_mark: bool) -> bool:
     """Whether the text is a path in its shortest form, every slot taken for a part of a name."""
-    slots: Sequence[Slot] = made.template.slots
+    slots: Sequence[Slot] = compiled.template.slots
     marks = {slot: chr(_SLOT_MARK + index % 6400) for index, slot in enumerate(slots)}
-    skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in made.template.pieces)
-    if isinstance(made.template.pieces[0], Slot):
+    skeleton = "".join(piece if isinstance(piece, str) else marks[piece] for piece in compiled.template.pieces)
+    if isinstance(compiled.template.pieces[0], Slot):
         skeleton = f"/{skeleton}"
     fault = find_path_fault(skeleton, directory_mark=directory_mark, example=example)
     if fault is None:
@@ -159,26 +159,28 @@ def _is_path(made: CompiledTemplate, scope: Scope, example: str, *, directory_ma
     write = fault.write
     for slot, mark in marks.items():
         write = write.replace(mark, "{" + "|".join((slot.word, *slot.filters)) + "}")
-    scope.report(made.spot.make_error("path", fault.message, write, mark="text"))
+    scope.report(compiled.spot.make_error("path", fault.message, write, mark="text"))
     return False
 
 
-def _literal_fault(piece: str, source: str, *, first: bool) -> tuple[str, str] | None:
+def _find_literal_fault(piece: str, source: str, *, is_first: bool) -> tuple[str, str] | None:
     """What is wrong with a literal piece of a variable's name, and what to write."""
-    digit = first and piece[:1].isdigit()
+    digit = is_first and piece[:1].isdigit()
     if _NAME_PIECE.fullmatch(piece) and not digit:
         return None
     message = "a variable's name is letters, digits and _, and does not begin with a digit"
     return message, f'write "{source.replace(piece, ("_" if digit else "") + make_env_name(piece), 1)}"'
 
 
-def _slot_fault(slot: Slot, word: WordSignature, resource: str | None, *, first: bool) -> tuple[str, str] | None:
+def _find_slot_fault(
+    slot: Slot, word: WordSignature, resource: str | None, *, is_first: bool
+) -> tuple[str, str] | None:
     """What is wrong with a slot of a variable's name, and what to write."""
     inside = "|".join((slot.word, *slot.filters))
-    cleaned = any(name.startswith("env") for name in slot.filters)
-    if not cleaned and word.kind not in _PLAIN_KINDS and word is not ANYTHING:
+    is_clean = any(name.startswith("env") for name in slot.filters)
+    if not is_clean and word.kind not in _PLAIN_KINDS and word is not ANYTHING:
         return f"{slot.word} can hold what a variable's name may not", f"write {{{inside}|env}}"
-    if first and (slot.word != "resource" or (resource or "")[:1].isdigit()):
+    if is_first and (slot.word != "resource" or (resource or "")[:1].isdigit()):
         message = f"{slot.word} can begin with a digit, and a variable's name may not"
         return message, f"write for example DEVICE_{{{inside}}}"
     return None

@@ -10,7 +10,7 @@ from agent.core.language.operators import AllTests, AnyTest, Not, Quantifier, Re
 from agent.core.language.value import Absent, Value, ValueType, format_scalar
 from agent.core.struct import Struct, not_compared
 
-_SHOWN = 3  # things or alternatives that an explanation tells of
+_TEXT_LIMIT = 3  # things or alternatives that an explanation tells of
 
 
 class Origin(Struct):
@@ -56,21 +56,21 @@ class ClauseLine(Struct):
     def read_values(self, facts: Knowledge) -> Iterator[Value | Absent]:
         """What the line reads of a thing."""
         yield facts(self.word)
-        for many in find_relation_tests(self.test):
-            things = facts.follow_relation(many.word)
+        for test in find_relation_tests(self.test):
+            things = facts.follow_relation(test.word)
             if isinstance(things, Absent):
                 yield things
-            elif isinstance(many.clause, Clause):
+            elif isinstance(test.clause, Clause):
                 for thing in things:
-                    yield from many.clause.read_values(thing)
+                    yield from test.clause.read_values(thing)
 
     def format_facts(self, facts: Knowledge, logic: Logic) -> str:
         """What was read, in the words of an explanation."""
         value = facts(self.word)
-        for many in find_relation_tests(self.test):
-            things = facts.follow_relation(many.word)
+        for test in find_relation_tests(self.test):
+            things = facts.follow_relation(test.word)
             if not isinstance(things, Absent) and things:
-                return _told(list(_each(many, things, value, logic)))
+                return _join_texts(list(_list_deciding_things(test, things, value, logic)))
         return format_fact(value)
 
 
@@ -94,11 +94,18 @@ class EitherLine(Struct):
 
     def format_facts(self, facts: Knowledge, logic: Logic) -> str:
         """Which alternatives hold; if none does, what each fails by."""
-        held = [one.name.rpartition(".")[2] for one in self.alternatives if one.evaluate(facts, logic)]
-        if held:
-            return _told(held)
-        failing = ((one.name.rpartition(".")[2], one.find_failed_line(facts, logic)) for one in self.alternatives)
-        return _told([f"{name}: {_by(failed)}" for name, failed in failing if failed])
+        matching_names = [
+            alternative.name.rpartition(".")[2]
+            for alternative in self.alternatives
+            if alternative.evaluate(facts, logic)
+        ]
+        if matching_names:
+            return _join_texts(matching_names)
+        failed_lines = (
+            (alternative.name.rpartition(".")[2], alternative.find_failed_line(facts, logic))
+            for alternative in self.alternatives
+        )
+        return _join_texts([f"{name}: {_format_failed_line(failed)}" for name, failed in failed_lines if failed])
 
 
 Statement: TypeAlias = ClauseLine | EitherLine
@@ -138,7 +145,9 @@ class Clause(Struct):
                 undecided = undecided or line
         if undecided is None:
             return None
-        return FailedLine(undecided, undecided.format_facts(facts, logic), _doubt(undecided, facts, logic))
+        return FailedLine(
+            undecided, undecided.format_facts(facts, logic), _find_undecided_fact(undecided, facts, logic)
+        )
 
     def walk_lines(self) -> Iterator[ClauseLine]:
         """All its lines, those of alternatives among them."""
@@ -164,7 +173,7 @@ def format_fact(value: Value | Absent) -> str:
     return format_scalar(value)
 
 
-def _doubt(statement: Statement, facts: Knowledge, logic: Logic) -> Absent:
+def _find_undecided_fact(statement: Statement, facts: Knowledge, logic: Logic) -> Absent:
     """Why a statement is undecided; what is still to come before what is not there."""
     absent = [
         read for read in statement.read_values(facts) if isinstance(read, Absent) and logic.is_value_undecided(read)
@@ -177,32 +186,36 @@ def find_relation_tests(test: Test) -> Iterator[RelationItems]:
     match test:
         case RelationItems():
             yield test
-        case Not(inner):
-            yield from find_relation_tests(inner)
+        case Not(inner_test):
+            yield from find_relation_tests(inner_test)
         case AnyTest(tests) | AllTests(tests):
-            for inner in tests:
-                yield from find_relation_tests(inner)
+            for inner_test in tests:
+                yield from find_relation_tests(inner_test)
 
 
-def _each(many: RelationItems, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic) -> Iterator[str]:
+def _list_deciding_things(
+    test: RelationItems, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic
+) -> Iterator[str]:
     """The things that decide what is said of a many: those of which the clause holds, else why it does not."""
-    verdicts = [many.clause.evaluate(thing, logic) for thing in things]
-    holding = any(verdicts) and (many.quantifier is not Quantifier.EVERY or all(verdicts))
-    named = isinstance(names, tuple) and len(names) == len(things)
+    verdicts = [test.clause.evaluate(thing, logic) for thing in things]
+    is_match = any(verdicts) and (test.quantifier is not Quantifier.EVERY or all(verdicts))
+    has_names = isinstance(names, tuple) and len(names) == len(things)
     for number, (thing, verdict) in enumerate(zip(things, verdicts, strict=True)):
-        name = format_scalar(names[number]) if named and isinstance(names, tuple) else f"{number + 1}"
-        if holding and verdict:
+        name = format_scalar(names[number]) if has_names and isinstance(names, tuple) else f"{number + 1}"
+        if is_match and verdict:
             yield name
-        elif not holding and isinstance(many.clause, Clause) and (failed := many.clause.find_failed_line(thing, logic)):
-            yield f"{name}: {_by(failed)}"
+        elif (
+            not is_match and isinstance(test.clause, Clause) and (failed := test.clause.find_failed_line(thing, logic))
+        ):
+            yield f"{name}: {_format_failed_line(failed)}"
 
 
-def _by(failed: FailedLine) -> str:
+def _format_failed_line(failed: FailedLine) -> str:
     if isinstance(failed.statement, EitherLine):
         return failed.facts_text
     return f"{failed.statement.word} is {failed.facts_text}"
 
 
-def _told(texts: list[str]) -> str:
-    more = len(texts) - _SHOWN
-    return "; ".join(texts[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+def _join_texts(texts: list[str]) -> str:
+    hidden_count = len(texts) - _TEXT_LIMIT
+    return "; ".join(texts[:_TEXT_LIMIT]) + (f"; and {hidden_count} more" if hidden_count > 0 else "")

@@ -45,14 +45,14 @@ class Glob(Struct, dict=True):
         return tuple(piece for piece in self.pieces if isinstance(piece, Capture))
 
     @cached_property
-    def _begins(self) -> str:
+    def _literal_prefix(self) -> str:
         """The literal text before its first other piece."""
-        return _beginning(self.pieces)
+        return _find_literal_prefix(self.pieces)
 
     @cached_property
-    def _open(self) -> bool:
+    def _is_prefix_only(self) -> bool:
         """Whether a star ends it, and all before that is literal."""
-        return len(self._begins) == len(self.pieces) - 1 and self.pieces[-1] is None
+        return len(self._literal_prefix) == len(self.pieces) - 1 and self.pieces[-1] is None
 
     @cached_property
     def _segments(self) -> tuple[tuple[_Run, ...], ...]:
@@ -70,34 +70,37 @@ class Glob(Struct, dict=True):
     @property
     def is_literal(self) -> bool:
         """Whether it can match only itself."""
-        return all(isinstance(piece, CharacterSet) and not piece.negated and _single(piece) for piece in self.pieces)
+        return all(
+            isinstance(piece, CharacterSet) and not piece.negated and _is_single_character(piece)
+            for piece in self.pieces
+        )
 
     def extract_words(self, text: str) -> CapturedWords | None:
         """What a whole text has at the places of its captures; none if it does not fit.
 
         From left to right each takes as little as fits, and so does each `*`.
         """
-        taken: list[tuple[str, Scalar]] = []
-        parts, segments = text.split("/"), tuple(_split(self.pieces))
+        words: list[tuple[str, Scalar]] = []
+        parts, segments = text.split("/"), tuple(_split_segments(self.pieces))
         if len(parts) != len(segments):
             return None
         for pieces, part in zip(segments, parts, strict=True):
-            found = extract_words(pieces, part)
-            if found is None:
+            segment_words = extract_words(pieces, part)
+            if segment_words is None:
                 return None
-            taken += found
-        return tuple(taken)
+            words += segment_words
+        return tuple(words)
 
     def matches(self, text: str) -> bool:
         """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
-        if not text.startswith(self._begins):
+        if not text.startswith(self._literal_prefix):
             return False
-        if self._open:
-            return "/" not in text[len(self._begins) :]
+        if self._is_prefix_only:
+            return "/" not in text[len(self._literal_prefix) :]
         if self.captures:
             return self.extract_words(text) is not None
         parts = text.split("/")
-        return len(parts) == len(self._segments) and all(map(_segment_fits, self._segments, parts))
+        return len(parts) == len(self._segments) and all(map(_matches_segment, self._segments, parts))
 
 
 _SLASH = CharacterSet((("/", "/"),))
@@ -114,8 +117,8 @@ def parse(text: str, *, allow_captures: bool = False) -> Glob:
     while at < len(text):
         character = text[at]
         if character == "[":
-            one, at = _set(text, at)
-            pieces.append(one)
+            character_set, at = _parse_set(text, at)
+            pieces.append(character_set)
             continue
         if character == "*":
             if text[at + 1 : at + 2] == "*":
@@ -129,17 +132,17 @@ def parse(text: str, *, allow_captures: bool = False) -> Glob:
         elif character == "?":
             pieces.append(ANY)
         elif character == "{" and allow_captures and "," not in text[at : text.find("}", at) + 1]:
-            capture = _capture(text, at, pieces)
+            capture = _parse_capture(text, at, pieces)
             pieces.append(capture)
             at = text.index("}", at)
         elif character == "{":
             raise PatternError(
-                "{a,b} is not supported", at, max(text.find("}", at) + 1 - at, 1), _alternatives(text, at)
+                "{a,b} is not supported", at, max(text.find("}", at) + 1 - at, 1), _suggest_list(text, at)
             )
         elif character == "\\":
             raise PatternError("a backslash escapes nothing here", at, 1, 'a literal star is "[*]"')
         else:
-            pieces.append(_literal(character))
+            pieces.append(_make_literal(character))
         at += 1
     return Glob(text, tuple(pieces))
 
@@ -149,41 +152,41 @@ def escape_glob(text: str) -> str:
     return _SPECIAL.sub(r"[\g<0>]", text)
 
 
-def _capture(text: str, at: int, before: list[CharacterSet | Capture | None]) -> Capture:
+def _parse_capture(text: str, at: int, previous_pieces: list[CharacterSet | Capture | None]) -> Capture:
     """The capture whose brace stands at `at`."""
     end = text.find("}", at)
     if end < 0:
         raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "[{]"')
     inside = text[at + 1 : end]
-    found = _CAPTURE.fullmatch(inside)
-    if found is None:
+    match = _CAPTURE.fullmatch(inside)
+    if match is None:
         if ":" not in inside:
             message = f"{{{inside}}} has no type, so it takes nothing"
             raise PatternError(message, at, end + 1 - at, f'write "{text[:end]}:text{text[end:]}" to take what is here')
         raise PatternError(
             f"{{{inside}}}: a word is letters, digits and _", at, end + 1 - at, 'write for example "{number:int}"'
         )
-    word, kind = found.groups()
-    kinds = {each.value: each for each in CAPTURE_TYPES}
+    word, kind = match.groups()
+    kinds = {capture_type.value: capture_type for capture_type in CAPTURE_TYPES}
     if kind not in kinds:
         message = f"{{{inside}}}: what is taken is {', '.join(kinds)}"
         raise PatternError(message, at, end + 1 - at, f'write "{text[:at]}{{{word}:text}}{text[end + 1 :]}"')
-    if any(isinstance(piece, Capture) and piece.word == word for piece in before):
+    if any(isinstance(piece, Capture) and piece.word == word for piece in previous_pieces):
         raise PatternError(f"{word} is taken twice here", at, end + 1 - at, "take another name")
     return Capture(word, kinds[kind])
 
 
-def _beginning(pieces: Pieces) -> str:
+def _find_literal_prefix(pieces: Pieces) -> str:
     """What all that fits begins with, as far as it is written: most of what does not fit is told by that."""
     begins = ""
     for piece in pieces:
-        if not isinstance(piece, CharacterSet) or piece.negated or not _single(piece):
+        if not isinstance(piece, CharacterSet) or piece.negated or not _is_single_character(piece):
             break
         begins += piece.ranges[0][0]
     return begins
 
 
-def _split(pieces: Pieces) -> Iterator[Pieces]:
+def _split_segments(pieces: Pieces) -> Iterator[Pieces]:
     """The pieces between slashes."""
     segment: list[CharacterSet | Capture | None] = []
     for piece in pieces:
@@ -209,38 +212,38 @@ def find_literal_prefix(glob: str) -> tuple[str, bool]:
     return "/".join(parts), True
 
 
-def _segment_fits(runs: tuple[_Run, ...], text: str) -> bool:
+def _matches_segment(runs: tuple[_Run, ...], text: str) -> bool:
     """Whether a text fits runs with a star between each two: the first at its start, the last at its end, each of the
     others as far left as it can, since what it leaves is never too little for those after it.
     """
-    first, *middle = runs
+    first_run, *middle = runs
     if not middle:
-        return len(text) == len(first) and _run_fits(first, text, 0)
-    last = middle.pop()
-    end = len(text) - len(last)
-    if end < len(first) or not _run_fits(first, text, 0) or not _run_fits(last, text, end):
+        return len(text) == len(first_run) and _matches_run(first_run, text, 0)
+    last_run = middle.pop()
+    end = len(text) - len(last_run)
+    if end < len(first_run) or not _matches_run(first_run, text, 0) or not _matches_run(last_run, text, end):
         return False
-    at = len(first)
+    at = len(first_run)
     for run in middle:
-        found = next((start for start in range(at, end - len(run) + 1) if _run_fits(run, text, start)), None)
-        if found is None:
+        run_start = next((start for start in range(at, end - len(run) + 1) if _matches_run(run, text, start)), None)
+        if run_start is None:
             return False
-        at = found + len(run)
+        at = run_start + len(run)
     return True
 
 
-def _run_fits(run: _Run, text: str, start: int) -> bool:
+def _matches_run(run: _Run, text: str, start: int) -> bool:
     return all(piece.contains(text[start + offset]) for offset, piece in enumerate(run))
 
 
-def _set(text: str, start: int) -> tuple[CharacterSet, int]:
+def _parse_set(text: str, start: int) -> tuple[CharacterSet, int]:
     """The set that begins at `start`, and where it ends. A `]` right at its beginning is one of the set."""
     at = start + 1
     negated = text[at : at + 1] in {"!", "^"}
     at += negated
     ranges: list[tuple[str, str]] = []
-    first = at
-    while at < len(text) and (text[at] != "]" or at == first):
+    first_at = at
+    while at < len(text) and (text[at] != "]" or at == first_at):
         low = text[at]
         if low == "[" and text[at + 1 : at + 2] in {":", "=", "."}:
             raise PatternError("[:names:] of characters are not supported", at, 2, "write the range, [0-9] or [a-z]")
@@ -265,15 +268,15 @@ def _set(text: str, start: int) -> tuple[CharacterSet, int]:
     return CharacterSet(tuple(ranges), negated), at + 1
 
 
-def _literal(character: str) -> CharacterSet:
+def _make_literal(character: str) -> CharacterSet:
     return _SLASH if character == "/" else CharacterSet(((character, character),))
 
 
-def _single(piece: CharacterSet) -> bool:
+def _is_single_character(piece: CharacterSet) -> bool:
     return len(piece.ranges) == 1 and piece.ranges[0][0] == piece.ranges[0][1]
 
 
-def _alternatives(text: str, at: int) -> str:
+def _suggest_list(text: str, at: int) -> str:
     end = text.find("}", at)
     if end < 0:
         return 'alternatives are a list of patterns; a literal brace is "[{]"'

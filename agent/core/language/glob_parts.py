@@ -43,48 +43,48 @@ Pieces: TypeAlias = tuple[CharacterSet | Capture | None, ...]  # None is a `*`
 
 def extract_words(pieces: Pieces, text: str) -> CapturedWords | None:
     """What a name has at the places of the captures; none if it does not fit the pieces, among which is no `/`."""
-    return _Lazy(pieces, text).fit(0, 0)
+    return _SegmentMatcher(pieces, text).match_from(0, 0)
 
 
-class _Lazy:
+class _SegmentMatcher:
     """One segment while it is fitted to one name; what is known not to fit is tried once."""
 
     def __init__(self, pieces: Pieces, text: str) -> None:
         self._pieces = pieces
         self._text = text
-        self._failed: set[tuple[int, int]] = set()
-        self._hopeless: dict[int, int] = {}  # of a piece of any length: no end from here on lets the rest fit
+        self._failed_ends: set[tuple[int, int]] = set()
+        self._failed_from: dict[int, int] = {}  # of a piece of any length: no end from here on lets the rest fit
 
-    def fit(self, index: int, at: int) -> CapturedWords | None:
+    def match_from(self, index: int, at: int) -> CapturedWords | None:
         """What is taken if the pieces from `index` on are to fit the text from `at` on; none if they do not."""
         text = self._text
         while index < len(self._pieces):
             piece = self._pieces[index]
             if not isinstance(piece, CharacterSet):
-                return self._any_length(index, piece, at)
+                return self._match_any_length(index, piece, at)
             if at == len(text) or not piece.contains(text[at]):
                 return None
             index, at = index + 1, at + 1
         return () if at == len(text) else None
 
-    def _any_length(self, index: int, piece: Capture | None, at: int) -> CapturedWords | None:
+    def _match_any_length(self, index: int, piece: Capture | None, at: int) -> CapturedWords | None:
         if piece is not None and piece.kind in _LONGEST:
-            return self._value(index, piece, at)
-        first = at + (piece is not None)
-        for end in range(first, self._hopeless.get(index, len(self._text) + 1)):
-            rest = self.fit(index + 1, end)
-            if rest is not None:
-                return ((piece.word, self._text[at:end]), *rest) if piece else rest
-        self._hopeless[index] = min(first, self._hopeless.get(index, first))
+            return self._match_value(index, piece, at)
+        least_end = at + (piece is not None)
+        for end in range(least_end, self._failed_from.get(index, len(self._text) + 1)):
+            later_words = self.match_from(index + 1, end)
+            if later_words is not None:
+                return ((piece.word, self._text[at:end]), *later_words) if piece else later_words
+        self._failed_from[index] = min(least_end, self._failed_from.get(index, least_end))
         return None
 
-    def _value(self, index: int, piece: Capture, at: int) -> CapturedWords | None:
+    def _match_value(self, index: int, piece: Capture, at: int) -> CapturedWords | None:
         for end in range(at + 1, min(at + _LONGEST[piece.kind], len(self._text)) + 1):
-            taken = piece.parse_value(self._text[at:end])
-            if taken is None or (index, end) in self._failed:
+            value = piece.parse_value(self._text[at:end])
+            if value is None or (index, end) in self._failed_ends:
                 continue
-            rest = self.fit(index + 1, end)
-            if rest is not None:
-                return ((piece.word, taken), *rest)
-            self._failed.add((index, end))
+            later_words = self.match_from(index + 1, end)
+            if later_words is not None:
+                return ((piece.word, value), *later_words)
+            self._failed_ends.add((index, end))
         return None

@@ -21,15 +21,17 @@ from agent.core.language.operators import (
 )
 from agent.core.language.value import ValueType, is_equal
 
-_SOMETHING = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
-_WHOLE = frozenset(
+_VALUE_TESTS = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
+_ONE_VALUE_TYPES = frozenset(
     {ValueType.TEXT, ValueType.PATH, ValueType.INT, ValueType.BOOL}
 )  # kinds of which an operand is one value
 
 
 def clause_implies(narrow: Clause, wide: Clause) -> bool:
     """Whether `wide` holds of everything that `narrow` holds of."""
-    return all(any(_statement_implies(one, other) for one in narrow.lines) for other in wide.lines)
+    return all(
+        any(_statement_implies(narrow_line, wide_line) for narrow_line in narrow.lines) for wide_line in wide.lines
+    )
 
 
 def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
@@ -37,23 +39,23 @@ def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
     if narrow == wide:
         return True
     if isinstance(narrow, AnyTest):
-        return all(implies(kind, one, wide) for one in narrow.tests)
+        return all(implies(kind, part, wide) for part in narrow.tests)
     if isinstance(wide, AllTests):
-        return all(implies(kind, narrow, one) for one in wide.tests)
-    if isinstance(narrow, AllTests) and any(implies(kind, one, wide) for one in narrow.tests):
+        return all(implies(kind, narrow, part) for part in wide.tests)
+    if isinstance(narrow, AllTests) and any(implies(kind, part, wide) for part in narrow.tests):
         return True
     if isinstance(wide, AnyTest):
-        return any(implies(kind, narrow, one) for one in wide.tests)
+        return any(implies(kind, narrow, part) for part in wide.tests)
     match narrow, wide:
-        case Not(one), Not(other):
-            return implies(kind, other, one)
+        case Not(part), Not(other):
+            return implies(kind, other, part)
         case Equals(operand), Equals(other):
             return is_equal(kind, operand, other)  # a class, an address: the one with more digits says more
-        case Equals(operand), _ if kind in _WHOLE:
+        case Equals(operand), _ if kind in _ONE_VALUE_TYPES:
             return wide.evaluate(kind, operand, NO_FACTS, PLAIN) is True
         case (_, Exists(True)):
-            some = isinstance(narrow, Items) and narrow.quantifier is not Quantifier.NONE
-            return some or isinstance(narrow, _SOMETHING)
+            is_some = isinstance(narrow, Items) and narrow.quantifier is not Quantifier.NONE
+            return is_some or isinstance(narrow, _VALUE_TESTS)
     return False
 
 

@@ -31,11 +31,11 @@ class JsonTable(Struct):
     def find_templates(self) -> Iterator[Template]:
         """All texts in it."""
         for _, part in self.members:
-            yield from _texts(part)
+            yield from _find_templates(part)
 
     def write(self, fact: FactReader) -> str:
         """The JSON object; empty if nothing is in it."""
-        return _written(self, fact)
+        return _format_part(self, fact)
 
 
 JsonPart: TypeAlias = Template | JsonLiteral | JsonArray | JsonTable
@@ -43,10 +43,10 @@ JsonPart: TypeAlias = Template | JsonLiteral | JsonArray | JsonTable
 
 def build_json_object(members: dict[str, str]) -> str:
     """The JSON object of members that are JSON already."""
-    return "{" + ",".join(f"{_quoted(name)}:{value}" for name, value in members.items()) + "}"
+    return "{" + ",".join(f"{_quote(name)}:{value}" for name, value in members.items()) + "}"
 
 
-def _texts(part: JsonPart) -> Iterator[Template]:
+def _find_templates(part: JsonPart) -> Iterator[Template]:
     match part:
         case Template():
             yield part
@@ -54,42 +54,42 @@ def _texts(part: JsonPart) -> Iterator[Template]:
             yield from part.find_templates()
         case JsonArray(items):
             for item in items:
-                yield from _texts(item)
+                yield from _find_templates(item)
 
 
-def _written(part: JsonPart, fact: FactReader) -> str:
+def _format_part(part: JsonPart, fact: FactReader) -> str:
     """As JSON; empty if there is nothing: a word is absent, a text, an array or an object is empty."""
     match part:
         case JsonLiteral(text):
             return text
         case Template():
-            said = _said(part, fact)
-            return _array(said) if _is_list(part, fact) else "".join(said)
+            values = _format_values(part, fact)
+            return _format_array(values) if _is_list(part, fact) else "".join(values)
         case JsonArray(items):
-            return _array([text for item in items for text in _elements(item, fact)])
+            return _format_array([text for item in items for text in _format_elements(item, fact)])
         case JsonTable(members):
-            written = {name: text for name, member in members if (text := _written(member, fact))}
-            return build_json_object(written) if written else ""
+            members_json = {name: text for name, member in members if (text := _format_part(member, fact))}
+            return build_json_object(members_json) if members_json else ""
 
 
-def _elements(part: JsonPart, fact: FactReader) -> list[str]:
+def _format_elements(part: JsonPart, fact: FactReader) -> list[str]:
     """What it is in an array: an array of a list word is no array in it."""
-    return _said(part, fact) if isinstance(part, Template) else list(filter(None, (_written(part, fact),)))
+    return _format_values(part, fact) if isinstance(part, Template) else list(filter(None, (_format_part(part, fact),)))
 
 
-def _said(text: Template, fact: FactReader) -> list[str]:
-    written = text.write_all(fact)
-    return [] if isinstance(written, Absent) else [_quoted(item) for item in written if item]
+def _format_values(text: Template, fact: FactReader) -> list[str]:
+    texts = text.write_all(fact)
+    return [] if isinstance(texts, Absent) else [_quote(item) for item in texts if item]
 
 
 def _is_list(text: Template, fact: FactReader) -> bool:
     return any(isinstance(fact(slot.word), tuple) for slot in text.slots)
 
 
-def _array(items: list[str]) -> str:
+def _format_array(items: list[str]) -> str:
     return f"[{','.join(items)}]" if items else ""
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A JSON string of printable ASCII, whatever a device says of itself."""
     return json.dumps(text).replace("\x7f", "\\u007f")

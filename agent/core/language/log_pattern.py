@@ -52,10 +52,10 @@ class LogPattern(Struct, dict=True):
     pieces: tuple[LogPiece, ...]
 
     @cached_property
-    def _begins(self) -> str:
+    def _literal_prefix(self) -> str:
         """The literal text before its first other piece."""
-        first = self.pieces[0] if self.pieces else None
-        return first if isinstance(first, str) else ""
+        first_piece = self.pieces[0] if self.pieces else None
+        return first_piece if isinstance(first_piece, str) else ""
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
@@ -66,7 +66,7 @@ class LogPattern(Struct, dict=True):
                 parts.append((piece, []))
             else:
                 parts[-1][1].append(piece)
-        return tuple((lead, tuple(rest)) for lead, rest in parts)
+        return tuple((lead, tuple(pieces)) for lead, pieces in parts)
 
     @property
     def compared_words(self) -> tuple[Brace, ...]:
@@ -80,45 +80,49 @@ class LogPattern(Struct, dict=True):
 
     def match(self, message: str) -> tuple[MessageKey, CapturedWords] | None:
         """What stands for the words that are compared, and what is taken; none if the message does not fit."""
-        if not message.startswith(self._begins):
+        if not message.startswith(self._literal_prefix):
             return None
         message = message[:LIMIT]
-        found: list[tuple[Brace, Scalar]] = []
+        values: list[tuple[Brace, Scalar]] = []
         end = 0
         for number, (lead, pieces) in enumerate(self._parts):
             least = end + (lead is not None)
-            at = _at(pieces, message, least, anchored=not number, last=number == len(self._parts) - 1)
-            fit = None if at is None else _fit(pieces, message, at)
+            at = _find_start(pieces, message, least, is_anchored=not number, is_last=number == len(self._parts) - 1)
+            fit = None if at is None else _match_pieces(pieces, message, at)
             if at is None or fit is None or at < least:
                 return None
             if lead is not None:
-                found.append((lead, message[end:at]))
-            end, values = fit
-            found += values
-        key = tuple(make_comparable(brace.kind, value) for brace, value in found if not brace.is_capture)
-        return key, tuple((brace.word, value) for brace, value in found if brace.is_capture)
+                values.append((lead, message[end:at]))
+            end, part_values = fit
+            values += part_values
+        key = tuple(make_comparable(brace.kind, value) for brace, value in values if not brace.is_capture)
+        return key, tuple((brace.word, value) for brace, value in values if brace.is_capture)
 
 
-def _at(pieces: tuple[str | Brace, ...], message: str, first: int, *, anchored: bool, last: bool) -> int | None:
+def _find_start(
+    pieces: tuple[str | Brace, ...], message: str, least_at: int, *, is_anchored: bool, is_last: bool
+) -> int | None:
     """Where such pieces begin: at once, where they first fit from `first` on, or at the end if there are none."""
-    if anchored:
-        return first
+    if is_anchored:
+        return least_at
     if not pieces:
-        return len(message) if last else first
+        return len(message) if is_last else least_at
     lead = pieces[0]
-    at = first
+    at = least_at
     while at <= len(message):
         if isinstance(lead, str):
             at = message.find(lead, at)
             if at < 0:
                 return None
-        if _fit(pieces, message, at) is not None:
+        if _match_pieces(pieces, message, at) is not None:
             return at
         at += 1
     return None
 
 
-def _fit(pieces: tuple[str | Brace, ...], message: str, at: int) -> tuple[int, list[tuple[Brace, Scalar]]] | None:
+def _match_pieces(
+    pieces: tuple[str | Brace, ...], message: str, at: int
+) -> tuple[int, list[tuple[Brace, Scalar]]] | None:
     """Where pieces of known length end that begin at `at`, and what their braces are; none if they do not fit."""
     values: list[tuple[Brace, Scalar]] = []
     for piece in pieces:
@@ -127,16 +131,16 @@ def _fit(pieces: tuple[str | Brace, ...], message: str, at: int) -> tuple[int, l
                 return None
             at += len(piece)
             continue
-        found = _VALUES[piece.kind].match(message, at)
-        value = None if found is None else _value(piece.kind, found[0])
-        if found is None or value is None:
+        match = _VALUES[piece.kind].match(message, at)
+        value = None if match is None else _parse_value(piece.kind, match[0])
+        if match is None or value is None:
             return None
         values.append((piece, value))
-        at = found.end()
+        at = match.end()
     return at, values
 
 
-def _value(kind: ValueType, text: str) -> Scalar | None:
+def _parse_value(kind: ValueType, text: str) -> Scalar | None:
     """What a piece of a message is as that kind. An address may be short there, and of a whole slot."""
     if kind is ValueType.PCI:
         return parse_operand(kind, text)
@@ -165,17 +169,17 @@ def parse(text: str) -> tuple[str | tuple[str, str | None, int, int] | None, ...
     at = 0
     while at < len(text):
         if text.startswith(("{{", "}}"), at):
-            _literal(pieces, text[at])
+            _add_literal(pieces, text[at])
             at += 2
         elif text[at] == "{":
             end = text.find("}", at)
             if end < 0:
                 raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "{{"')
-            found = _BRACE.fullmatch(text, at + 1, end)
-            if found is None:
+            match = _BRACE.fullmatch(text, at + 1, end)
+            if match is None:
                 message = f"{text[at : end + 1]} is no word, and no word with a type"
                 raise PatternError(message, at, end + 1 - at, "write {word} to compare, {word:int} to take")
-            pieces.append((found[1], found[2], at, end + 1 - at))
+            pieces.append((match[1], match[2], at, end + 1 - at))
             at = end + 1
         elif text[at] == "}":
             raise PatternError("this brace was never opened", at, 1, 'a literal brace is "}}"')
@@ -184,12 +188,12 @@ def parse(text: str) -> tuple[str | tuple[str, str | None, int, int] | None, ...
                 pieces.append(None)
             at += 1
         else:
-            _literal(pieces, text[at])
+            _add_literal(pieces, text[at])
             at += 1
     return tuple(pieces)
 
 
-def _literal(pieces: list[str | tuple[str, str | None, int, int] | None], character: str) -> None:
+def _add_literal(pieces: list[str | tuple[str, str | None, int, int] | None], character: str) -> None:
     last = pieces[-1] if pieces else None
     if isinstance(last, str):
         pieces[-1] = last + character

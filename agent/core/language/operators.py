@@ -26,7 +26,7 @@ class Test(Protocol):
         """Whether it holds of a value of that kind, which is one of these facts."""
 
 
-def _absent(value: Absent, logic: Logic) -> Verdict:
+def _evaluate_absent(value: Absent, logic: Logic) -> Verdict:
     return None if logic.is_value_undecided(value) else False
 
 
@@ -38,7 +38,7 @@ class Equals(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         return not isinstance(value, tuple) and is_equal(kind, value, self.operand)
 
 
@@ -50,7 +50,7 @@ class Like(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         if isinstance(value, tuple):
             return False
         text = format_scalar(value)
@@ -67,7 +67,7 @@ class Matching(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         return not isinstance(value, tuple) and self.fits(format_scalar(value))
 
 
@@ -79,7 +79,7 @@ class Contains(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del kind, facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         return not isinstance(value, tuple) and self.piece in format_scalar(value)
 
 
@@ -91,7 +91,7 @@ class Within(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         if isinstance(value, tuple):
             return False
         number = make_comparable(kind, value)
@@ -147,7 +147,7 @@ class Has(Struct):
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
         del facts
         if isinstance(value, Absent):
-            return _absent(value, logic)
+            return _evaluate_absent(value, logic)
         return isinstance(value, tuple) and any(is_equal(kind, item, self.operand) for item in value)
 
 
@@ -168,7 +168,7 @@ class Quantifier(Enum):
         """The same of a list that is not there."""
         if self is Quantifier.NONE:
             return None if logic.is_presence_undecided(value) else True
-        return _absent(value, logic)
+        return _evaluate_absent(value, logic)
 
 
 class Items(Struct):

@@ -10,7 +10,7 @@ LIMIT = 64  # columns of a shown text, before "…(+N)"
 
 # str.isprintable is false for control, format (bidirectional, zero-width), surrogate, private and
 # unassigned characters and for every space but " ". These are printable to it, and yet not seen.
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
@@ -24,24 +24,24 @@ def make_printable(text: str, limit: int | None = LIMIT) -> str:
     backslashes doubled up with a backslash, and so does one that begins with a quote: what is shown says
     exactly what was there.
     """
-    quoted = text.startswith('"') or not _is_clean(text)
+    is_quoted = text.startswith('"') or not _is_clean(text)
     room = len(text) * 10 + 2 if limit is None else max(limit, 2)  # 10: \U000e0001 is the longest escape
-    shown: list[str] = []
-    width = 2 if quoted else 0
-    for piece in _pieces(text, quoted=quoted):
+    pieces: list[str] = []
+    width = 2 if is_quoted else 0
+    for piece in _escape_pieces(text, quoted=is_quoted):
         # A combining mark has no width, but thousands of them on one letter have to end as well.
         width += max(1, count_columns(piece))
         if width > room:
             break
-        shown.append(piece)
-    left_out = len(text) - len(shown)
-    body = "".join(shown)
-    return (f'"{body}"' if quoted else body) + (f"…(+{left_out})" if left_out else "")
+        pieces.append(piece)
+    hidden_count = len(text) - len(pieces)
+    body = "".join(pieces)
+    return (f'"{body}"' if is_quoted else body) + (f"…(+{hidden_count})" if hidden_count else "")
 
 
 def escape(text: str) -> str:
     """The text with the same characters escaped, neither quoted nor cut; backslashes stay as they are."""
-    return text if _is_clean(text) else "".join(_pieces(text, quoted=False))
+    return text if _is_clean(text) else "".join(_escape_pieces(text, quoted=False))
 
 
 def shorten(text: str, limit: int) -> str:
@@ -57,10 +57,10 @@ def count_columns(text: str) -> int:
 
 
 def _is_clean(text: str) -> bool:
-    return text.isprintable() and (text.isascii() or not _UNSEEN.search(text))
+    return text.isprintable() and (text.isascii() or not _INVISIBLE.search(text))
 
 
-def _pieces(text: str, *, quoted: bool) -> Iterator[str]:
+def _escape_pieces(text: str, *, quoted: bool) -> Iterator[str]:
     """What is shown for each character, one piece each."""
     for char in text:
         if quoted and char in '"\\':
@@ -68,10 +68,10 @@ def _pieces(text: str, *, quoted: bool) -> Iterator[str]:
         elif _is_clean(char):
             yield char
         else:
-            yield _SHORT.get(char) or _escaped(ord(char))
+            yield _SHORT.get(char) or _escape_code(ord(char))
 
 
-def _escaped(code: int) -> str:
+def _escape_code(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as surrogateescape keeps it
         code -= 0xDC00
     if code <= 0xFF:

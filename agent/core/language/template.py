@@ -56,12 +56,12 @@ class Template(Struct):
 
         A list word here is a mistake that the load refuses; it is absent with that reason.
         """
-        written = self.write_all(fact)
-        if isinstance(written, Absent):
-            return written
-        if len(written) != 1:
-            return Absent(f"{self.source} has {len(written)} values")
-        return written[0]
+        texts = self.write_all(fact)
+        if isinstance(texts, Absent):
+            return texts
+        if len(texts) != 1:
+            return Absent(f"{self.source} has {len(texts)} values")
+        return texts[0]
 
     def write_all(self, fact: FactReader, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
         """As `write`, once for each element of the one list word that the text may have; `form` is given each word."""
@@ -76,8 +76,8 @@ class Template(Struct):
             values = value if isinstance(value, tuple) else (value,)
             if not values:
                 return Absent(f"{piece.word} is empty")
-            filled = [form(apply_filters(format_scalar(item), piece.filters)) for item in values]
-            texts = [text + item for text in texts for item in filled]
+            filtered_texts = [form(apply_filters(format_scalar(item), piece.filters)) for item in values]
+            texts = [text + item for text in texts for item in filtered_texts]
         return tuple(texts)
 
     def write_paths(self, fact: FactReader, *, glob: bool = False) -> tuple[str, ...] | Absent:
@@ -90,21 +90,21 @@ class Template(Struct):
         """
         leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
 
-        def safe(word: str) -> Value | Absent:
+        def read_safe(word: str) -> Value | Absent:
             value = fact(word)
             for item in value if isinstance(value, tuple) else (value,):
                 if not isinstance(item, str) or word == "resource":
                     continue
                 if word.startswith("options.") and not has_control(item):
                     continue
-                if not (word == leading and _may_lead(word, item)) and not is_name(item):
+                if not (word == leading and _may_begin_path(word, item)) and not is_name(item):
                     return Absent(f"{item[:64]!r} cannot be in a path")
             return value
 
-        written = self.write_all(safe, escape_glob if glob else str)
-        if not isinstance(written, Absent) and (odd := next((path for path in written if not _is_path(path)), "")):
-            return Absent(f"{odd[:64]!r} is not the shortest form of a path")
-        return written
+        paths = self.write_all(read_safe, escape_glob if glob else str)
+        if not isinstance(paths, Absent) and (bad_path := next((path for path in paths if not _is_path(path)), "")):
+            return Absent(f"{bad_path[:64]!r} is not the shortest form of a path")
+        return paths
 
 
 def parse(source: str) -> Template:
@@ -127,7 +127,7 @@ def parse(source: str) -> Template:
             if literal:
                 pieces.append(literal)
                 literal = ""
-            pieces.append(_slot(source[at + 1 : end], at))
+            pieces.append(_parse_slot(source[at + 1 : end], at))
             at = end + 1
         elif source[at] == "}":
             raise TemplateError("this brace was never opened", at, 1, 'a literal brace is "}}"')
@@ -144,11 +144,11 @@ def clean_id(text: str, suffix_length: int = 0) -> str:
 
     `::` belongs to shares, so device text cannot write it. `suffix_length` characters stay free.
     """
-    cleaned = _NOT_ID.sub("_", text).replace("::", ":_")
+    clean_text = _NOT_ID.sub("_", text).replace("::", ":_")
     limit = ID_LIMIT - suffix_length
-    if len(cleaned) <= limit:
-        return cleaned
-    return f"{cleaned[: limit - 9]}-{compute_digest(text, 8)}"
+    if len(clean_text) <= limit:
+        return clean_text
+    return f"{clean_text[: limit - 9]}-{compute_digest(text, 8)}"
 
 
 def make_env_name(text: str, keep: str = "") -> str:
@@ -171,7 +171,7 @@ def is_name(text: str) -> bool:
     return bool(text) and "/" not in text and ".." not in text and not has_control(text)
 
 
-def _may_lead(word: str, text: str) -> bool:
+def _may_begin_path(word: str, text: str) -> bool:
     below = text.startswith("/dev/") or (word.startswith("given.") and text.startswith("/"))
     return below and not has_control(text)
 
@@ -182,7 +182,7 @@ def _is_path(text: str) -> bool:
     return not root and all(name not in {"", ".", ".."} for name in names)
 
 
-def _slot(inside: str, at: int) -> Slot:
+def _parse_slot(inside: str, at: int) -> Slot:
     word, *filters = inside.split("|")
     if not _WORD.fullmatch(word):
         raise TemplateError(

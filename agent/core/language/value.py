@@ -70,44 +70,44 @@ def parse_kernel_text(kind: ValueType, text: str) -> Scalar | Absent:
 
 def get_kernel_parser(kind: ValueType) -> Callable[[str], Scalar | None]:
     """What `from_kernel` does for one kind: the value, None for text that is none. Who reads many asks once."""
-    return _SAYING[kind]
+    return _KERNEL_PARSERS[kind]
 
 
-def _int(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text, 16 if text[:2].lower() == "0x" else 10) if _INT.fullmatch(text) else None
 
 
-def _bool(text: str) -> bool | None:
+def _parse_bool(text: str) -> bool | None:
     return _BOOLS.get(text.lower())
 
 
-def _hex(text: str) -> str | None:
-    found = _HEX.fullmatch(text)
-    return found[1].lower() if found else None
+def _parse_hex(text: str) -> str | None:
+    match = _HEX.fullmatch(text)
+    return match[1].lower() if match else None
 
 
-def _class(text: str) -> str | None:
-    found = _HEX.fullmatch(text)
-    return found[1].lower().zfill(6) if found and len(found[1]) <= 6 else None
+def _parse_class(text: str) -> str | None:
+    match = _HEX.fullmatch(text)
+    return match[1].lower().zfill(6) if match and len(match[1]) <= 6 else None
 
 
-def _address(text: str) -> str | None:
-    found = _PCI.fullmatch(text)
-    return _pci(found) if found and found[1] and found[4] else None
+def _parse_address(text: str) -> str | None:
+    match = _PCI.fullmatch(text)
+    return _format_address(match) if match and match[1] and match[4] else None
 
 
-_SAYING: Mapping[ValueType, Callable[[str], Scalar | None]] = {
+_KERNEL_PARSERS: Mapping[ValueType, Callable[[str], Scalar | None]] = {
     ValueType.TEXT: str,
-    ValueType.INT: _int,
-    ValueType.BOOL: _bool,
-    ValueType.HEX: _hex,
-    ValueType.CLASS: _class,
-    ValueType.PCI: _address,
+    ValueType.INT: _parse_int,
+    ValueType.BOOL: _parse_bool,
+    ValueType.HEX: _parse_hex,
+    ValueType.CLASS: _parse_class,
+    ValueType.PCI: _parse_address,
     ValueType.PATH: str,
 }
 
 
-def parse_operand(kind: ValueType, written: object) -> Scalar:
+def parse_operand(kind: ValueType, operand: object) -> Scalar:
     """The value that a TOML operand says, for comparison with words of this kind.
 
     Raises:
@@ -115,36 +115,36 @@ def parse_operand(kind: ValueType, written: object) -> Scalar:
     """
     match kind:
         case ValueType.INT:
-            if isinstance(written, int) and not isinstance(written, bool):
-                return written
-            raise OperandError("this word is a number", _suggest_int(written))
+            if isinstance(operand, int) and not isinstance(operand, bool):
+                return operand
+            raise OperandError("this word is a number", _suggest_int(operand))
         case ValueType.BOOL:
-            if isinstance(written, bool):
-                return written
+            if isinstance(operand, bool):
+                return operand
             raise OperandError("this word is true or false", "write true or false, without quotes")
-        case ValueType.HEX | ValueType.CLASS | ValueType.PCI if isinstance(written, int) and not isinstance(
-            written, bool
+        case ValueType.HEX | ValueType.CLASS | ValueType.PCI if isinstance(operand, int) and not isinstance(
+            operand, bool
         ):
-            raise OperandError("ids are hexadecimal text; TOML reads this as a decimal number", f'write "{written}"')
-    if not isinstance(written, str):
+            raise OperandError("ids are hexadecimal text; TOML reads this as a decimal number", f'write "{operand}"')
+    if not isinstance(operand, str):
         raise OperandError(f"this word is {kind.value}, so text in quotes is wanted")
-    return _from_text(kind, written)
+    return _parse_text(kind, operand)
 
 
-def _from_text(kind: ValueType, written: str) -> Scalar:
+def _parse_text(kind: ValueType, text: str) -> Scalar:
     if kind is ValueType.HEX:
-        if found := _HEX.fullmatch(written):
-            return found[1].lower()
-        raise OperandError(f"{written!r} is not hexadecimal", 'write for example "10de"')
+        if match := _HEX.fullmatch(text):
+            return match[1].lower()
+        raise OperandError(f"{text!r} is not hexadecimal", 'write for example "10de"')
     if kind is ValueType.CLASS:
-        if (found := _HEX.fullmatch(written)) and len(found[1]) in {2, 4, 6}:
-            return found[1].lower()
+        if (match := _HEX.fullmatch(text)) and len(match[1]) in {2, 4, 6}:
+            return match[1].lower()
         raise OperandError("a PCI class has 2, 4 or 6 hexadecimal digits", 'write for example "0302"')
     if kind is ValueType.PCI:
-        if found := _PCI.fullmatch(written):
-            return _pci(found)
-        raise OperandError(f"{written!r} is no PCI address", 'write for example "0000:3b:00.0" or "3b:00.0"')
-    return written
+        if match := _PCI.fullmatch(text):
+            return _format_address(match)
+        raise OperandError(f"{text!r} is no PCI address", 'write for example "0000:3b:00.0" or "3b:00.0"')
+    return text
 
 
 def is_equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
@@ -165,17 +165,17 @@ def make_comparable(kind: ValueType, value: Scalar) -> Scalar:
     return int(value, 16) if kind is ValueType.HEX and isinstance(value, str) else value
 
 
-def merge_values(said: Sequence[Value | Absent]) -> Value | Absent:
+def merge_values(values: Sequence[Value | Absent]) -> Value | Absent:
     """What several things say, lists opened; absent if that of one cannot be known, or is that of the only one."""
-    found: list[Scalar] = []
-    for value in said:
+    scalars: list[Scalar] = []
+    for value in values:
         if isinstance(value, tuple):
-            found.extend(value)
+            scalars.extend(value)
         elif not isinstance(value, Absent):
-            found.append(value)
-        elif value.unreadable or value.pending or len(said) == 1:
+            scalars.append(value)
+        elif value.unreadable or value.pending or len(values) == 1:
             return value
-    return tuple(found)
+    return tuple(scalars)
 
 
 def format_scalar(value: Scalar) -> str:
@@ -189,20 +189,20 @@ def make_sort_key(text: str) -> str:
     """A sort key in which `tty10` follows `tty9`, equal for equal texts only: no order depends on the input's."""
     # A number goes by its length first, as one character that is lower than letters are. The text itself decides
     # between `1` and `01`.
-    return f"{_DIGITS.sub(_by_length, text)}\0{text}"
+    return f"{_DIGITS.sub(_prefix_length, text)}\0{text}"
 
 
-def _pci(found: re.Match[str]) -> str:
-    domain, bus, slot, function = found.groups()
+def _format_address(match: re.Match[str]) -> str:
+    domain, bus, slot, function = match.groups()
     address = f"{int(domain or '0', 16):04x}:{bus.lower()}:{slot.lower()}"
     return f"{address}.{function}" if function else address
 
 
-def _by_length(digits: re.Match[str]) -> str:
+def _prefix_length(digits: re.Match[str]) -> str:
     return chr(len(digits[1])) + digits[1]
 
 
-def _suggest_int(written: object) -> str:
-    if isinstance(written, str) and _INT.fullmatch(written):
-        return f"write {written}, without quotes"
+def _suggest_int(operand: object) -> str:
+    if isinstance(operand, str) and _INT.fullmatch(operand):
+        return f"write {operand}, without quotes"
     return ""
