@@ -35,13 +35,13 @@ from agent.host.process import Child, ProgramResult, start_program
 RESTART = Backoff(1.0, 60.0)
 OFF_SECONDS = 300.0  # until it is tried again whether there is something to report
 _CHUNK = 65536  # bytes that are read at once
-_BREATH = 0.02  # seconds between two of these: who floods is read slowly, and then has to wait
-_SHOWN = 200  # characters of what is no line of the protocol
+_PAUSE_SECONDS = 0.02  # seconds between two of these: who floods is read slowly, and then has to wait
+_SHOWN_CHARACTERS = 200  # characters of what is no line of the protocol
 
 log = logging.getLogger(__name__)
 
 
-class _Life:
+class _ProbeState:
     """What is known of one probe.
 
     down: why nothing is known; empty while it is heard of. off: why there is nothing to report.
@@ -50,227 +50,239 @@ class _Life:
 
     def __init__(self) -> None:
         self.reports = ProbeReports()
-        self.down = ""
-        self.off = ""
+        self.failure = ""
+        self.off_reason = ""
         self.note = ""
-        self.why = ""
-        self.said = ""
-        self.fall: asyncio.TimerHandle | None = None
+        self.end_reason = ""
+        self.last_message = ""
+        self.silence_timer: asyncio.TimerHandle | None = None
 
 
 class Probes:
     """Knows what probes report."""
 
     def __init__(self) -> None:
-        self._lives: dict[ProbeSpec, _Life] = {}
+        self._states: dict[ProbeSpec, _ProbeState] = {}
         self._tasks: dict[ProbeSpec, asyncio.Task[None]] = {}
         self._ending: set[ProbeSpec] = set()
         self._new: deque[ProbeSpec] = deque()
         self._numbers = count(1)
-        self._stirred = asyncio.Event()
+        self._has_new_probe = asyncio.Event()
 
-    def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
+    def get_health(self, probe: ProbeSpec, locations: Iterable[str]) -> QueryResult:
         """What it says of what has these names: the worst. One that was never heard of is started. Any thread."""
-        life = self._life(probe)
-        if life is None or life.off:
-            return QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {life.off}") if life else _AWAITED
-        if life.down:
-            return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {life.down}")
-        if (worst := life.reports.get_worst(places)) is not None:
+        state = self._get_state(probe)
+        if state is None or state.off_reason:
+            return (
+                QueryResult(QueryStatus.NOT_APPLICABLE, f"{probe.name} is off: {state.off_reason}")
+                if state
+                else _PENDING_RESULT
+            )
+        if state.failure:
+            return QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name}: {state.failure}")
+        if (worst := state.reports.get_worst(locations)) is not None:
             return worst
-        nothing = QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name} says nothing of it")
-        return nothing if life.reports.complete else _AWAITED
+        no_report = QueryResult(QueryStatus.UNKNOWN, f"the probe {probe.name} says nothing of it")
+        return no_report if state.reports.is_complete else _PENDING_RESULT
 
-    def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
+    def get_field(self, probe: ProbeSpec, locations: Iterable[str], field: str) -> Scalar | Absent:
         """What it reports as a field."""
-        life = self._life(probe)
-        if life is None:
-            return Absent(_AWAITED.reason, pending=True)
-        if life.off:
-            return Absent(f"the probe {probe.name} is off: {life.off}")
-        if life.down:
-            return Absent(f"the probe {probe.name}: {life.down}", unreadable=True)
-        found = life.reports.get_field(places, field)
-        absent = Absent(f"the probe {probe.name} says no {field}", pending=not life.reports.complete)
-        return absent if found is None else found
+        state = self._get_state(probe)
+        if state is None:
+            return Absent(_PENDING_RESULT.reason, pending=True)
+        if state.off_reason:
+            return Absent(f"the probe {probe.name} is off: {state.off_reason}")
+        if state.failure:
+            return Absent(f"the probe {probe.name}: {state.failure}", unreadable=True)
+        value = state.reports.get_field(locations, field)
+        absent = Absent(f"the probe {probe.name} says no {field}", pending=not state.reports.is_complete)
+        return absent if value is None else value
 
-    def finish_look(self, looks: QueryUser) -> None:
+    def finish_look(self, user: QueryUser) -> None:
         """A look is over: have what it asked for the first time started, and end what nothing rests on."""
         for probe, task in self._tasks.items():
-            if probe not in self._ending and not looks.needs_probe(probe.dirty_key):
+            if probe not in self._ending and not user.needs_probe(probe.dirty_key):
                 self._ending.add(probe)
                 task.cancel()
         if self._new:
-            self._stirred.set()
+            self._has_new_probe.set()
 
-    async def run(self, looks: QueryUser) -> None:
+    async def run(self, user: QueryUser) -> None:
         """Watch over them, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                await self._stirred.wait()
-                self._stirred.clear()
+                await self._has_new_probe.wait()
+                self._has_new_probe.clear()
                 while self._new:
                     probe = self._new.popleft()
-                    if probe not in self._lives:
-                        life = self._lives[probe] = _Life()
-                        task = self._tasks[probe] = tasks.create_task(self._watched(probe, life, looks))
+                    if probe not in self._states:
+                        state = self._states[probe] = _ProbeState()
+                        task = self._tasks[probe] = tasks.create_task(self._keep_running(probe, state, user))
                         # Not in the task: one that is cancelled before its first step does nothing at all.
-                        task.add_done_callback(partial(self._ended, probe, life, looks))
+                        task.add_done_callback(partial(self._handle_end, probe, state, user))
 
-    def _life(self, probe: ProbeSpec) -> _Life | None:
-        life = self._lives.get(probe)
-        if life is None:
+    def _get_state(self, probe: ProbeSpec) -> _ProbeState | None:
+        state = self._states.get(probe)
+        if state is None:
             self._new.append(probe)
-        return life
+        return state
 
-    def _ended(self, probe: ProbeSpec, life: _Life, looks: QueryUser, _: asyncio.Task[None]) -> None:
+    def _handle_end(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, _: asyncio.Task[None]) -> None:
         """It is watched no more; who wants it by now asks again."""
-        if life.fall is not None:
-            life.fall.cancel()
-        del self._lives[probe], self._tasks[probe]
+        if state.silence_timer is not None:
+            state.silence_timer.cancel()
+        del self._states[probe], self._tasks[probe]
         self._ending.discard(probe)
-        looks.report_change(probe.dirty_key, changed=True)
+        user.report_change(probe.dirty_key, changed=True)
 
-    async def _watched(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
+    async def _keep_running(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
         """Have it run, again and again."""
         loop = asyncio.get_running_loop()
         backoff = RESTART
         while True:
-            began = loop.time()
-            life.reports.begin()
-            life.note = ""
-            why = await self._one(probe, life, looks)
-            if loop.time() - began >= STEADY_SECONDS:
+            start_time = loop.time()
+            state.reports.begin()
+            state.note = ""
+            reason = await self._run_once(probe, state, user)
+            if loop.time() - start_time >= STEADY_SECONDS:
                 backoff = backoff.reset()
             backoff = backoff.failed()
-            wait = OFF_SECONDS if life.off else backoff.seconds(random.random())  # noqa: S311  jitter
-            life.why = why
-            if not life.off:
-                self._say(probe, life, logging.WARNING, f"{why}; starting it again")
-                if life.fall is None:
-                    self._fallen(probe, life, looks)
+            wait = OFF_SECONDS if state.off_reason else backoff.seconds(random.random())  # noqa: S311  jitter
+            state.end_reason = reason
+            if not state.off_reason:
+                self._log_once(probe, state, logging.WARNING, f"{reason}; starting it again")
+                if state.silence_timer is None:
+                    self._handle_silence(probe, state, user)
             await asyncio.sleep(wait)
 
-    async def _one(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> str:
+    async def _run_once(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> str:
         """Have it run once; why it runs no more."""
         try:
             async with start_program(probe.argv) as child:
-                why = await self._heard(probe, life, looks, child)
+                reason = await self._read_reports(probe, state, user, child)
         except FileNotFoundError:
-            self._off(probe, life, looks, f"{probe.argv[0]}: no such program")
-            return life.off
+            self._set_off(probe, state, user, f"{probe.argv[0]}: no such program")
+            return state.off_reason
         except OSError as error:
             return f"{probe.argv[0]}: {os.strerror(error.errno or 0)}"
-        return f"{why}: {life.note}" if life.note else why
+        return f"{reason}: {state.note}" if state.note else reason
 
-    async def _heard(self, probe: ProbeSpec, life: _Life, looks: QueryUser, child: Child) -> str:
+    async def _read_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, child: Child) -> str:
         """Listen until it ends, is silent for too long, or closes its output; which of these."""
         loop = asyncio.get_running_loop()
-        stirred = asyncio.Event()
-        child.set_at_end(stirred)
-        until = loop.time() + probe.timeout
-        complete_at: float | None = until
+        has_event = asyncio.Event()
+        child.set_at_end(has_event)
+        deadline = loop.time() + probe.timeout
+        complete_at: float | None = deadline
         lines = ProbeLineParser()
 
         def readable() -> None:
             loop.remove_reader(child.stdout)
-            stirred.set()
+            has_event.set()
 
         while True:
             loop.add_reader(child.stdout, readable)
             try:
-                async with asyncio.timeout_at(until):
-                    await stirred.wait()
+                async with asyncio.timeout_at(deadline):
+                    await has_event.wait()
             except TimeoutError:
                 return f"it was silent for {probe.timeout:g} s"
             finally:
                 loop.remove_reader(child.stdout)
-            stirred.clear()
-            over = child.code is not None
+            has_event.clear()
+            has_ended = child.code is not None
             try:
                 data = os.read(child.stdout, _CHUNK)
             except BlockingIOError:
                 data = None
             for line in lines.feed(data or b""):
-                said = parse_line(line)
-                if said is None:
-                    life.note = (
-                        shorten(escape(" ".join(line[:_SHOWN].decode("utf-8", "replace").split())), _SHOWN) or life.note
+                probe_line = parse_line(line)
+                if probe_line is None:
+                    state.note = (
+                        shorten(
+                            escape(" ".join(line[:_SHOWN_CHARACTERS].decode("utf-8", "replace").split())),
+                            _SHOWN_CHARACTERS,
+                        )
+                        or state.note
                     )
                     continue
-                until = loop.time() + probe.timeout
-                self._take(probe, life, looks, said)
-                complete_at = None if isinstance(said, ReportComplete) else complete_at
+                deadline = loop.time() + probe.timeout
+                self._handle_line(probe, state, user, probe_line)
+                complete_at = None if isinstance(probe_line, ReportComplete) else complete_at
             if complete_at is not None and loop.time() >= complete_at:
-                self._complete(probe, life, looks)
+                self._finish_reports(probe, state, user)
                 complete_at = None
             if data:
-                await asyncio.sleep(_BREATH)
-                if over:
-                    stirred.set()
-            elif over:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                if has_ended:
+                    has_event.set()
+            elif has_ended:
                 return ProgramResult(child.code).ending
             elif data is not None:
                 return "it closed its output"
 
-    def _take(self, probe: ProbeSpec, life: _Life, looks: QueryUser, line: ProbeLine) -> None:
+    def _handle_line(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, line: ProbeLine) -> None:
         """What a line changes."""
         loop = asyncio.get_running_loop()
-        if life.fall is not None:
-            life.fall.cancel()
-        life.why = ""
-        life.fall = (
-            None if isinstance(line, ProbeOff) else loop.call_later(probe.timeout, self._fallen, probe, life, looks)
+        if state.silence_timer is not None:
+            state.silence_timer.cancel()
+        state.end_reason = ""
+        state.silence_timer = (
+            None
+            if isinstance(line, ProbeOff)
+            else loop.call_later(probe.timeout, self._handle_silence, probe, state, user)
         )
-        if (life.down or life.off) and not isinstance(line, ProbeOff):
-            life.down = life.off = ""
-            self._say(probe, life, logging.INFO, "reports")
-            looks.report_change(probe.dirty_key, changed=True)
+        if (state.failure or state.off_reason) and not isinstance(line, ProbeOff):
+            state.failure = state.off_reason = ""
+            self._log_once(probe, state, logging.INFO, "reports")
+            user.report_change(probe.dirty_key, changed=True)
         match line:
             case ProbeOff(reason):
-                self._off(probe, life, looks, reason)
+                self._set_off(probe, state, user, reason)
             case ReportComplete():
-                self._complete(probe, life, looks)
+                self._finish_reports(probe, state, user)
             case ProbeAlive():
                 pass
-            case ReportRemoval(place):
-                looks.report_change(probe.make_dirty_key(place), changed=life.reports.remove(place))
+            case ReportRemoval(location):
+                user.report_change(probe.make_dirty_key(location), changed=state.reports.remove(location))
             case _:
-                changed = life.reports.add(line, next(self._numbers))
-                if life.reports.full:
-                    self._say(probe, life, logging.WARNING, "it says more than can be remembered: the rest is dropped")
-                looks.report_change(probe.make_dirty_key(line.location), changed=changed)
+                changed = state.reports.add(line, next(self._numbers))
+                if state.reports.is_full:
+                    self._log_once(
+                        probe, state, logging.WARNING, "it says more than can be remembered: the rest is dropped"
+                    )
+                user.report_change(probe.make_dirty_key(line.location), changed=changed)
 
-    def _complete(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
+    def _finish_reports(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
         """Forget what an earlier life said and this one has not."""
-        first = not life.reports.complete
-        gone = life.reports.finish()
-        if first:
-            looks.report_change(probe.dirty_key, changed=True)
-        for place in gone:
-            looks.report_change(probe.make_dirty_key(place), changed=True)
+        is_first = not state.reports.is_complete
+        removed_locations = state.reports.finish()
+        if is_first:
+            user.report_change(probe.dirty_key, changed=True)
+        for location in removed_locations:
+            user.report_change(probe.make_dirty_key(location), changed=True)
 
-    def _off(self, probe: ProbeSpec, life: _Life, looks: QueryUser, reason: str) -> None:
+    def _set_off(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser, reason: str) -> None:
         """There is nothing to report on this host."""
-        if life.off != reason:
-            life.off, life.down = reason, ""
-            self._say(probe, life, logging.INFO, f"off: {reason}")
-            looks.report_change(probe.dirty_key, changed=True)
+        if state.off_reason != reason:
+            state.off_reason, state.failure = reason, ""
+            self._log_once(probe, state, logging.INFO, f"off: {reason}")
+            user.report_change(probe.dirty_key, changed=True)
 
-    def _fallen(self, probe: ProbeSpec, life: _Life, looks: QueryUser) -> None:
+    def _handle_silence(self, probe: ProbeSpec, state: _ProbeState, user: QueryUser) -> None:
         """Nothing was heard of it for as long as it may be silent."""
-        life.fall = None
-        down = life.why or f"it was silent for {probe.timeout:g} s"
-        if life.down != down and not life.off:
-            life.down = down
-            looks.report_change(probe.dirty_key, changed=True)
+        state.silence_timer = None
+        failure = state.end_reason or f"it was silent for {probe.timeout:g} s"
+        if state.failure != failure and not state.off_reason:
+            state.failure = failure
+            user.report_change(probe.dirty_key, changed=True)
 
     @staticmethod
-    def _say(probe: ProbeSpec, life: _Life, level: int, what: str) -> None:
+    def _log_once(probe: ProbeSpec, state: _ProbeState, level: int, message: str) -> None:
         """Say it in the log, once."""
-        if what != life.said:
-            life.said = what
-            log.log(level, "probe %s: %s", escape(probe.name), what)
+        if message != state.last_message:
+            state.last_message = message
+            log.log(level, "probe %s: %s", escape(probe.name), message)
 
 
-_AWAITED = QueryResult(QueryStatus.PENDING, "no answer yet")
+_PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")

@@ -58,38 +58,42 @@ _HEALTH = {True: QueryStatus.HEALTHY, False: QueryStatus.UNHEALTHY, None: QueryS
 def parse_line(line: bytes) -> ProbeLine | None:
     """What a line says; None if that is nothing of the protocol."""
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict) or not all(map(_fits, said.values())):
+    if not isinstance(fields, dict) or not all(map(_is_allowed, fields.values())):
         return None
-    return _read(said)
+    return _make_line(fields)
 
 
-def _read(said: dict[str, object]) -> ProbeLine | None:
-    match said:
-        case {"place": str(place), "healthy": bool() | None as healthy, **rest} if not rest.keys() - {"reason"}:
+def _make_line(fields: dict[str, object]) -> ProbeLine | None:
+    match fields:
+        case {"place": str(location), "healthy": bool() | None as is_healthy, **rest} if not rest.keys() - {"reason"}:
             reason = rest.get("reason") or ""
-            return ReportedHealth(_place(place), _HEALTH[healthy], reason) if isinstance(reason, str) else None
-        case {"place": str(place), "field": str(name), "value": str() | int() | None as value, **rest} if not rest:
-            return ReportedField(_place(place), name, value)
-        case {"place": str(place), "gone": True, **rest} if not rest:
-            return ReportRemoval(_place(place))
+            return (
+                ReportedHealth(_normalize_location(location), _HEALTH[is_healthy], reason)
+                if isinstance(reason, str)
+                else None
+            )
+        case {"place": str(location), "field": str(name), "value": str() | int() | None as value, **rest} if not rest:
+            return ReportedField(_normalize_location(location), name, value)
+        case {"place": str(location), "gone": True, **rest} if not rest:
+            return ReportRemoval(_normalize_location(location))
         case {"off": str(reason), **rest} if not rest:
             return ProbeOff(reason)
         case {"complete": True, **rest} if not rest:
             return ReportComplete()
-    return None if said else ProbeAlive()
+    return None if fields else ProbeAlive()
 
 
-def _fits(value: object) -> bool:
+def _is_allowed(value: object) -> bool:
     """Whether a value is none that breaks what it is put into: a name, a variable, a log."""
     if isinstance(value, str):
         return len(value) <= _TEXT_LIMIT and not has_control(value)
     return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
-def _place(text: str) -> str:
+def _normalize_location(text: str) -> str:
     """A place in the form that ours have: a PCI address in any of its forms is one."""
     address = parse_kernel_text(ValueType.PCI, text)
     return address if isinstance(address, str) else text
@@ -99,15 +103,15 @@ class ProbeLineParser:
     """Bytes as lines; what is longer than a line may be is dropped up to its end."""
 
     def __init__(self) -> None:
-        self._begun = b""
+        self._partial_line = b""
         self._dropping = False
 
     def feed(self, data: bytes) -> Iterable[bytes]:
         """The lines that end in these bytes."""
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
             if not self._dropping and line.strip():
                 yield line
             self._dropping = False
-        if len(self._begun) > LINE_LIMIT:
-            self._begun, self._dropping = b"", True
+        if len(self._partial_line) > LINE_LIMIT:
+            self._partial_line, self._dropping = b"", True

@@ -16,17 +16,17 @@ async def ask(command: ProgramQuery) -> AsyncGenerator[QueryResult, None]:
     """
     try:
         async with run_program(command.argv, command.timeout) as ran:
-            yield _answer(command, ran.code, ran.ending, ran.output)
+            yield _make_result(command, ran.code, ran.ending, ran.output)
     except OSError as error:
         yield QueryResult(QueryStatus.UNKNOWN, f"{command.argv[0]}: {os.strerror(error.errno or 0)}")
 
 
-def _answer(command: ProgramQuery, code: int | None, how: str, output: str) -> QueryResult:
+def _make_result(command: ProgramQuery, code: int | None, ending: str, output: str) -> QueryResult:
     if code == 0:
         return QueryResult(QueryStatus.HEALTHY)
     if code is None:
-        how = f"no end within {command.timeout:g} s"
-    said = " ".join(output.split())
+        ending = f"no end within {command.timeout:g} s"
+    text = " ".join(output.split())
     program = command.argv[0].rpartition("/")[2]
-    reason = f"{program}: {how}{f': {said}' if said else ''}"
+    reason = f"{program}: {ending}{f': {text}' if text else ''}"
     return QueryResult(QueryStatus.UNKNOWN if code is None else QueryStatus.UNHEALTHY, reason, timed_out=code is None)

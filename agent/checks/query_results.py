@@ -19,9 +19,9 @@ class QueryResults(Struct):
     scheduler: QueryScheduler
     probes: Probes
 
-    def get_result(self, inquiry: PolledQuery) -> QueryResult:
+    def get_result(self, query: PolledQuery) -> QueryResult:
         """What is known of an inquiry."""
-        return self.scheduler.get_result(inquiry)
+        return self.scheduler.get_result(query)
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
         """What a probe says of what has these names."""
@@ -31,13 +31,13 @@ class QueryResults(Struct):
         """What it reports as a field."""
         return self.probes.get_field(probe, places, field)
 
-    def finish_look(self, looks: QueryUser) -> None:
+    def finish_look(self, user: QueryUser) -> None:
         """A look is over."""
-        self.scheduler.finish_look(looks)
-        self.probes.finish_look(looks)
+        self.scheduler.finish_look(user)
+        self.probes.finish_look(user)
 
-    async def run(self, looks: QueryUser) -> None:
+    async def run(self, user: QueryUser) -> None:
         """Ask and listen, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.scheduler.run(looks))
-            tasks.create_task(self.probes.run(looks))
+            tasks.create_task(self.scheduler.run(user))
+            tasks.create_task(self.probes.run(user))

@@ -21,7 +21,7 @@ from agent.core.struct import replace
 
 WORKERS = 8  # inquiries that are asked at once: what hangs costs one of them, for as long as it may take
 _GOLDEN = 0.6180339887498949  # whose multiples spread most evenly
-_AWAITED = QueryResult(QueryStatus.PENDING, "no answer yet")
+_PENDING_RESULT = QueryResult(QueryStatus.PENDING, "no answer yet")
 
 
 QueryFunction: TypeAlias = Callable[[PolledQuery], AsyncGenerator[QueryResult, None]]
@@ -37,75 +37,75 @@ class QueryScheduler:
 
     def __init__(self, ask: QueryFunction) -> None:
         self._ask = ask
-        self._answers: dict[PolledQuery, QueryResult] = {}
+        self._results: dict[PolledQuery, QueryResult] = {}
         self._new: deque[PolledQuery] = deque()
         self._idle: list[PolledQuery] = []
         self._due: list[tuple[float, int, PolledQuery]] = []
         self._numbers = count(1)
         self._workers = asyncio.Semaphore(WORKERS)
-        self._more = asyncio.Event()
+        self._has_work = asyncio.Event()
 
-    def get_result(self, inquiry: PolledQuery) -> QueryResult:
+    def get_result(self, query: PolledQuery) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked after the next `looked`. Any thread."""
-        known = self._answers.get(inquiry)
-        if known is None:
-            self._new.append(inquiry)
-        return known or _AWAITED
+        result = self._results.get(query)
+        if result is None:
+            self._new.append(query)
+        return result or _PENDING_RESULT
 
-    def finish_look(self, looks: QueryUser) -> None:
+    def finish_look(self, user: QueryUser) -> None:
         """A look is over: have what it asked for the first time asked at once, and drop what nothing rests on."""
-        for inquiry in self._idle:
-            if looks.needs_query(inquiry.dirty_key):
-                self._new.append(inquiry)
-            del self._answers[inquiry]
+        for query in self._idle:
+            if user.needs_query(query.dirty_key):
+                self._new.append(query)
+            del self._results[query]
         self._idle.clear()
         if self._new:
-            self._more.set()
+            self._has_work.set()
 
-    async def run(self, looks: QueryUser) -> None:
+    async def run(self, user: QueryUser) -> None:
         """Ask, until cancelled."""
         loop = asyncio.get_running_loop()
         async with asyncio.TaskGroup() as tasks:
             while True:
-                self._more.clear()
+                self._has_work.clear()
                 while self._new:
-                    inquiry = self._new.popleft()
-                    if inquiry not in self._answers:
-                        self._answers[inquiry] = _AWAITED
-                        tasks.create_task(self._answered(inquiry, looks, first=True))
+                    query = self._new.popleft()
+                    if query not in self._results:
+                        self._results[query] = _PENDING_RESULT
+                        tasks.create_task(self._run_query(query, user, is_first=True))
                 while self._due and self._due[0][0] <= loop.time():
-                    _, _, inquiry = heappop(self._due)
-                    if looks.needs_query(inquiry.dirty_key):
-                        tasks.create_task(self._answered(inquiry, looks))
+                    _, _, query = heappop(self._due)
+                    if user.needs_query(query.dirty_key):
+                        tasks.create_task(self._run_query(query, user))
                     else:
-                        self._idle.append(inquiry)  # it may be of a look that is not over yet
-                await self._until(self._due[0][0] if self._due else inf)
+                        self._idle.append(query)  # it may be of a look that is not over yet
+                await self._wait_until(self._due[0][0] if self._due else inf)
 
-    async def _until(self, when: float) -> None:
+    async def _wait_until(self, deadline: float) -> None:
         try:
-            async with asyncio.timeout_at(None if when == inf else when):
-                await self._more.wait()
+            async with asyncio.timeout_at(None if deadline == inf else deadline):
+                await self._has_work.wait()
         except TimeoutError:
             return
 
-    async def _answered(self, inquiry: PolledQuery, looks: QueryUser, *, first: bool = False) -> None:
+    async def _run_query(self, query: PolledQuery, user: QueryUser, *, is_first: bool = False) -> None:
         """Ask once, and have it asked again in its time."""
         loop = asyncio.get_running_loop()
-        async with aclosing(self._ask(inquiry)) as answers:
+        async with aclosing(self._ask(query)) as results:
             async with self._workers:
-                began = loop.time()
-                answer = await anext(answers)
-            number = self._hear(inquiry, answer, looks)
-            async for answer in answers:
-                self._hear(inquiry, answer, looks)
-        part = number * _GOLDEN % 1.0 if first else 1.0
-        heappush(self._due, (max(began + inquiry.interval * part, loop.time()), number, inquiry))
-        self._more.set()
+                start_time = loop.time()
+                result = await anext(results)
+            number = self._store_result(query, result, user)
+            async for result in results:
+                self._store_result(query, result, user)
+        share = number * _GOLDEN % 1.0 if is_first else 1.0
+        heappush(self._due, (max(start_time + query.interval * share, loop.time()), number, query))
+        self._has_work.set()
 
-    def _hear(self, inquiry: PolledQuery, answer: QueryResult, looks: QueryUser) -> int:
+    def _store_result(self, query: PolledQuery, result: QueryResult, user: QueryUser) -> int:
         """Remember an answer and say so; its number."""
         number = next(self._numbers)
-        changed = self._answers[inquiry].status is not answer.status
-        self._answers[inquiry] = replace(answer, number=number)
-        looks.report_change(inquiry.dirty_key, changed=changed)
+        changed = self._results[query].status is not result.status
+        self._results[query] = replace(result, number=number)
+        user.report_change(query.dirty_key, changed=changed)
         return number

@@ -41,14 +41,14 @@ class SpecFiles:
         Raises:
             OSError: it is another's, or cannot be read.
         """
-        at = f"{self._place()}/{name}"
+        path = f"{self._find_host_directory()}/{name}"
         try:
-            status = os.lstat(at)
+            status = os.lstat(path)
         except FileNotFoundError:
             return None
         if not stat.S_ISREG(status.st_mode):
             raise FileExistsError(0, "is no file, and so not of this agent: move it away")
-        with os.fdopen(os.open(at, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(_LIMIT)
         if not data.startswith(self._mark):
             raise FileExistsError(0, "is there, and was not written by this agent: move it away")
@@ -60,35 +60,35 @@ class SpecFiles:
         Raises:
             OSError: it is another's, or cannot be written.
         """
-        there = self.read(name)
-        if there == data:
+        current_data = self.read(name)
+        if current_data == data:
             return
-        directory = self._place()
+        directory = self._find_host_directory()
         if data is None:
             os.unlink(f"{directory}/{name}")
             return
         if not os.path.isdir(directory):
             os.makedirs(directory, exist_ok=True)
             os.chmod(directory, _DIRECTORY_MODE)  # whatever the umask
-        new = f"{directory}/.{name}.new"  # no runtime takes that for a spec
+        temporary_path = f"{directory}/.{name}.new"  # no runtime takes that for a spec
         with suppress(FileNotFoundError):
-            os.unlink(new)  # of a life that ended here
+            os.unlink(temporary_path)  # of a life that ended here
         try:
-            handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
+            handle = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
             with os.fdopen(handle, "wb") as file:
                 os.fchmod(file.fileno(), _MODE)
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.rename(new, f"{directory}/{name}")
+            os.rename(temporary_path, f"{directory}/{name}")
         except OSError:
             with suppress(OSError):
-                os.unlink(new)
+                os.unlink(temporary_path)
             raise
 
-    def remove_except(self, kept: Container[str]) -> tuple[str, ...]:
+    def remove_except(self, current_names: Container[str]) -> tuple[str, ...]:
         """Remove those of ours that are none of `kept`, and give the names of those of ours that are there then."""
-        ours: list[str] = []
+        remaining_names: list[str] = []
         names = self._root.list_names(self.directory)
         for name in () if isinstance(names, Absent) else names:
             if not name.startswith(PREFIX) or not name.endswith(SUFFIX):
@@ -96,15 +96,15 @@ class SpecFiles:
             with suppress(OSError):
                 if self.read(name) is None:
                     continue
-                if name in kept:
-                    ours.append(name)
+                if name in current_names:
+                    remaining_names.append(name)
                 else:
                     self.put(name, None)
-        return tuple(ours)
+        return tuple(remaining_names)
 
-    def _place(self) -> str:
+    def _find_host_directory(self) -> str:
         """The directory as the kernel knows it; below a prefix, links stay in it."""
         if not self._root.prefix:
             return self.directory
-        real = self._root.resolve(self.directory)
-        return f"{self._root.prefix}{self.directory if isinstance(real, Absent) else real}"
+        real_path = self._root.resolve(self.directory)
+        return f"{self._root.prefix}{self.directory if isinstance(real_path, Absent) else real_path}"

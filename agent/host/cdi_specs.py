@@ -15,14 +15,14 @@ LIMIT = 16 * 1024 * 1024  # bytes of a spec; those of the largest nodes have som
 _YOUNG_SECONDS = 1.0  # a file that changed so lately may change again within one tick of the clock
 
 
-class _Read(NamedTuple):
+class _ReadSpec(NamedTuple):
     """A file as it was read. version: that of the file, empty if it is to be read again in any case."""
 
     version: tuple[int, ...]
     file: SpecFile
 
 
-_Files: TypeAlias = Mapping[str, _Read]
+_Files: TypeAlias = Mapping[str, _ReadSpec]
 
 
 class SpecDirectories:
@@ -33,19 +33,19 @@ class SpecDirectories:
 
     def __init__(self, directories: Sequence[str] = DIRECTORIES) -> None:
         self.directories = tuple(directories)
-        self._known: tuple[_Files, Specs] = ({}, Specs(self.directories))  # one value, as any thread may replace it
+        self._cached: tuple[_Files, Specs] = ({}, Specs(self.directories))  # one value, as any thread may replace it
 
     def read(self, root: Root) -> Specs:
         """What all specs define now; the same object as before where no file differs. Any thread may ask."""
-        known, specs = self._known
-        now = {path: _file(root, path, known.get(path)) for path in self._paths(root)}
-        files = [read.file for read in now.values()]
-        if files != [read.file for read in known.values()]:
+        previous, specs = self._cached
+        current = {path: _read_spec(root, path, previous.get(path)) for path in self._list_paths(root)}
+        files = [read.file for read in current.values()]
+        if files != [read.file for read in previous.values()]:
             specs = merge_specs(self.directories, files)
-        self._known = now, specs
+        self._cached = current, specs
         return specs
 
-    def _paths(self, root: Root) -> Iterator[str]:
+    def _list_paths(self, root: Root) -> Iterator[str]:
         for directory in self.directories:
             names = root.list_names(directory)
             for name in () if isinstance(names, Absent) else names:
@@ -53,11 +53,11 @@ class SpecDirectories:
                     yield f"{directory}/{name}"
 
 
-def _file(root: Root, path: str, before: _Read | None) -> _Read:
+def _read_spec(root: Root, path: str, previous: _ReadSpec | None) -> _ReadSpec:
     version = root.read_version(path) if root.get_age(path) >= _YOUNG_SECONDS else ()
-    if version and before is not None and before.version == version:
-        return before
-    return _Read(version, _parse(path, root.read_head(path, LIMIT + 1)))
+    if version and previous is not None and previous.version == version:
+        return previous
+    return _ReadSpec(version, _parse(path, root.read_head(path, LIMIT + 1)))
 
 
 def _parse(path: str, data: bytes | Absent) -> SpecFile:
@@ -67,25 +67,25 @@ def _parse(path: str, data: bytes | Absent) -> SpecFile:
     if len(data) > LIMIT:
         return SpecFile(path, fault=f"has more than {LIMIT >> 20} MiB")
     try:
-        return SpecFile(path, parse_device_names(_document(path, data)))
+        return SpecFile(path, parse_device_names(_parse_document(path, data)))
     except SpecError as error:
         return SpecFile(path, fault=str(error))
     except (ValueError, RecursionError) as error:
         return SpecFile(path, fault=f"is no JSON: {error}")
 
 
-def _document(path: str, data: bytes) -> object:
+def _parse_document(path: str, data: bytes) -> object:
     if data.startswith(MARK):  # of an agent, this or another: JSON behind one line
         return json.loads(data.partition(b"\n")[2])
-    return json.loads(data) if path.endswith(".json") else _yaml(data)
+    return json.loads(data) if path.endswith(".json") else _parse_yaml(data)
 
 
-def _yaml(data: bytes) -> object:
+def _parse_yaml(data: bytes) -> object:
     import yaml  # only for those who have such a spec
 
     try:
         return yaml.load(data, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506  it makes text only
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f"line {where.line + 1}: " if where else ""
+        position = getattr(error, "problem_mark", None)
+        line = f"line {position.line + 1}: " if position else ""
         raise SpecError(f"is no YAML: {line}{getattr(error, 'problem', None) or error}") from None

@@ -19,7 +19,7 @@ from agent.core.language.template import compute_digest
 from agent.core.struct import Struct
 
 LIMIT = 16 * 1024 * 1024  # bytes of what is remembered of a file
-_OURS = "devinfo"  # the directory of the state's
+_MEMORY_NAME = "devinfo"  # the directory of the state's
 _MODE, _DIRECTORY_MODE = 0o644, 0o755  # CNI plugins need not be root's
 
 
@@ -44,7 +44,7 @@ class DevInfoDirectory:
 
     def __init__(self, directory: str, state: str) -> None:
         self._directory = directory
-        self._ours = os.path.join(state, _OURS)
+        self._memory_directory = os.path.join(state, _MEMORY_NAME)
 
     def write(self, infos: Iterable[DevInfo]) -> None:
         """Have these files there, whole, or as they were.
@@ -59,7 +59,7 @@ class DevInfoDirectory:
             except OSError as error:
                 raise DevInfoError(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}") from None
 
-    def remove_unused(self, held: Callable[[str], bool]) -> tuple[bool, list[str]]:
+    def remove_unused(self, is_held: Callable[[str], bool]) -> tuple[bool, list[str]]:
         """Remove our files whose ids are not held.
 
         What is not as we wrote it any more is somebody else's by now, and stays.
@@ -67,56 +67,56 @@ class DevInfoDirectory:
         Returns:
             Whether any of ours are left; and why some could not be removed.
         """
-        left, faults = False, []
-        for name, memory in self._memories():
-            if memory is not None and held(memory.id):
-                left = True
+        has_remaining, faults = False, []
+        for name, memory in self._read_memories():
+            if memory is not None and is_held(memory.id):
+                has_remaining = True
                 continue
             path = os.path.join(self._directory, name)
             try:
-                if memory is not None and _read(path, _size(*memory.texts)) in memory.texts:
+                if memory is not None and _read(path, _max_size(*memory.texts)) in memory.texts:
                     os.unlink(path)
                 with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(self._ours, name))
+                    os.unlink(os.path.join(self._memory_directory, name))
             except OSError as error:
-                left = True
+                has_remaining = True
                 faults.append(f"{error.filename or path}: {os.strerror(error.errno or errno.EIO)}")
-        return left, faults
+        return has_remaining, faults
 
     def _write(self, path: str, info: DevInfo) -> None:
-        memory = self._memory(info.name)
-        mine = memory.texts if memory is not None and memory.id == info.id else ()
-        there = _read(path, _size(info.text, *mine))
-        if there == info.text:
+        memory = self._read_memory(info.name)
+        own_texts = memory.texts if memory is not None and memory.id == info.id else ()
+        current_text = _read(path, _max_size(info.text, *own_texts))
+        if current_text == info.text:
             return
-        ours = there in mine
-        if there is not None and not ours:
+        is_own = current_text in own_texts
+        if current_text is not None and not is_own:
             raise DevInfoError(f"{path} is another program's, and says something else: remove it")
-        texts = [info.text, *([there] if ours and there is not None else [])]
-        os.makedirs(self._ours, mode=0o700, exist_ok=True)
-        _replace(os.path.join(self._ours, info.name), json.dumps({"id": info.id, "texts": texts}))
-        _make(self._directory)
+        texts = [info.text, *([current_text] if is_own and current_text is not None else [])]
+        os.makedirs(self._memory_directory, mode=0o700, exist_ok=True)
+        _replace(os.path.join(self._memory_directory, info.name), json.dumps({"id": info.id, "texts": texts}))
+        _make_directories(self._directory)
         _replace(path, info.text)
 
-    def _memories(self) -> Iterator[tuple[str, _Memory | None]]:
+    def _read_memories(self) -> Iterator[tuple[str, _Memory | None]]:
         try:
-            names = sorted(os.listdir(self._ours))
+            names = sorted(os.listdir(self._memory_directory))
         except OSError:
             return
         for name in names:
-            yield name, self._memory(name)
+            yield name, self._read_memory(name)
 
-    def _memory(self, name: str) -> _Memory | None:
+    def _read_memory(self, name: str) -> _Memory | None:
         """What is remembered of a file; none if that is nothing, or was torn."""
-        text = _read(os.path.join(self._ours, name), LIMIT)
+        text = _read(os.path.join(self._memory_directory, name), LIMIT)
         try:
-            said = json.loads(text or "")
-            return _Memory(str(said["id"]), tuple(map(str, said["texts"])))
+            content = json.loads(text or "")
+            return _Memory(str(content["id"]), tuple(map(str, content["texts"])))
         except (ValueError, KeyError, TypeError):
             return None
 
 
-def _size(*texts: str) -> int:
+def _max_size(*texts: str) -> int:
     """How many bytes a file has at most that says one of these."""
     return max((len(text.encode()) for text in texts), default=0)
 
@@ -152,12 +152,12 @@ def _replace(path: str, text: str) -> None:
         raise
 
 
-def _make(directory: str) -> None:
+def _make_directories(directory: str) -> None:
     """Make a directory, and those above it, that others can read, whatever our umask."""
     if not os.path.isdir(directory):
         above = os.path.dirname(directory)
         if above != directory:
-            _make(above)
+            _make_directories(above)
         with suppress(FileExistsError):
             os.mkdir(directory, _DIRECTORY_MODE)
             os.chmod(directory, _DIRECTORY_MODE)

@@ -18,13 +18,13 @@ _REST = 32  # bytes of it that are of no interest
 
 def read_clock_number(interface: str) -> int | Absent:
     """The number of the PTP clock by which an interface stamps packets."""
-    said = array.array("B", _TS_INFO.pack(_GET_TS_INFO, 0, -1) + bytes(_REST))
-    request = struct.pack("16sP16x", os.fsencode(interface)[:15], said.buffer_info()[0])
+    answer = array.array("B", _TS_INFO.pack(_GET_TS_INFO, 0, -1) + bytes(_REST))
+    request = struct.pack("16sP16x", os.fsencode(interface)[:15], answer.buffer_info()[0])
     try:
         # Any socket will do, and those of AF_INET may be forbidden to us.
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
-            fcntl.ioctl(asking, _SIOCETHTOOL, request)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as ethtool_socket:
+            fcntl.ioctl(ethtool_socket, _SIOCETHTOOL, request)
     except OSError as error:
         return Absent(f"ethtool: {os.strerror(error.errno or 0)}")
-    number = int(_TS_INFO.unpack_from(said)[2])
+    number = int(_TS_INFO.unpack_from(answer)[2])
     return number if number >= 0 else Absent("it has no clock")

@@ -32,20 +32,20 @@ _MASK = (
     | flags.MOVE_SELF
     | flags.ONLYDIR
 )
-_WRITTEN = flags.CLOSE_WRITE | flags.ONLYDIR | flags.MASK_ADD
-_GONE = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.IGNORED
-_MOVED = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
+_WRITE_MASK = flags.CLOSE_WRITE | flags.ONLYDIR | flags.MASK_ADD
+_DISAPPEARED = flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT | flags.IGNORED
+_NAME_CHANGED = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO
 _SYSCTLS = {errno.EMFILE: "fs.inotify.max_user_instances", errno.ENOSPC: "fs.inotify.max_user_watches"}
 
 log = logging.getLogger(__name__)
 
 
-class _Watched(MutableStruct):
+class _WatchedInode(MutableStruct):
     """One inode: its canonical path, the names in it that lead on to wanted directories, and which of these it is."""
 
     path: str
-    ways: set[str] = field(default_factory=set)
-    wanted: set[str] = field(default_factory=set)
+    next_names: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
 
 
 class PathWatch:
@@ -64,14 +64,14 @@ class PathWatch:
         self._root = root
         self._written = written
         self._changed = changed
-        self._wanted: frozenset[str] = frozenset()
-        self._watched: dict[int, _Watched] = {}
+        self._requested: frozenset[str] = frozenset()
+        self._watched: dict[int, _WatchedInode] = {}
         self._inotify: inotify_simple.INotify | None = None
-        self._entered = False
-        self._failed = "not begun"
+        self._is_entered = False
+        self._failure = "not begun"
 
     async def __aenter__(self) -> Self:
-        self._entered = True
+        self._is_entered = True
         self._open()
         return self
 
@@ -79,9 +79,9 @@ class PathWatch:
         try:
             self._inotify = inotify_simple.INotify(nonblocking=True)
         except OSError as error:
-            self._failed = _fault(error)
+            self._failure = _describe_fault(error)
             return
-        asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._readable)
+        asyncio.get_running_loop().add_reader(self._inotify.fileno(), self._read_events)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,8 +90,8 @@ class PathWatch:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
             self._inotify = None
-        self._entered = False
-        self._failed = "closed"
+        self._is_entered = False
+        self._failure = "closed"
 
     def watch(self, directories: Iterable[str]) -> frozenset[str]:
         """Watch these, and no others. Cheap to repeat; each time, ways that changed unseen (a mount) are found.
@@ -99,83 +99,83 @@ class PathWatch:
         Returns:
             Those that were not watched before: what happened in them until now, nobody saw.
         """
-        before, self._wanted = self._wanted, frozenset(directories)
-        moved = self._arm() & before
-        if moved:
-            self._changed(self._both_names(moved), False)
-        return self._wanted - before
+        previous, self._requested = self._requested, frozenset(directories)
+        replaced_directories = self._rewatch() & previous
+        if replaced_directories:
+            self._changed(self._add_canonical_names(replaced_directories), False)
+        return self._requested - previous
 
-    def _arm(self) -> frozenset[str]:
+    def _rewatch(self) -> frozenset[str]:
         """Walk to every wanted directory anew; those that are another directory than before, or gone, or come."""
-        if self._inotify is None and self._entered:
+        if self._inotify is None and self._is_entered:
             self._open()
         if self._inotify is None:
-            self._find(dict.fromkeys(self._wanted, self._failed))
+            self._log_faults(dict.fromkeys(self._requested, self._failure))
             return frozenset()
-        old = {path: number for number, watched in self._watched.items() for path in watched.wanted}
-        watched: dict[int, _Watched] = {}
+        old = {path: number for number, watched in self._watched.items() for path in watched.requested}
+        watched: dict[int, _WatchedInode] = {}
         faults: dict[str, str] = {}
-        for path in sorted(self._wanted):
+        for path in sorted(self._requested):
             try:
                 self._walk(self._inotify, path, watched)
             except OSError as error:
-                faults[path] = _fault(error)
+                faults[path] = _describe_fault(error)
         for number in self._watched.keys() - watched.keys():
             try:
                 self._inotify.rm_watch(number)
             except OSError:
                 continue  # the kernel has dropped it with its directory
         self._watched = watched
-        self._find(faults)
-        new = {path: number for number, found in watched.items() for path in found.wanted}
-        return frozenset(path for path in self._wanted if old.get(path) != new.get(path))
+        self._log_faults(faults)
+        new = {path: number for number, inode in watched.items() for path in inode.requested}
+        return frozenset(path for path in self._requested if old.get(path) != new.get(path))
 
-    def _find(self, faults: Mapping[str, str]) -> None:
+    def _log_faults(self, faults: Mapping[str, str]) -> None:
         """Note what cannot be watched; each cause is said once, and again only when it was gone in between."""
         for fault in sorted({*faults.values()} - {*self.faults.values()}):
-            paths = sorted(path for path, why in faults.items() if why == fault)
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-            log.warning("%s%s cannot be watched: %s; looking there from time to time", paths[0], more, fault)
+            paths = sorted(path for path, reason in faults.items() if reason == fault)
+            suffix = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+            log.warning("%s%s cannot be watched: %s; looking there from time to time", paths[0], suffix, fault)
         self.faults = faults
 
-    def _walk(self, inotify: inotify_simple.INotify, wanted: str, watched: dict[int, _Watched]) -> None:
+    def _walk(self, inotify: inotify_simple.INotify, directory: str, watched: dict[int, _WatchedInode]) -> None:
         """Watch every directory on the way, each before the next name in it is looked up: no change is missed."""
-        parts = [part for part in wanted.split("/") if part][::-1]
-        here: list[str] = []
+        parts = [part for part in directory.split("/") if part][::-1]
+        components: list[str] = []
         links = 0
         while True:
-            path = "/" + "/".join(here)
+            path = "/" + "/".join(components)
             try:
                 number = inotify.add_watch(f"{self._root.prefix}{path}", _MASK | flags.MASK_ADD)
             except (FileNotFoundError, NotADirectoryError):
                 return
-            found = watched.setdefault(number, _Watched(path))
+            inode = watched.setdefault(number, _WatchedInode(path))
             while parts and parts[-1] in {"", ".", ".."}:
-                here = here[:-1] if parts.pop() == ".." else here
-                path = "/" + "/".join(here)
-            if path != found.path:
+                components = components[:-1] if parts.pop() == ".." else components
+                path = "/" + "/".join(components)
+            if path != inode.path:
                 continue
             if not parts:
-                found.wanted.add(wanted)
+                inode.requested.add(directory)
                 if self._written and not f"{path}/".startswith("/dev/"):
-                    inotify.add_watch(f"{self._root.prefix}{path}", _WRITTEN)
+                    inotify.add_watch(f"{self._root.prefix}{path}", _WRITE_MASK)
                 return
             name = parts.pop()
-            found.ways.add(name)
+            inode.next_names.add(name)
             try:
                 target = os.readlink(f"{self._root.prefix}{path}/{name}")
             except FileNotFoundError:
                 return
             except OSError:  # EINVAL: no link
-                here.append(name)
+                components.append(name)
                 continue
             links += 1
             if links > LINKS:
                 return
-            here = [] if target.startswith("/") else here
+            components = [] if target.startswith("/") else components
             parts.extend(target.split("/")[::-1])
 
-    def _readable(self) -> None:
+    def _read_events(self) -> None:
         if self._inotify is None:
             return
         try:
@@ -191,21 +191,23 @@ class PathWatch:
             watched = self._watched.get(event.wd)
             if watched is None:
                 continue
-            walk_again |= bool(event.mask & _GONE) or (event.name in watched.ways and bool(event.mask & _MOVED))
-            if watched.wanted:
-                changed.update(f"{path}/{event.name}".rstrip("/") for path in (watched.path, *watched.wanted))
+            walk_again |= bool(event.mask & _DISAPPEARED) or (
+                event.name in watched.next_names and bool(event.mask & _NAME_CHANGED)
+            )
+            if watched.requested:
+                changed.update(f"{path}/{event.name}".rstrip("/") for path in (watched.path, *watched.requested))
         if walk_again:
-            changed |= self._both_names(self._arm())
+            changed |= self._add_canonical_names(self._rewatch())
         if changed or overflow:
             self._changed(frozenset(changed), overflow)
 
-    def _both_names(self, wanted: Iterable[str]) -> frozenset[str]:
+    def _add_canonical_names(self, directories: Iterable[str]) -> frozenset[str]:
         """Wanted directories as asked for, and as they are called canonically now."""
-        paths = frozenset(wanted)
-        return paths | {found.path for found in self._watched.values() if found.wanted & paths}
+        paths = frozenset(directories)
+        return paths | {inode.path for inode in self._watched.values() if inode.requested & paths}
 
 
-def _fault(error: OSError) -> str:
+def _describe_fault(error: OSError) -> str:
     """What went wrong, with the limit that it may have been."""
     sysctl = _SYSCTLS.get(error.errno or 0)
     return f"inotify: {error.strerror or error}" + (f" (sysctl {sysctl} may be too low)" if sysctl else "")

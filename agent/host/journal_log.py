@@ -25,10 +25,10 @@ PRIORITIES = {
 def is_journal(environ: Mapping[str, str], stream: int) -> bool:
     """Whether a stream leads to the journal: systemd names its device and inode in JOURNAL_STREAM (systemd.exec(5))."""
     try:
-        there = os.fstat(stream)
+        status = os.fstat(stream)
     except OSError:
         return False
-    return environ.get("JOURNAL_STREAM") == f"{there.st_dev}:{there.st_ino}"
+    return environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 class PriorityFormatter(logging.Formatter):
@@ -45,32 +45,32 @@ class JournalHandler(logging.Handler):
     neither has room, because the journal hangs, lines are lost, and it is said how many.
     """
 
-    def __init__(self, otherwise: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
+    def __init__(self, fallback: logging.Handler, path: str = SOCKET, stream: int = 2) -> None:
         """`path` is the journal's socket, `stream` what `otherwise` writes to."""
         super().__init__()
-        self._otherwise = otherwise
+        self._fallback = fallback
         self._path = path
         self._stream = stream
-        self._lost = 0
+        self._lost_count = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send one."""
         try:
-            if self._lost and self._sent(_missing(self._lost)):
-                self._lost = 0
-            if not self._sent(record):
-                self._lost += 1
+            if self._lost_count and self._send(_make_lost_record(self._lost_count)):
+                self._lost_count = 0
+            if not self._send(record):
+                self._lost_count += 1
         except Exception:  # noqa: BLE001  as every handler does: a line that cannot be written ends nobody
             self.handleError(record)
 
-    def _sent(self, record: logging.LogRecord) -> bool:
+    def _send(self, record: logging.LogRecord) -> bool:
         try:
             self._socket.sendto(build_datagram(self.format(record), record), self._path)
         except OSError:  # not there, busy, or it is too long
             if not select.select((), (self._stream,), (), 0)[1]:
                 return False
-            self._otherwise.handle(record)
+            self._fallback.handle(record)
         return True
 
     def close(self) -> None:
@@ -79,19 +79,19 @@ class JournalHandler(logging.Handler):
         super().close()
 
 
-def _missing(number: int) -> logging.LogRecord:
-    said = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "%d log lines are lost", "args": (number,)}
-    return logging.makeLogRecord(said)
+def _make_lost_record(number: int) -> logging.LogRecord:
+    attributes = {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "%d log lines are lost", "args": (number,)}
+    return logging.makeLogRecord(attributes)
 
 
 def build_datagram(message: str, record: logging.LogRecord) -> bytes:
     """A record as the journal reads it."""
     priority = str(PRIORITIES.get(record.levelno, 6))
-    said = {"MESSAGE": message, "PRIORITY": priority, "SYSLOG_IDENTIFIER": NAME, **getattr(record, "fields", {})}
-    return b"".join(_field(name, value.encode("utf-8", "backslashreplace")) for name, value in said.items())
+    fields = {"MESSAGE": message, "PRIORITY": priority, "SYSLOG_IDENTIFIER": NAME, **getattr(record, "fields", {})}
+    return b"".join(_encode_field(name, value.encode("utf-8", "backslashreplace")) for name, value in fields.items())
 
 
-def _field(name: str, value: bytes) -> bytes:
+def _encode_field(name: str, value: bytes) -> bytes:
     """`NAME=value`; a value of several lines has its length in front."""
     if b"\n" not in value:
         return b"%s=%s\n" % (name.encode(), value)

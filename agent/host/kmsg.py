@@ -24,21 +24,21 @@ KMSG = "/dev/kmsg"
 STDIN = 0  # where a unit hands the open log over: whoever reads it needs no right to open it then
 
 _DEVICE = os.makedev(1, 11)  # Documentation/admin-guide/devices.txt
-_ONE = 1 << 16  # bytes of a record at most: one that does not fit is lost (EINVAL), and the kernel's have 8 KiB
+_RECORD_SIZE = 1 << 16  # bytes of a record at most: one that does not fit is lost (EINVAL), and the kernel's have 8 KiB
 _RECORD = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),([^;]*);(.*)")
-_MEANS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", errno.ENOENT: "there is none"}
+_ERROR_TEXTS = {errno.EPERM: "not permitted", errno.EACCES: "not permitted", errno.ENOENT: "there is none"}
 
 log = logging.getLogger(__name__)
 
 
-class _Said(NamedTuple):
+class _LogRecord(NamedTuple):
     """A record as it stands in the log. kernel: the kernel says it, and no program that wrote to /dev/kmsg."""
 
     number: int
-    stamp: float
+    seconds: float
     text: str
-    kernel: bool
-    continues: bool
+    is_from_kernel: bool
+    is_continuation: bool
 
 
 class KernelLog:
@@ -58,69 +58,78 @@ class KernelLog:
         self.is_at_end = False
         self.overruns = 0
         self._handle: int | None = None
-        self._plain = False
-        self._torn = b""
-        self._live = False
-        self._last: _Said | None = None
+        self._is_plain_file = False
+        self._partial_line = b""
+        self._is_live = False
+        self._last: _LogRecord | None = None
 
     @property
     def handle(self) -> int | None:
         """What becomes readable when there is more; none if nothing tells, and somebody has to look."""
-        return None if self._plain else self._handle
+        return None if self._is_plain_file else self._handle
 
     def open(self) -> Absent | None:
         """Read from the oldest line on; why that cannot be, if it cannot. A tree without the file said nothing."""
         self.close()
         try:
-            self._handle = _handed_over() if not self._root.prefix else None
+            self._handle = _open_standard_input() if not self._root.prefix else None
             if self._handle is None:
                 self._handle = os.open(self._root.prefix + KMSG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            self._plain = stat.S_ISREG(os.fstat(self._handle).st_mode)
+            self._is_plain_file = stat.S_ISREG(os.fstat(self._handle).st_mode)
         except OSError as error:
-            self._plain = bool(self._root.prefix) and error.errno == errno.ENOENT
-            why = _MEANS.get(error.errno or 0, os.strerror(error.errno or errno.EIO))
-            return None if self._plain else Absent(f"{KMSG} cannot be read: {why}", unreadable=True)
+            self._is_plain_file = bool(self._root.prefix) and error.errno == errno.ENOENT
+            reason = _ERROR_TEXTS.get(error.errno or 0, os.strerror(error.errno or errno.EIO))
+            return None if self._is_plain_file else Absent(f"{KMSG} cannot be read: {reason}", unreadable=True)
         return None
 
     def close(self) -> None:
         """Read no more."""
         if self._handle is not None:
             os.close(self._handle)
-        self._handle, self._plain, self._torn, self._live, self._last = None, False, b"", False, None
+        self._handle, self._is_plain_file, self._partial_line, self._is_live, self._last = None, False, b"", False, None
 
     def read_records(self, limit: int) -> tuple[LogRecord, ...] | None:
         """The next lines of the kernel's among so many records; none if there is no record now."""
-        if self._handle is None and self._plain:
+        if self._handle is None and self._is_plain_file:
             self.open()  # a file may have come
         if self._handle is None:
             return None
         self.is_at_end = False
-        said = list(self._lines(limit) if self._plain else self._records(limit))
-        self._live = self._live or not said
-        if not said:
+        log_records = list(self._read_file_lines(limit) if self._is_plain_file else self._read_device_records(limit))
+        self._is_live = self._is_live or not log_records
+        if not log_records:
             return None
-        return tuple(record for one in said if one is not None and (record := self._record(one)) is not None)
+        return tuple(
+            record
+            for log_record in log_records
+            if log_record is not None and (record := self._make_record(log_record)) is not None
+        )
 
-    def _record(self, said: _Said) -> LogRecord | None:
+    def _make_record(self, record: _LogRecord) -> LogRecord | None:
         """A line as it was heard: one that comes while we listen now, an earlier one when the kernel says it was."""
-        before, self._last = self._last, said
-        if before is not None and said.number > before.number + 1 and self._live:
+        previous, self._last = self._last, record
+        if previous is not None and record.number > previous.number + 1 and self._is_live:
             self.overruns += 1
-            log.warning("the kernel log overran: %d lines are lost", said.number - before.number - 1)
-        if not said.kernel:
+            log.warning("the kernel log overran: %d lines are lost", record.number - previous.number - 1)
+        if not record.is_from_kernel:
             return None
-        now = self._clock()
-        if said.continues:
-            if before is None or not before.kernel or said.number != before.number + 1:
+        current_time = self._clock()
+        if record.is_continuation:
+            if previous is None or not previous.is_from_kernel or record.number != previous.number + 1:
                 return None  # of a line of which the beginning is lost
-            self._last = said = said._replace(text=before.text + said.text)
-        return LogRecord(said.number, now if self._live else min(said.stamp, now), said.text, said.continues)
+            self._last = record = record._replace(text=previous.text + record.text)
+        return LogRecord(
+            record.number,
+            current_time if self._is_live else min(record.seconds, current_time),
+            record.text,
+            record.is_continuation,
+        )
 
-    def _records(self, limit: int) -> Iterator[_Said | None]:
+    def _read_device_records(self, limit: int) -> Iterator[_LogRecord | None]:
         """The next records; none in the place of what is none, or lost."""
         for _ in range(limit):
             try:
-                data = os.read(self._handle or 0, _ONE)
+                data = os.read(self._handle or 0, _RECORD_SIZE)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -132,28 +141,30 @@ class KernelLog:
             if not data:
                 self.is_at_end = True
                 return
-            yield _said(data.partition(b"\n")[0])
+            yield _parse_record(data.partition(b"\n")[0])
 
-    def _lines(self, limit: int) -> Iterator[_Said | None]:
+    def _read_file_lines(self, limit: int) -> Iterator[_LogRecord | None]:
         """The same of a plain file; what follows a record in lines of its own begins with a blank."""
         while limit:
-            line, end, rest = self._torn.partition(b"\n")
+            line, end, remainder = self._partial_line.partition(b"\n")
             if not end:
-                more = os.read(self._handle or 0, _ONE)
-                if not more:
+                data = os.read(self._handle or 0, _RECORD_SIZE)
+                if not data:
                     return
-                self._torn = self._torn[:_ONE] + more  # of a line without end the beginning is enough
+                self._partial_line = (
+                    self._partial_line[:_RECORD_SIZE] + data
+                )  # of a line without end the beginning is enough
                 continue
-            self._torn = rest
+            self._partial_line = remainder
             limit -= 1
-            yield _said(line)
+            yield _parse_record(line)
 
 
-def _handed_over() -> int | None:
+def _open_standard_input() -> int | None:
     """The log as whoever started us opened it for us, at its oldest line; none if it did not."""
     try:
-        about = os.fstat(STDIN)
-        if not stat.S_ISCHR(about.st_mode) or about.st_rdev != _DEVICE:
+        status = os.fstat(STDIN)
+        if not stat.S_ISCHR(status.st_mode) or status.st_rdev != _DEVICE:
             return None
         handle = os.dup(STDIN)
     except OSError:
@@ -167,11 +178,11 @@ def _handed_over() -> int | None:
     return handle
 
 
-def _said(line: bytes) -> _Said | None:
+def _parse_record(line: bytes) -> _LogRecord | None:
     """A record from its first line; none if that is none."""
-    found = _RECORD.fullmatch(line)
-    if found is None:
+    match = _RECORD.fullmatch(line)
+    if match is None:
         return None
-    text = found[5].decode("utf-8", "replace")
-    flags = found[4].partition(b",")[0]
-    return _Said(int(found[2]), int(found[3]) / 1e6, text, int(found[1]) >> 3 == 0, flags in {b"c", b"+"})
+    text = match[5].decode("utf-8", "replace")
+    flags = match[4].partition(b",")[0]
+    return _LogRecord(int(match[2]), int(match[3]) / 1e6, text, int(match[1]) >> 3 == 0, flags in {b"c", b"+"})

@@ -25,16 +25,16 @@ _RECEIVE = 1 << 20  # bytes of the socket's buffer; the kernel gives at most net
 _ATTACH_FILTER = 26  # SO_ATTACH_FILTER, include/uapi/asm-generic/socket.h
 
 # Attributes of a link that differ in each message, or say nothing of the link: counters, those of wireless, of inet6.
-_RESTLESS = frozenset({7, 11, 23, 26})
+_VOLATILE_ATTRIBUTES = frozenset({7, 11, 23, 26})
 
-_UNSAID = (0, "")
+_NO_STATE = (0, "")
 
 
 @asynccontextmanager
 async def watch_link_events(root: Root, changed: Callable[[DirtySet], None]) -> AsyncIterator[Absent | None]:
     """Call `changed` for every event, from the event loop, until left; gives why it cannot listen, if it cannot."""
     try:
-        listener = _Listener(_socket(), root, changed)
+        listener = _Listener(_open_socket(), root, changed)
     except OSError as error:
         yield Absent(f"no events of network links: {error}")
         return
@@ -44,21 +44,21 @@ async def watch_link_events(root: Root, changed: Callable[[DirtySet], None]) -> 
         listener.close()
 
 
-def _socket() -> socket.socket:
-    made = socket.socket(
+def _open_socket() -> socket.socket:
+    netlink_socket = socket.socket(
         socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
     )
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)
-        _only_default_routes(made)
-        made.bind((0, _GROUPS))
+        netlink_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)
+        _attach_route_filter(netlink_socket)
+        netlink_socket.bind((0, _GROUPS))
     except OSError:
-        made.close()
+        netlink_socket.close()
         raise
-    return made
+    return netlink_socket
 
 
-def _only_default_routes(made: socket.socket) -> None:
+def _attach_route_filter(netlink_socket: socket.socket) -> None:
     """Let the kernel throw away what tells of other routes: a router has hundreds of thousands (BPF, socket(7))."""
     kinds = [socket.htons(kind) for kind in (rtnetlink.NEWROUTE, rtnetlink.DELROUTE)]  # BPF loads in network order
     steps = (
@@ -71,7 +71,9 @@ def _only_default_routes(made: socket.socket) -> None:
         (0x06, 0, 0, 0),  # drop it
     )
     program = array.array("B", b"".join(struct.pack("=HBBI", *step) for step in steps))
-    made.setsockopt(socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(steps), program.buffer_info()[0]))
+    netlink_socket.setsockopt(
+        socket.SOL_SOCKET, _ATTACH_FILTER, struct.pack("HP", len(steps), program.buffer_info()[0])
+    )
 
 
 class _Listener(NetlinkListener):
@@ -79,7 +81,7 @@ class _Listener(NetlinkListener):
 
     def __init__(self, bound: socket.socket, root: Root, changed: Callable[[DirtySet], None]) -> None:
         self._root = root
-        self._known: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
+        self._states: dict[int, tuple[int, str]] = {}  # by index: what was said of it last, and its directory
         super().__init__(bound, changed)
 
     def read_event(self) -> DirtySet | None:
@@ -88,16 +90,16 @@ class _Listener(NetlinkListener):
             data = self._socket.recv(rtnetlink.BUFFER)
         except BlockingIOError:
             return None
-        touched = DirtySet()
+        dirty_set = DirtySet()
         for kind, _flags, payload in rtnetlink.parse_messages(data):
-            touched |= self._touched_by(kind, payload)
-        return touched
+            dirty_set |= self._make_dirty_set(kind, payload)
+        return dirty_set
 
     def forget_events(self) -> None:
         """See `Listener.lost`."""
-        self._known.clear()
+        self._states.clear()
 
-    def _touched_by(self, kind: int, payload: bytes) -> DirtySet:
+    def _make_dirty_set(self, kind: int, payload: bytes) -> DirtySet:
         """What a message says to look at: nothing, if it says what was said before."""
         if kind in {rtnetlink.NEWROUTE, rtnetlink.DELROUTE} and len(payload) >= rtnetlink.ROUTE.size:
             is_default = rtnetlink.ROUTE.unpack_from(payload)[1] == 0
@@ -107,21 +109,25 @@ class _Listener(NetlinkListener):
         family, hardware, index, flags, _ = rtnetlink.LINK.unpack_from(payload)
         if family != socket.AF_UNSPEC:  # a bridge tells of its ports
             return DirtySet()
-        said = [pair for pair in rtnetlink.parse_attributes(payload[rtnetlink.LINK.size :]) if pair[0] not in _RESTLESS]
-        before = self._known.pop(index, _UNSAID)
-        directory = self._directory(dict(said).get(rtnetlink.IFNAME, b""))
-        now = (hash((hardware, flags, *said)), directory)
+        attributes = [
+            pair
+            for pair in rtnetlink.parse_attributes(payload[rtnetlink.LINK.size :])
+            if pair[0] not in _VOLATILE_ATTRIBUTES
+        ]
+        previous = self._states.pop(index, _NO_STATE)
+        directory = self._find_directory(dict(attributes).get(rtnetlink.IFNAME, b""))
+        current = (hash((hardware, flags, *attributes)), directory)
         if kind == rtnetlink.NEWLINK:
-            self._known[index] = now
-            if now == before:
+            self._states[index] = current
+            if current == previous:
                 return DirtySet()
-        paths = {path for path in (before[1], directory) if path}
+        paths = {path for path in (previous[1], directory) if path}
         # It may have come, or it went, perhaps into another network namespace.
-        lists = frozenset({"net"} if kind == rtnetlink.DELLINK or before == _UNSAID else ())
+        lists = frozenset({"net"} if kind == rtnetlink.DELLINK or previous == _NO_STATE else ())
         # An interface that goes down takes its routes along, and no message says so.
         return DirtySet(frozenset(paths | {ROUTES_PATH}), lists)
 
-    def _directory(self, name: bytes) -> str:
+    def _find_directory(self, name: bytes) -> str:
         """The canonical directory of an interface; empty if it has none any more."""
         path = f"/sys/class/net/{rtnetlink.decode_name(name)}"
         if not name or not os.path.islink(path):

@@ -12,7 +12,7 @@ from typing import ClassVar
 from agent.core.inventory.dirty_set import ALL_DIRTY, DirtySet
 
 EVENTS = 64  # taken in one go, before others on the event loop have their turn
-_DRAINED = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
+_DISCARD_LIMIT = 100_000  # messages thrown away in one go after an overrun; what is left comes as events
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class NetlinkListener:
         self._socket = bound
         self._changed = changed
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket, self._readable)
+        self._loop.add_reader(self._socket, self._read_events)
 
     def close(self) -> None:
         """Stop listening."""
@@ -44,21 +44,21 @@ class NetlinkListener:
     def forget_events(self) -> None:
         """What was remembered of events is good for nothing any more."""
 
-    def _readable(self) -> None:
-        touched = DirtySet()
+    def _read_events(self) -> None:
+        dirty_set = DirtySet()
         try:
             for _ in range(EVENTS):
-                one = self.read_event()
-                if one is None:
+                event = self.read_event()
+                if event is None:
                     break
-                touched |= one
+                dirty_set |= event
         except OSError:
-            self._overrun()
-            touched = ALL_DIRTY
-        if touched:
-            self._changed(touched)
+            self._recover_from_overrun()
+            dirty_set = ALL_DIRTY
+        if dirty_set:
+            self._changed(dirty_set)
 
-    def _overrun(self) -> None:
+    def _recover_from_overrun(self) -> None:
         """Make the socket usable again after it lost messages (ENOBUFS, netlink(7)).
 
         Until SO_ERROR is read, poll(2) reports the error for ever: the stock loop spins on it, and uvloop has
@@ -68,10 +68,10 @@ class NetlinkListener:
         self._loop.remove_reader(self._socket)
         self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self.forget_events()
-        for _ in range(_DRAINED):
+        for _ in range(_DISCARD_LIMIT):
             try:
                 self._socket.recv(1, socket.MSG_DONTWAIT)
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     break
-        self._loop.add_reader(self._socket, self._readable)
+        self._loop.add_reader(self._socket, self._read_events)

@@ -17,4 +17,4 @@ def list_numa_nodes(root: Root) -> frozenset[int]:
     names = root.list_names(NODES)
     if isinstance(names, Absent):
         return frozenset()
-    return frozenset(int(found[1]) for name in names if (found := _NODE.fullmatch(name)))
+    return frozenset(int(match[1]) for name in names if (match := _NODE.fullmatch(name)))

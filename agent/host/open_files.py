@@ -24,7 +24,11 @@ def describe_shortage() -> str:
     if limit == inf:
         return ""
     try:
-        now = len(os.listdir(_OPEN))
+        open_count = len(os.listdir(_OPEN))
     except OSError:  # one more is needed to count them
         return f"all of the {limit:,} files that may be open at once are"
-    return f"{now:,} of the {limit:,} files that may be open at once are" if now >= limit * SHORTAGE_SHARE else ""
+    return (
+        f"{open_count:,} of the {limit:,} files that may be open at once are"
+        if open_count >= limit * SHORTAGE_SHARE
+        else ""
+    )

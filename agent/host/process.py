@@ -21,10 +21,10 @@ OUTPUT_LIMIT = 4096  # bytes of what a program says that are kept
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 )
-_PATIENCE = 1.0  # seconds for which a cancelled call waits for what it began, so that nothing of it comes later
+_END_SECONDS = 1.0  # seconds for which a cancelled call waits for what it began, so that nothing of it comes later
 _CHUNK = 65536  # bytes, as many as a pipe holds
-_FREE = 16 * _CHUNK  # bytes that are read as they come; behind these
-_BREATH = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
+_UNTHROTTLED_BYTES = 16 * _CHUNK  # bytes that are read as they come; behind these
+_PAUSE_SECONDS = 0.001  # seconds pass between two chunks, so that what nobody keeps costs little
 
 
 class ProgramResult(Struct):
@@ -57,31 +57,31 @@ class Child:
         self._process = process
         # It is left a zombie until its group is killed: until then nobody else can have its number. A thread waits,
         # because a pidfd needs a newer kernel than nodes have, and the loop's own ways reap.
-        self._ended = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        self._end = start_in_thread(os.waitid, os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     async def wait(self, seconds: float | None = None) -> int | None:
         """The code, as soon as it has ended; None if it has not after so long."""
-        await asyncio.wait([self._ended], timeout=seconds)
+        await asyncio.wait([self._end], timeout=seconds)
         return self.code
 
     def set_at_end(self, event: asyncio.Event) -> None:
         """Have an event set when it ends."""
-        self._ended.add_done_callback(lambda _: event.set())
+        self._end.add_done_callback(lambda _: event.set())
 
     @property
     def code(self) -> int | None:
         """The exit code, or minus the signal that ended it; None while it runs."""
-        result = self._ended.result() if self._ended.done() else None
+        result = self._end.result() if self._end.done() else None
         return None if result is None else result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
     async def close(self) -> None:
         """Kill it and its group, and return when it is gone, which what waits for dead hardware may never be."""
         _kill(self._process)
-        self._ended.add_done_callback(lambda _: self._process.wait())  # reaped, whoever waits for it by then
+        self._end.add_done_callback(lambda _: self._process.wait())  # reaped, whoever waits for it by then
         try:
-            await asyncio.wait([self._ended])
+            await asyncio.wait([self._end])
         except asyncio.CancelledError:
-            await asyncio.wait([self._ended], timeout=_PATIENCE)
+            await asyncio.wait([self._end], timeout=_END_SECONDS)
             raise
 
 
@@ -102,11 +102,11 @@ async def start_program(
     try:
         process, stdout = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await asyncio.wait([starting], timeout=_PATIENCE)
+        await asyncio.wait([starting], timeout=_END_SECONDS)
         if not starting.done():
-            starting.add_done_callback(_unwanted)
-        elif (gone := _unwanted(starting)) is not None:
-            await asyncio.wait([gone], timeout=_PATIENCE)
+            starting.add_done_callback(_end_unneeded)
+        elif (end := _end_unneeded(starting)) is not None:
+            await asyncio.wait([end], timeout=_END_SECONDS)
         raise
     try:
         child = Child(process, stdout)
@@ -145,7 +145,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _unwanted(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> asyncio.Future[int] | None:
+def _end_unneeded(starting: asyncio.Future[tuple[subprocess.Popen[bytes], int]]) -> asyncio.Future[int] | None:
     """Kill what had started by the time that nobody wanted it any more; done when it is gone."""
     if starting.cancelled() or starting.exception() is not None:
         return None
@@ -162,18 +162,18 @@ async def read_output(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator
     Who floods is read slowly, and then has to wait.
     """
     loop = asyncio.get_running_loop()
-    more, size = True, 0
+    is_open, size = True, 0
     waiting: asyncio.TimerHandle | None = None
 
     def read() -> bool:
         """Whether there may be more at once."""
-        nonlocal more, size
+        nonlocal is_open, size
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return False
-        if not data and more:
-            more = False
+        if not data and is_open:
+            is_open = False
             loop.remove_reader(fd)
         if data:
             listen(data)
@@ -182,9 +182,9 @@ async def read_output(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator
 
     def readable() -> None:
         nonlocal waiting
-        if read() and size > _FREE:
+        if read() and size > _UNTHROTTLED_BYTES:
             loop.remove_reader(fd)
-            waiting = loop.call_later(_BREATH, loop.add_reader, fd, readable)
+            waiting = loop.call_later(_PAUSE_SECONDS, loop.add_reader, fd, readable)
 
     loop.add_reader(fd, readable)
     try:
@@ -192,9 +192,9 @@ async def read_output(fd: int, listen: Callable[[bytes], None]) -> AsyncIterator
     finally:
         if waiting is not None:
             waiting.cancel()
-        if more:
+        if is_open:
             loop.remove_reader(fd)
-            more = False
+            is_open = False
             read()
 
 
@@ -212,12 +212,12 @@ async def run_program(
     Raises:
         OSError: it cannot be started.
     """
-    said = bytearray()
+    output = bytearray()
 
     def listen(data: bytes) -> None:
-        said.extend(data[: OUTPUT_LIMIT - len(said)])
+        output.extend(data[: OUTPUT_LIMIT - len(output)])
 
     async with start_program(argv, environment) as child:
         async with read_output(child.stdout, listen):
             code = await child.wait(seconds)
-        yield ProgramResult(code, said.decode("utf-8", "replace"))
+        yield ProgramResult(code, output.decode("utf-8", "replace"))

@@ -27,26 +27,28 @@ async def run(command: Command, environment: Mapping[str, str] | None = None) ->
     """
     name = command.argv[0]
     try:
-        told = {**process.ENVIRONMENT, **(environment or {})}
-        async with process.run_program(command.argv, command.timeout, told) as ran:
+        variables = {**process.ENVIRONMENT, **(environment or {})}
+        async with process.run_program(command.argv, command.timeout, variables) as ran:
             if ran.code == 0:
                 return True
-            how = f"did not end within {command.timeout:g} s" if ran.code is None else _ended(ran.code, ran.ending)
-            raise ProgramError(f"{name} {how}{_last_line(ran.output)}")
+            ending = (
+                f"did not end within {command.timeout:g} s" if ran.code is None else _describe_end(ran.code, ran.ending)
+            )
+            raise ProgramError(f"{name} {ending}{_format_last_line(ran.output)}")
     except OSError as error:
         if error.errno != errno.ENOENT:
             raise ProgramError(f"{name}: {os.strerror(error.errno or 0)}") from None
-        there = await run_in_thread(os.path.exists, name)
-        if command.optional and not there:
+        exists = await run_in_thread(os.path.exists, name)
+        if command.optional and not exists:
             return False
-        raise ProgramError(f"{name}: {'its interpreter' if there else 'it'} is not there") from None
+        raise ProgramError(f"{name}: {'its interpreter' if exists else 'it'} is not there") from None
 
 
-def _ended(code: int, how: str) -> str:
-    return f"ended with {code}" if code > 0 else f"was {how}"
+def _describe_end(code: int, ending: str) -> str:
+    return f"ended with {code}" if code > 0 else f"was {ending}"
 
 
-def _last_line(output: str) -> str:
+def _format_last_line(output: str) -> str:
     """The last line that is not blank, after a colon; nothing if there is none."""
     lines = [line for line in output.splitlines() if line.strip()]
     return f": {shorten(lines[-1].strip(), SHOWN)}" if lines else ""

@@ -32,22 +32,22 @@ _NAMED_BY_MAC = re.compile(r"\b(?:en|ib|sl|wl|ww)x([0-9a-f]{12})\b")  # systemd.
 _HOSTNAME = "/proc/sys/kernel/hostname"
 _HOST_NAME = "host name"
 _INTERFACE = "interface name"
-_SHORTEST = 4  # characters: a serial of `1` stands in every file
-_NOTHING = re.compile(r"[0fF:\-. _xX]*")
+_MIN_LENGTH = 4  # characters: a serial of `1` stands in every file
+_EMPTY_VALUE = re.compile(r"[0fF:\-. _xX]*")
 
 
 def replace_identifiers(recording: Recording, key: bytes) -> tuple[Recording, Mapping[str, int]]:
     """The recording without what identifies its machine, and how many of each kind were replaced."""
-    kinds = {secret: kind for kind, secret in _secrets(recording)}
+    kinds = {secret: kind for kind, secret in _find_secrets(recording)}
     if not kinds:
         return recording, {}
-    shapes = {secret: _shaped(secret, key) for secret in kinds}
-    anywhere = _any_of(kinds)
-    in_sysfs = _any_of(secret for secret, kind in kinds.items() if kind != _HOST_NAME)
+    pseudonyms = {secret: _make_pseudonym(secret, key) for secret in kinds}
+    pattern = _compile_alternatives(kinds)
+    sysfs_pattern = _compile_alternatives(secret for secret, kind in kinds.items() if kind != _HOST_NAME)
 
-    def change(text: str, where: str) -> str:
-        found = in_sysfs if where.startswith("/sys/") else anywhere
-        return found.sub(lambda match: shapes[match[0]], text)
+    def change(text: str, path: str) -> str:
+        secrets_pattern = sysfs_pattern if path.startswith("/sys/") else pattern
+        return secrets_pattern.sub(lambda match: pseudonyms[match[0]], text)
 
     def change_path(path: str) -> str:
         return change(path, path)
@@ -61,55 +61,64 @@ def replace_identifiers(recording: Recording, key: bytes) -> tuple[Recording, Ma
         links={change_path(path): change(target, path) for path, target in recording.links.items()},
         nodes={change_path(path): number for path, number in recording.nodes.items()},
         contents={change_path(path): change_bytes(data) for path, data in recording.contents.items()},
-        absent={change_path(path): why for path, why in recording.absent.items()},
+        absent={change_path(path): reason for path, reason in recording.absent.items()},
         kernel_answers={
-            change_path(path): said if isinstance(said, Absent) else tuple(change(each, "") for each in said)
-            for path, said in recording.kernel_answers.items()
+            change_path(path): answer
+            if isinstance(answer, Absent)
+            else tuple(change(answer_text, "") for answer_text in answer)
+            for path, answer in recording.kernel_answers.items()
         },
     ), Counter(kinds.values())
 
 
-def _any_of(secrets: Iterable[str]) -> re.Pattern[str]:
+def _compile_alternatives(secrets: Iterable[str]) -> re.Pattern[str]:
     """Fits each of them, the longest first; nothing at all if there are none."""
     return re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)) or r"(?!)")
 
 
-def _secrets(recording: Recording) -> Iterator[tuple[str, str]]:
+def _find_secrets(recording: Recording) -> Iterator[tuple[str, str]]:
     """What is to be replaced, with its kind."""
     for path, data in recording.contents.items():
         text = data.decode("utf-8", "surrogateescape")
-        found = [("serial", said) for pattern in (_PROPERTY, _LINE) for said in pattern.findall(text)]
+        secrets = [("serial", serial) for pattern in (_PROPERTY, _LINE) for serial in pattern.findall(text)]
         if _FILES.fullmatch(path):
-            found.append(("serial", text.strip().strip("\0")))
-        found += [("MAC", mac) for mac in _MAC.findall(text)]
+            secrets.append(("serial", text.strip().strip("\0")))
+        secrets += [("MAC", mac) for mac in _MAC.findall(text)]
         if path == _HOSTNAME:
-            found.append((_HOST_NAME, text.strip()))
-        yield from _that_tell((*found, *_in_names(text)))
-    told = (each for said in recording.kernel_answers.values() if not isinstance(said, Absent) for each in said)
-    for name in (*recording.directories, *recording.links, *told):
-        yield from _that_tell(_in_names(name))
+            secrets.append((_HOST_NAME, text.strip()))
+        yield from _select_identifying((*secrets, *_find_in_names(text)))
+    answer_texts = (
+        answer_text
+        for answer in recording.kernel_answers.values()
+        if not isinstance(answer, Absent)
+        for answer_text in answer
+    )
+    for name in (*recording.directories, *recording.links, *answer_texts):
+        yield from _select_identifying(_find_in_names(name))
 
 
-def _in_names(text: str) -> Iterator[tuple[str, str]]:
+def _find_in_names(text: str) -> Iterator[tuple[str, str]]:
     """What names of things are made of."""
     yield from (("UUID", uuid) for uuid in _UUID.findall(text))
     yield from ((_INTERFACE, digits) for digits in _NAMED_BY_MAC.findall(text))
 
 
-def _that_tell(found: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((kind, secret) for kind, secret in found if len(secret) >= _SHORTEST and not _NOTHING.fullmatch(secret))
+def _select_identifying(secrets: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return (
+        (kind, secret) for kind, secret in secrets if len(secret) >= _MIN_LENGTH and not _EMPTY_VALUE.fullmatch(secret)
+    )
 
 
-def _shaped(secret: str, key: bytes) -> str:
+def _make_pseudonym(secret: str, key: bytes) -> str:
     """Other characters of the same kinds in the same places."""
     stream = hmac.digest(key, secret.encode("utf-8", "surrogateescape"), "sha256")
     while len(stream) < len(secret):
         stream += hashlib.sha256(stream).digest()
     hexadecimal = all(c in "0123456789abcdefABCDEF:-. _" for c in secret)
     lower, upper = ("abcdef", "ABCDEF") if hexadecimal else ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    made: list[str] = []
+    characters: list[str] = []
     for c, byte in zip(secret, stream, strict=False):
         kinds = (("0123456789", c.isdecimal()), (lower, c.islower()), (upper, c.isupper()))
-        among = next((choices for choices, fits in kinds if fits and c.isascii()), c)
-        made.append(among[byte % len(among)])
-    return "".join(made)
+        alphabet = next((choices for choices, fits in kinds if fits and c.isascii()), c)
+        characters.append(alphabet[byte % len(alphabet)])
+    return "".join(characters)

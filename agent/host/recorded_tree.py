@@ -26,8 +26,8 @@ class RecordedTree:
     """
 
     def __init__(self, prefix: str) -> None:
-        self.unreadable = _unread(prefix)
-        self.kernel_answers = dict(_told(prefix))
+        self.unreadable = _read_unreadable(prefix)
+        self.kernel_answers = dict(_read_kernel_answers(prefix))
         self._prefix = prefix
         self._nodes: dict[str, tuple[str, int, int]] = {}
         self._stamp: tuple[int, int, int] | None = None
@@ -36,48 +36,48 @@ class RecordedTree:
         """The nodes that it declares, as making real ones takes root's rights; read again once that file changes."""
         try:
             status = os.stat(self._prefix + DECLARED)
-            now = (status.st_mtime_ns, status.st_size, status.st_ino)
-            if now != self._stamp:
+            stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if stamp != self._stamp:
                 with open(self._prefix + DECLARED, encoding="utf-8", errors="surrogateescape") as file:
-                    found = [_DECLARATION.fullmatch(line.strip()) for line in file]
-                self._nodes = {m[4]: (m[1], int(m[2]), int(m[3])) for m in found if m}
-                self._stamp = now
+                    matches = [_DECLARATION.fullmatch(line.strip()) for line in file]
+                self._nodes = {match[4]: (match[1], int(match[2]), int(match[3])) for match in matches if match}
+                self._stamp = stamp
         except OSError:
             self._nodes, self._stamp = {}, None
         return self._nodes
 
 
-def format_kernel_answers(told: Mapping[str, KernelAnswer]) -> str:
+def format_kernel_answers(answers: Mapping[str, KernelAnswer]) -> str:
     """What `TOLD` holds, as JSON: `"/sys/devices/…/net/eth0/altnames": ["enp1s0"]`, or why it was not told.
 
     A path is that of the file that would say it if there were one. A person may write such a file, too.
     """
-    said = {
+    content = {
         path: {"absent": answer.reason, "unread": answer.unreadable} if isinstance(answer, Absent) else answer
-        for path, answer in sorted(told.items())
+        for path, answer in sorted(answers.items())
     }
-    return json.dumps(said, indent=0)
+    return json.dumps(content, indent=0)
 
 
-def _told(prefix: str) -> Iterator[tuple[str, KernelAnswer]]:
+def _read_kernel_answers(prefix: str) -> Iterator[tuple[str, KernelAnswer]]:
     """What a tree says that the kernel told; what is written otherwise is passed over."""
     try:
         with open(prefix + KERNEL_ANSWERS, encoding="utf-8") as file:
-            said = json.load(file)
+            content = json.load(file)
     except (OSError, ValueError, RecursionError):
         return
-    for path, answer in said.items() if isinstance(said, dict) else ():
-        if isinstance(answer, list) and all(isinstance(each, str) for each in answer):
+    for path, answer in content.items() if isinstance(content, dict) else ():
+        if isinstance(answer, list) and all(isinstance(text, str) for text in answer):
             yield path, tuple(answer)
         elif isinstance(answer, dict) and isinstance(reason := answer.get("absent"), str):
             yield path, Absent(reason, unreadable=bool(answer.get("unread")))
 
 
-def _unread(prefix: str) -> Mapping[str, Absent]:
+def _read_unreadable(prefix: str) -> Mapping[str, Absent]:
     """What a recorded tree says of files that were not read where it was recorded."""
     try:
         with open(prefix + UNREADABLE, encoding="utf-8") as file:
-            said = json.load(file)
-        return {path: Absent(str(reason), unreadable=bool(unread)) for path, (reason, unread) in said.items()}
+            content = json.load(file)
+        return {path: Absent(str(reason), unreadable=bool(unread)) for path, (reason, unread) in content.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}

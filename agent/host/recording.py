@@ -39,20 +39,20 @@ def write_recording(recording: Recording, path: str) -> None:
     """
     with open(path, "xb") as file, tarfile.open(fileobj=file, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
         for directory in sorted({*recording.directories, *(f"/{name}" for name in _TOP)}):
-            archive.addfile(_member(directory, tarfile.DIRTYPE))
+            archive.addfile(_make_member(directory, tarfile.DIRTYPE))
         for link, target in sorted(recording.links.items()):
-            member = _member(link, tarfile.SYMTYPE)
+            member = _make_member(link, tarfile.SYMTYPE)
             member.linkname = target
             archive.addfile(member)
         contents = {**recording.contents, **dict.fromkeys((*recording.nodes, *recording.absent), b"")}
         contents[DECLARED] = "".join(f"{number} {node}\n" for node, number in sorted(recording.nodes.items())).encode(
             "utf-8", "surrogateescape"
         )
-        said = {name: [why.reason, why.unreadable] for name, why in sorted(recording.absent.items())}
-        contents[UNREADABLE] = json.dumps(said, indent=0).encode()
+        unreadable = {name: [absence.reason, absence.unreadable] for name, absence in sorted(recording.absent.items())}
+        contents[UNREADABLE] = json.dumps(unreadable, indent=0).encode()
         contents[KERNEL_ANSWERS] = format_kernel_answers(recording.kernel_answers).encode()
         for name, data in sorted(contents.items()):
-            member = _member(name, tarfile.REGTYPE)
+            member = _make_member(name, tarfile.REGTYPE)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
 
@@ -86,12 +86,12 @@ class _Archive(tarfile.TarFile):
     """A tar of which no header is read whole that is larger than any content's piece."""
 
     @classmethod
-    def taropen(cls, name: Any, mode: Any = "r", fileobj: Any = None, **how: Any) -> _Archive:  # noqa: ANN401  as it is
+    def taropen(cls, name: Any, mode: Any = "r", fileobj: Any = None, **options: Any) -> _Archive:  # noqa: ANN401  as it is
         """See `TarFile.taropen`: this is called with what decompresses."""
-        return super().taropen(name, mode, _Pieces(fileobj or open(name, "rb")), **how)
+        return super().taropen(name, mode, _PieceReader(fileobj or open(name, "rb")), **options)
 
 
-class _Pieces:
+class _PieceReader:
     """A file that is read in pieces only."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -107,7 +107,7 @@ class _Pieces:
         return getattr(self._file, name)
 
 
-def _within_limits(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _iterate_members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     size = 0
     for count, member in enumerate(archive):
         size += member.size
@@ -126,10 +126,10 @@ def _unpack(archive: tarfile.TarFile, top: str) -> None:
     cannot be told safely beforehand (CVE-2025-4517). What looks at the tree follows none that leads out, see `Root`.
     """
     links: dict[str, str] = {}
-    for member in _within_limits(archive):
+    for member in _iterate_members(archive):
         path = os.path.normpath(f"{top}/{member.name}")
         if not path.startswith(f"{top}/") and path != top:
-            raise _leads_out(member.name)
+            raise _make_escape_error(member.name)
         os.makedirs(path if member.isdir() else os.path.dirname(path), exist_ok=True)
         if member.issym():
             links[path] = member.linkname
@@ -140,14 +140,14 @@ def _unpack(archive: tarfile.TarFile, top: str) -> None:
         os.symlink(target, path)
     for path in links:
         if os.path.commonpath([top, os.path.realpath(path)]) != top:
-            raise _leads_out(os.path.relpath(path, top))
+            raise _make_escape_error(os.path.relpath(path, top))
 
 
-def _leads_out(name: str) -> RecordingError:
+def _make_escape_error(name: str) -> RecordingError:
     return RecordingError(f"no recording: {name!r} leads out of it")
 
 
-def _member(path: str, kind: bytes) -> tarfile.TarInfo:
+def _make_member(path: str, kind: bytes) -> tarfile.TarInfo:
     member = tarfile.TarInfo(path.lstrip("/"))
     member.type = kind
     member.mode = 0o755 if kind == tarfile.DIRTYPE else 0o644

@@ -61,7 +61,7 @@ class Root:
         self.silent_paths: set[str] = set()
         self.prefix = "" if top == "/" else top
         self._tree = RecordedTree(self.prefix) if self.prefix else None
-        self._known_names: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
+        self._listings: dict[int, dict[str, tuple[str, ...] | Absent]] = {}  # by thread, while it asks once
 
     def read(self, path: str) -> str | Absent:
         """The text of a regular file, outer white space and NULs off, at most `LIMIT` bytes of it."""
@@ -77,18 +77,18 @@ class Root:
 
         What one read gives: an attribute of sysfs is whole. A list in /proc comes in pieces (see `whole`).
         """
-        return self._bytes(path, count, pieces=False)
+        return self._read_bytes(path, count, pieces=False)
 
     def read_list(self, path: str, limit: int) -> bytes | Absent:
         """A list in /proc, up to `limit` bytes of it; the kernel gives it a page or so at a time."""
-        return self._bytes(path, limit, pieces=True)
+        return self._read_bytes(path, limit, pieces=True)
 
-    def _bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
-        host = self._host(path) if self.prefix else path
+    def _read_bytes(self, path: str, count: int, *, pieces: bool) -> bytes | Absent:
+        host = self._get_host_path(path) if self.prefix else path
         if isinstance(host, Absent):
             return host
-        if why := self._barred(path, host):
-            return why
+        if barrier := self._find_barrier(path, host):
+            return barrier
         reader = threading.get_ident()
         self.paths_in_read[reader] = path
         try:
@@ -99,8 +99,8 @@ class Root:
             handle = os.open(host, _FLAGS)
             try:
                 data = os.read(handle, count)
-                while pieces and len(data) < count and (more := os.read(handle, count - len(data))):
-                    data += more
+                while pieces and len(data) < count and (chunk := os.read(handle, count - len(data))):
+                    data += chunk
             finally:
                 os.close(handle)
         except (OSError, ValueError) as error:
@@ -112,9 +112,9 @@ class Root:
             if self.silent_paths:
                 self.silent_paths.discard(path)
 
-    def _barred(self, path: str, host: str) -> Absent | None:
+    def _find_barrier(self, path: str, host: str) -> Absent | None:
         """Why a file is not read, if it is not."""
-        if _acts(path.rpartition("/")[2]) or (host is not path and _acts(host.rpartition("/")[2])):
+        if _is_denied(path.rpartition("/")[2]) or (host is not path and _is_denied(host.rpartition("/")[2])):
             return Absent("is never read: that would wait or act", unreadable=True)
         if path in self.silent_paths:
             return Absent("does not answer", unreadable=True)
@@ -132,10 +132,10 @@ class Root:
         host = path
         if self.prefix:
             parent, _, name = path.rpartition("/")
-            found = self._host(parent or "/")
-            if isinstance(found, Absent):
-                return found
-            host = f"{found}/{name}"
+            directory = self._get_host_path(parent or "/")
+            if isinstance(directory, Absent):
+                return directory
+            host = f"{directory}/{name}"
         try:
             target = os.readlink(host).rstrip("/").rpartition("/")[2]
         except OSError as error:
@@ -144,8 +144,8 @@ class Root:
             return make_absent(error)
         if target not in {"", ".", ".."}:
             return target
-        real = self.resolve(path)  # the kernel's own links always end in the name
-        return real if isinstance(real, Absent) else real.rpartition("/")[2]
+        real_path = self.resolve(path)  # the kernel's own links always end in the name
+        return real_path if isinstance(real_path, Absent) else real_path.rpartition("/")[2]
 
     def resolve(self, path: str) -> str | Absent:
         """The path with every link followed; absent for loops, what is not there, and what leads out.
@@ -153,34 +153,34 @@ class Root:
         Absolute links start at the prefix again. A link from elsewhere into /proc is refused: what is there
         depends on who looks (/dev/stdin would be our own standard input).
         """
-        waiting = path.split("/")[::-1]
-        done: list[str] = []
+        remaining = path.split("/")[::-1]
+        components: list[str] = []
         links = 0
         try:
-            while waiting:
-                part = waiting.pop()
+            while remaining:
+                part = remaining.pop()
                 if part in {"", "."}:
                     continue
                 if part == "..":
-                    if not done and self.prefix:
+                    if not components and self.prefix:
                         return Absent("leads out of the root")
-                    del done[-1:]
+                    del components[-1:]
                     continue
-                done.append(part)
-                target = _target(f"{self.prefix}/{'/'.join(done)}")
+                components.append(part)
+                target = _read_target(f"{self.prefix}/{'/'.join(components)}")
                 if target is None:
                     continue
                 links += 1
                 if links > LINKS:
                     return Absent("a loop of links")
-                done = [] if target.startswith("/") else done[:-1]
+                components = [] if target.startswith("/") else components[:-1]
                 if target.startswith("/proc/") and not path.startswith("/proc/"):
                     return Absent("leads into /proc, which differs for each process")
-                waiting.extend(target.split("/")[::-1])
+                remaining.extend(target.split("/")[::-1])
         except (OSError, ValueError) as error:
-            missing = isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR}
-            return Absent("dangling link") if missing and links else make_absent(error)
-        return "/" + "/".join(done)
+            is_missing = isinstance(error, OSError) and error.errno in {errno.ENOENT, errno.ENOTDIR}
+            return Absent("dangling link") if is_missing and links else make_absent(error)
+        return "/" + "/".join(components)
 
     def resolve_device(self, path: str) -> str | Absent:
         """The canonical directory of a device that a link of sysfs leads to (/sys/class/X/Y, /sys/dev/char/1:3).
@@ -198,17 +198,17 @@ class Root:
 
     def list_names(self, directory: str, *, ordered: bool = True) -> tuple[str, ...] | Absent:
         """What is in a directory, in natural order (or in any, which is faster)."""
-        listed = self._known_names.get(threading.get_ident()) if self._known_names else None
+        listed = self._listings.get(threading.get_ident()) if self._listings else None
         if listed is not None and directory in listed:
             names = listed[directory]
         else:
-            names = self._names(directory)
+            names = self._read_names(directory)
             if listed is not None:
                 listed[directory] = names
         return tuple(sorted(names, key=natural_key)) if ordered and not isinstance(names, Absent) else names
 
-    def _names(self, directory: str) -> tuple[str, ...] | Absent:
-        host = self._host(directory)
+    def _read_names(self, directory: str) -> tuple[str, ...] | Absent:
+        host = self._get_host_path(directory)
         if isinstance(host, Absent):
             return host
         try:
@@ -219,23 +219,23 @@ class Root:
     @contextmanager
     def list_once(self) -> Iterator[None]:
         """While it lasts this thread lists each directory once: what is said of one look is said of one moment."""
-        self._known_names[threading.get_ident()] = {}
+        self._listings[threading.get_ident()] = {}
         try:
             yield
         finally:
-            del self._known_names[threading.get_ident()]
+            del self._listings[threading.get_ident()]
 
     def list_directories(self, directory: str) -> tuple[str, ...]:
         """The directories in a directory, links not among them, in natural order; none if it cannot be listed."""
-        host = self._host(directory)
+        host = self._get_host_path(directory)
         if isinstance(host, Absent):
             return ()
         try:
             with os.scandir(host) as entries:
-                found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except (OSError, ValueError):
             return ()
-        return tuple(sorted(found, key=natural_key))
+        return tuple(sorted(names, key=natural_key))
 
     def exists(self, path: str) -> bool:
         """Whether something is there, links followed."""
@@ -243,12 +243,12 @@ class Root:
 
     def is_directory(self, path: str) -> bool:
         """Whether a directory is there, links followed."""
-        host = self._host(path)
+        host = self._get_host_path(path)
         return not isinstance(host, Absent) and os.path.isdir(host)
 
     def read_directory_instance_id(self, path: str) -> str:
         """The `stamp` of a directory; empty if there is none."""
-        host = self._host(path)
+        host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
         except (OSError, ValueError):
@@ -257,7 +257,7 @@ class Root:
 
     def read_instance_id(self, path: str) -> str:
         """A mark that differs once the file or directory is made anew; empty if there is none."""
-        host = self._host(path)
+        host = self._get_host_path(path)
         try:
             return "" if isinstance(host, Absent) else str(os.stat(host).st_ino)
         except (OSError, ValueError):
@@ -265,7 +265,7 @@ class Root:
 
     def read_version(self, path: str) -> tuple[int, ...]:
         """A mark that differs once a file is another, or its content may be; empty if there is none."""
-        host = self._host(path)
+        host = self._get_host_path(path)
         try:
             status = None if isinstance(host, Absent) else os.stat(host)
         except (OSError, ValueError):
@@ -274,7 +274,7 @@ class Root:
 
     def get_age(self, path: str) -> float:
         """Seconds since it was made, or last changed hands; infinite if it is not there or the clock was set back."""
-        host = self._host(path)
+        host = self._get_host_path(path)
         try:
             age = inf if isinstance(host, Absent) else time.time() - os.stat(host).st_ctime
         except (OSError, ValueError):
@@ -310,7 +310,7 @@ class Root:
             return get_type_reason(mode)
         return DirEntry(DeviceNode(path, *number), f"{number[0]}{number[1]}:{number[2]} {status.st_ino}")
 
-    def _host(self, path: str) -> str | Absent:
+    def _get_host_path(self, path: str) -> str | Absent:
         """The path as the kernel takes it. It follows links itself, but only at "/" do they stay inside."""
         if not self.prefix:
             return path
@@ -319,12 +319,12 @@ class Root:
 
 
 @lru_cache(maxsize=4096)
-def _acts(name: str) -> bool:
+def _is_denied(name: str) -> bool:
     """Whether a file of that name is not to be read; the same names come again and again."""
     return _DENIED.fullmatch(name) is not None
 
 
-def _target(host: str) -> str | None:
+def _read_target(host: str) -> str | None:
     """What a link says; None for what is there and no link."""
     try:
         return os.readlink(host)

@@ -34,12 +34,14 @@ _TRIES = 3  # a list during which something changed is asked for again
 def read_alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
     """The alternative names of every network interface of our network namespace that has some, by its name."""
     try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as asking:
-            asking.settimeout(_SECONDS)
+        with socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE
+        ) as netlink_socket:
+            netlink_socket.settimeout(_SECONDS)
             for _ in range(_TRIES):
-                found = _dump(asking)
-                if found is not None:
-                    return found
+                names = _request_links(netlink_socket)
+                if names is not None:
+                    return names
     except OSError as error:
         return Absent(f"netlink: {os.strerror(error.errno) if error.errno else error}", unreadable=True)
     return Absent("netlink: interfaces come and go", unreadable=True)
@@ -47,24 +49,24 @@ def read_alternative_names() -> Mapping[str, tuple[str, ...]] | Absent:
 
 def parse_messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The messages of one datagram: type, flags and what follows the header. What is cut off ends it."""
-    at = 0
-    while at + HEADER.size <= len(data):
-        length, kind, flags, _, _ = HEADER.unpack_from(data, at)
-        if length < HEADER.size or at + length > len(data):
+    offset = 0
+    while offset + HEADER.size <= len(data):
+        length, kind, flags, _, _ = HEADER.unpack_from(data, offset)
+        if length < HEADER.size or offset + length > len(data):
             return
-        yield kind, flags, data[at + HEADER.size : at + length]
-        at += length + 3 & ~3
+        yield kind, flags, data[offset + HEADER.size : offset + length]
+        offset += length + 3 & ~3
 
 
 def parse_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The attributes in a piece of a message, by number. What is cut off ends them."""
-    at = 0
-    while at + _ATTRIBUTE.size <= len(data):
-        length, kind = _ATTRIBUTE.unpack_from(data, at)
-        if length < _ATTRIBUTE.size or at + length > len(data):
+    offset = 0
+    while offset + _ATTRIBUTE.size <= len(data):
+        length, kind = _ATTRIBUTE.unpack_from(data, offset)
+        if length < _ATTRIBUTE.size or offset + length > len(data):
             return
-        yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]  # the two highest bits are marks
-        at += length + 3 & ~3
+        yield kind & 0x3FFF, data[offset + _ATTRIBUTE.size : offset + length]  # the two highest bits are marks
+        offset += length + 3 & ~3
 
 
 def decode_name(value: bytes) -> str:
@@ -72,30 +74,32 @@ def decode_name(value: bytes) -> str:
     return value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
-def _dump(asking: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
+def _request_links(netlink_socket: socket.socket) -> Mapping[str, tuple[str, ...]] | None:
     """One list; none if it was interrupted by a change."""
     body = LINK.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + struct.pack("=HHI", 8, _EXT_MASK, _SKIP_STATS)
-    asking.send(HEADER.pack(HEADER.size + len(body), GETLINK, _REQUEST | _DUMP, 1, 0) + body)
+    netlink_socket.send(HEADER.pack(HEADER.size + len(body), GETLINK, _REQUEST | _DUMP, 1, 0) + body)
     names: dict[str, tuple[str, ...]] = {}
-    whole = True
+    is_complete = True
     while True:
-        for kind, flags, payload in parse_messages(asking.recv(BUFFER)):
-            whole = whole and not flags & _INTERRUPTED
+        for kind, flags, payload in parse_messages(netlink_socket.recv(BUFFER)):
+            is_complete = is_complete and not flags & _INTERRUPTED
             if kind == _DONE:
-                return names if whole else None
+                return names if is_complete else None
             if kind == _ERROR:
                 (code,) = struct.unpack_from("=i", payload)
                 raise OSError(-code or errno.EIO, os.strerror(-code or errno.EIO))
             if kind == NEWLINK:
-                _take(payload, names)
+                _add_names(payload, names)
 
 
-def _take(payload: bytes, names: dict[str, tuple[str, ...]]) -> None:
-    name, others = "", []
+def _add_names(payload: bytes, names: dict[str, tuple[str, ...]]) -> None:
+    name, alternatives = "", []
     for kind, value in parse_attributes(payload[LINK.size :]):
         if kind == IFNAME:
             name = decode_name(value)
         elif kind == _PROP_LIST:
-            others += [decode_name(each) for inner, each in parse_attributes(value) if inner == _ALT_IFNAME]
-    if name and others:
-        names[name] = tuple(others)
+            alternatives += [
+                decode_name(text) for text_kind, text in parse_attributes(value) if text_kind == _ALT_IFNAME
+            ]
+    if name and alternatives:
+        names[name] = tuple(alternatives)

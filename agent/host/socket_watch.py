@@ -75,12 +75,12 @@ class SocketWatches:
     def __init__(self, *paths: str) -> None:
         self.watches = tuple(SocketWatch(path) for path in paths)
         self._directories = frozenset(os.path.dirname(path) for path in paths)
-        self._watch = PathWatch(Root(), self._changed)
+        self._watch = PathWatch(Root(), self._handle_change)
         self._failing = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         await self._watch.__aenter__()
-        self._look_again()
+        self._check_all()
         return self
 
     async def __aexit__(
@@ -88,35 +88,35 @@ class SocketWatches:
     ) -> None:
         await self._watch.__aexit__(kind, error, trace)
 
-    async def run(self, every: float) -> None:
+    async def run(self, seconds: float) -> None:
         """Look at the sockets once in so many seconds, in case inotify missed something, until cancelled."""
         while True:
             try:
-                async with asyncio.timeout(every):
+                async with asyncio.timeout(seconds):
                     await self._failing.wait()
             except TimeoutError:
                 pass
             else:
-                await asyncio.sleep(min(POLL_SECONDS, every))
-            self._look_again()
+                await asyncio.sleep(min(POLL_SECONDS, seconds))
+            self._check_all()
 
-    def _look_again(self) -> None:
+    def _check_all(self) -> None:
         self._watch.watch(self._directories)
-        for presence in self.watches:
-            if os.path.dirname(presence.path) in self._watch.faults:
-                presence.refresh()
+        for watch in self.watches:
+            if os.path.dirname(watch.path) in self._watch.faults:
+                watch.refresh()
             else:
-                presence.check()
-        self._mark()
+                watch.check()
+        self._update_fault_event()
 
-    def _changed(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
-        touched = paths | {os.path.dirname(path) for path in paths}
-        for presence in self.watches:
-            if overflow or os.path.dirname(presence.path) in touched:
-                presence.refresh()
-        self._mark()
+    def _handle_change(self, paths: frozenset[str], overflow: bool) -> None:  # noqa: FBT001  the watch's signature
+        dirty_set = paths | {os.path.dirname(path) for path in paths}
+        for watch in self.watches:
+            if overflow or os.path.dirname(watch.path) in dirty_set:
+                watch.refresh()
+        self._update_fault_event()
 
-    def _mark(self) -> None:
+    def _update_fault_event(self) -> None:
         if self._watch.faults:
             self._failing.set()
         else:
@@ -126,7 +126,7 @@ class SocketWatches:
 def identify(path: str) -> SocketIdentity | None:
     """The identity of the socket at a path; None if there is none, or something else."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return SocketIdentity(found.st_dev, found.st_ino, found.st_ctime_ns) if stat.S_ISSOCK(found.st_mode) else None
+    return SocketIdentity(status.st_dev, status.st_ino, status.st_ctime_ns) if stat.S_ISSOCK(status.st_mode) else None

@@ -44,10 +44,10 @@ class UdevProperties(Struct):
             return value
         if self.is_pending:
             return Absent(PENDING_REASON, pending=True)
-        where = (
+        reason = (
             "udev says no such property" if self.has_database else "no udev database here, and uevent does not say it"
         )
-        return Absent(where)
+        return Absent(reason)
 
 
 def has_database(root: Root) -> bool:
@@ -59,31 +59,31 @@ def read_properties(root: Root, directory: str) -> UdevProperties:
     """The properties of the device with that directory below /sys: its `uevent`, and what udev adds to it."""
     values = read_uevent(root, directory)
     if not has_database(root):
-        return UdevProperties(values, has_database=False, is_pending=_pending(root, directory, values))
-    data = root.read_head(f"{DATABASE}/{_file_name(root, directory, values)}", _LIMIT)
+        return UdevProperties(values, has_database=False, is_pending=_is_pending(root, directory, values))
+    data = root.read_head(f"{DATABASE}/{_get_file_name(root, directory, values)}", _LIMIT)
     if isinstance(data, Absent):
-        pending = not data.unreadable and _pending(root, directory, values)
+        pending = not data.unreadable and _is_pending(root, directory, values)
         return UdevProperties(values, has_database=True, is_pending=pending)
     lines = data.decode("utf-8", "surrogateescape").splitlines()
-    values.update(_pairs(line[2:] for line in lines if line.startswith("E:")))
+    values.update(_parse_pairs(line[2:] for line in lines if line.startswith("E:")))
     return UdevProperties(values, has_database=True, is_recorded=True)
 
 
 def read_uevent(root: Root, directory: str) -> dict[str, str]:
     """The lines `KEY=value` of a device's `uevent`, as the kernel would send them."""
     text = root.read(f"{directory}/uevent")
-    return {} if isinstance(text, Absent) else _pairs(text.splitlines())
+    return {} if isinstance(text, Absent) else _parse_pairs(text.splitlines())
 
 
-def _pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
+def _is_pending(root: Root, directory: str, values: Mapping[str, str]) -> bool:
     """Whether udev is there and has yet to write the file of a device that gets one."""
     if "MAJOR" not in values and "IFINDEX" not in values:
         return False
-    places = [directory, f"/dev/{values['DEVNAME'].removeprefix('/dev/')}"] if "DEVNAME" in values else [directory]
-    return root.exists(CONTROL) and all(root.get_age(place) < PENDING_SECONDS for place in places)
+    paths = [directory, f"/dev/{values['DEVNAME'].removeprefix('/dev/')}"] if "DEVNAME" in values else [directory]
+    return root.exists(CONTROL) and all(root.get_age(place) < PENDING_SECONDS for place in paths)
 
 
-def _file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
+def _get_file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
     """The name of the device's file in the database."""
     subsystem = root.read_link_name(f"{directory}/subsystem")
     if "MAJOR" in values and "MINOR" in values:
@@ -93,10 +93,10 @@ def _file_name(root: Root, directory: str, values: Mapping[str, str]) -> str:
     return f"+{subsystem if isinstance(subsystem, str) else ''}:{directory.rpartition('/')[2]}"
 
 
-def _pairs(lines: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_pairs(lines: Iterable[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for line in lines:
         key, mark, value = line.partition("=")
         if mark:
-            found[key] = value
-    return found
+            pairs[key] = value
+    return pairs

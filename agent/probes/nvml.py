@@ -47,7 +47,7 @@ class GpuLocation(NamedTuple):
     number: int
     handle: ctypes.c_void_p
     key: tuple[int, int, int]
-    gpu: bool
+    is_gpu: bool
 
 
 class NvmlProbe:
@@ -58,47 +58,47 @@ class NvmlProbe:
         hold: seconds for which another one makes its place ill.
     """
 
-    def __init__(self, nvml: Nvml, ignored: frozenset[int], hold: float, say: Callable[..., None]) -> None:
+    def __init__(self, nvml: Nvml, ignored: frozenset[int], hold: float, send: Callable[..., None]) -> None:
         self._nvml = nvml
         self._ignored = ignored
         self._hold = hold
-        self._say = say
+        self._send = send
         self._xids: dict[tuple[int, int, int], tuple[float, int]] = {}
         self._events: ctypes.c_void_p | None = None
         self._watched: set[int] = set()
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._errors: dict[int, NvmlError] = {}
 
     def report_round(self) -> None:
         """Say of all what there is to say, and of what there was that it is lost or gone."""
-        before, self._told = self._told, {}
-        for place in self._places():
-            self._tell(place)
-            self._told[place.name] = place.number
-        for name, index in before.items():
-            if name not in self._told:
-                self._missing(name, index)
-        self._say(complete=True)
+        previous, self._reported = self._reported, {}
+        for location in self._list_locations():
+            self._report_location(location)
+            self._reported[location.name] = location.number
+        for name, index in previous.items():
+            if name not in self._reported:
+                self._report_missing(name, index)
+        self._send(complete=True)
 
-    def _missing(self, name: str, index: int) -> None:
+    def _report_missing(self, name: str, index: int) -> None:
         error = self._errors.get(index)
         if error is None:
-            self._say(place=name, gone=True)
+            self._send(place=name, gone=True)
             return
-        self._told[name] = index
-        self._say(place=name, healthy=False if error.code == LOST else None, reason=str(error))
+        self._reported[name] = index
+        self._send(place=name, healthy=False if error.code == LOST else None, reason=str(error))
 
     def wait_for_events(self, seconds: float) -> None:
         """Wait for events that long, and say what they are as they come."""
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         if self._events is None or not self._watched:
             time.sleep(seconds)
             return
-        while (left := until - time.monotonic()) > 0:
+        while (remaining := deadline - time.monotonic()) > 0:
             event = NvmlEvent()
             try:
                 self._nvml(
-                    "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(int(left * 1000) + 1)
+                    "nvmlEventSetWait_v2", self._events, ctypes.byref(event), ctypes.c_uint(int(remaining * 1000) + 1)
                 )
             except NvmlError as error:
                 if error.code != TIMEOUT:
@@ -114,15 +114,15 @@ class NvmlProbe:
         events = ctypes.c_void_p()
         self._nvml("nvmlEventSetCreate", ctypes.byref(events))
         self._events = events
-        for place in self._places():
-            if place.gpu:
+        for location in self._list_locations():
+            if location.is_gpu:
                 try:
-                    self._nvml("nvmlDeviceRegisterEvents", place.handle, ctypes.c_ulonglong(XID), events)
+                    self._nvml("nvmlDeviceRegisterEvents", location.handle, ctypes.c_ulonglong(XID), events)
                 except NvmlError:
                     continue  # boards that are too old for events
-                self._watched.add(place.key[0])
+                self._watched.add(location.key[0])
 
-    def _places(self) -> Iterator[GpuLocation]:
+    def _list_locations(self) -> Iterator[GpuLocation]:
         self._errors.clear()
         for index in range(self._nvml.read_number("nvmlDeviceGetCount_v2") or 0):
             handle, pci = ctypes.c_void_p(), NvmlPciInfo()
@@ -134,12 +134,12 @@ class NvmlProbe:
                 self._errors[index] = error
                 continue
             address = pci.busId.decode("ascii", "replace").lower()
-            domain, _, rest = address.partition(":")
-            name = f"{int(domain or '0', 16):04x}:{rest}"
-            yield GpuLocation(name, index, handle, (handle.value or 0, WHOLE_GPU, WHOLE_GPU), gpu=True)
-            yield from self._instances(index, handle)
+            domain, _, bus_address = address.partition(":")
+            name = f"{int(domain or '0', 16):04x}:{bus_address}"
+            yield GpuLocation(name, index, handle, (handle.value or 0, WHOLE_GPU, WHOLE_GPU), is_gpu=True)
+            yield from self._list_instances(index, handle)
 
-    def _instances(self, of: int, gpu: ctypes.c_void_p) -> Iterator[GpuLocation]:
+    def _list_instances(self, gpu_index: int, gpu: ctypes.c_void_p) -> Iterator[GpuLocation]:
         minor = self._nvml.read_number("nvmlDeviceGetMinorNumber", gpu)
         for index in range(self._nvml.read_number("nvmlDeviceGetMaxMigDeviceCount", gpu) or 0):
             handle = ctypes.c_void_p()
@@ -151,34 +151,34 @@ class NvmlProbe:
             ci = self._nvml.read_number("nvmlDeviceGetComputeInstanceId", handle)
             if minor is not None and gi is not None and ci is not None:
                 name = f"{_CAPABILITIES}/gpu{minor}/mig/gi{gi}/ci{ci}"
-                yield GpuLocation(name, of, handle, (gpu.value or 0, gi, ci), gpu=False)
+                yield GpuLocation(name, gpu_index, handle, (gpu.value or 0, gi, ci), is_gpu=False)
 
-    def _tell(self, place: GpuLocation) -> None:
-        ill = self._xid(place) or (self._broken(place.handle) if place.gpu else "")
-        self._say(place=place.name, healthy=not ill, reason=ill or None)
-        name = self._nvml.read_text("nvmlDeviceGetName", place.handle)
-        fields: dict[str, str | int | None] = {"uuid": self._nvml.read_text("nvmlDeviceGetUUID", place.handle)}
-        if place.gpu:
-            fields |= {"name": name, "minor": self._nvml.read_number("nvmlDeviceGetMinorNumber", place.handle)}
-            fields["mig"] = self._mig_mode(place.handle)
+    def _report_location(self, location: GpuLocation) -> None:
+        fault = self._describe_xid(location) or (self._describe_fault(location.handle) if location.is_gpu else "")
+        self._send(place=location.name, healthy=not fault, reason=fault or None)
+        name = self._nvml.read_text("nvmlDeviceGetName", location.handle)
+        fields: dict[str, str | int | None] = {"uuid": self._nvml.read_text("nvmlDeviceGetUUID", location.handle)}
+        if location.is_gpu:
+            fields |= {"name": name, "minor": self._nvml.read_number("nvmlDeviceGetMinorNumber", location.handle)}
+            fields["mig"] = self._read_mig_mode(location.handle)
         else:
             fields["profile"] = name.rpartition(" MIG ")[2] if name and " MIG " in name else None
         for field, value in fields.items():
             if value is not None:
-                self._say(place=place.name, field=field, value=value)
+                self._send(place=location.name, field=field, value=value)
 
-    def _mig_mode(self, gpu: ctypes.c_void_p) -> int | None:
+    def _read_mig_mode(self, gpu: ctypes.c_void_p) -> int | None:
         """Whether it is on now; what the function gives last is what it will be after a reset."""
-        now = ctypes.c_uint()
-        after = self._nvml.read_number("nvmlDeviceGetMigMode", gpu, ctypes.byref(now))
-        return None if after is None else now.value
+        current_mode = ctypes.c_uint()
+        pending_mode = self._nvml.read_number("nvmlDeviceGetMigMode", gpu, ctypes.byref(current_mode))
+        return None if pending_mode is None else current_mode.value
 
-    def _xid(self, place: GpuLocation) -> str:
+    def _describe_xid(self, location: GpuLocation) -> str:
         """The last Xid of a place, while it counts."""
-        since, xid = self._xids.get(place.key, (float("-inf"), 0))
+        since, xid = self._xids.get(location.key, (float("-inf"), 0))
         return f"Xid {xid}" if time.monotonic() < since + self._hold else ""
 
-    def _broken(self, gpu: ctypes.c_void_p) -> str:
+    def _describe_fault(self, gpu: ctypes.c_void_p) -> str:
         """What is broken of a GPU that nothing but a reset or a repair mends."""
         field = NvmlField(fieldId=RECOVERY)
         try:
@@ -201,7 +201,7 @@ class NvmlProbe:
         return "rows cannot be remapped" if rows[3].value else "rows wait to be remapped" if rows[2].value else ""
 
 
-def _say(**line: object) -> None:
+def _send_line(**line: object) -> None:
     _write(json.dumps(line))
 
 
@@ -218,28 +218,28 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--ignore", default=_APPLICATIONS, metavar="XIDS", help="Xids that are no fault")
     parser.add_argument("--hold", type=float, default=600.0, metavar="SECONDS", help="for which another one is")
     parser.add_argument("--no-events", action="store_true", help="keep no device open between rounds")
-    said = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        nvml = Nvml(said.library)
+        nvml = Nvml(options.library)
     except OSError as error:
-        _say(off=" ".join(str(error).split()))
+        _send_line(off=" ".join(str(error).split()))
         return 0
-    probe = NvmlProbe(nvml, frozenset(int(xid) for xid in said.ignore.split(",") if xid), said.hold, _say)
+    probe = NvmlProbe(nvml, frozenset(int(xid) for xid in options.ignore.split(",") if xid), options.hold, _send_line)
     try:
         nvml("nvmlInit_v2")
-        if not said.no_events:
+        if not options.no_events:
             probe.register_events()
         while True:
             probe.report_round()
-            if said.no_events:
+            if options.no_events:
                 nvml("nvmlShutdown")
-                time.sleep(said.every)
+                time.sleep(options.every)
                 nvml("nvmlInit_v2")
             else:
-                probe.wait_for_events(said.every)
+                probe.wait_for_events(options.every)
     except NvmlError as error:
         if error.code in UNAVAILABLE_CODES:
-            _say(off=str(error))
+            _send_line(off=str(error))
             return 0
         _write(str(error))
         return 1

@@ -56,8 +56,8 @@ class NvmlField(ctypes.Structure):
 class NvmlError(Exception):
     """A call that failed, with its code."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
         self.code = code
 
 
@@ -76,20 +76,20 @@ class Nvml:
         if code:
             raise NvmlError(code, f"{name}: NVML error {code}")
 
-    def read_number(self, name: str, *before: object) -> int | None:
+    def read_number(self, name: str, *arguments: object) -> int | None:
         """The number that a function gives, None where it does not."""
-        found = ctypes.c_uint()
+        value = ctypes.c_uint()
         try:
-            self(name, *before, ctypes.byref(found))
+            self(name, *arguments, ctypes.byref(value))
         except NvmlError:
             return None
-        return found.value
+        return value.value
 
     def read_text(self, name: str, handle: ctypes.c_void_p) -> str | None:
         """The text that a function gives, None where it does not."""
-        found = ctypes.create_string_buffer(96)
+        buffer = ctypes.create_string_buffer(96)
         try:
-            self(name, handle, found, ctypes.c_uint(len(found)))
+            self(name, handle, buffer, ctypes.c_uint(len(buffer)))
         except NvmlError:
             return None
-        return found.value.decode("ascii", "replace")
+        return buffer.value.decode("ascii", "replace")

@@ -13,14 +13,14 @@ KIND = "auxiliary"
 DEFAULT_IDS: tuple[str, ...] = ()  # what lasts is the subfunction's number, and most have none
 TABLE = AUXILIARY
 
-_DEALT = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
+_SEQUENCE_NUMBER = re.compile(r"\.[0-9]+\Z")  # `mlx5_core.sf.4`: dealt as they are made
 
 
-def _place(sight: LookCache, directory: str, name: str) -> str:
-    sits, above = get_device_location(sight, directory), build_bus_path(sight, directory)
-    if not sits:
+def _build_location(cache: LookCache, directory: str, name: str) -> str:
+    location, bus_path = get_device_location(cache, directory), build_bus_path(cache, directory)
+    if not location:
         return name
-    return sits if sits != above else f"{sits}/{strip_numbers(_DEALT.sub('', name))}"
+    return location if location != bus_path else f"{location}/{strip_numbers(_SEQUENCE_NUMBER.sub('', name))}"
 
 
-scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "auxiliary", _place)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "auxiliary", _build_location)

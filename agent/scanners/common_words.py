@@ -9,79 +9,81 @@ from agent.scanners.disks_in_use import find_disks_in_use, list_names_in_use
 from agent.scanners.path_id import build_path_id
 from agent.scanners.word_table import PCI_ADDRESS, LookCache, Relation, Word, WordSubject, make_table
 
-_DEEP = 8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+_DEPTH_LIMIT = (
+    8  # directories below a device in which its nodes are looked for (usb: 1-1:1.0/ttyUSB0/tty/ttyUSB0 is four)
+)
 _OTHER_NODES = frozenset({"scsi_generic", "scsi_device", "scsi_disk", "bsg"})  # of a disk, by way of SCSI
 _STORAGE = "0x01"  # so begins the class of a PCI function with disks; of no other disks are looked for
 _CONSOLE = "/sys/class/tty/console/active"
-_MANY = 4096  # directories looked through for one device: bounds what broken hardware can cost
+_DIRECTORY_LIMIT = 4096  # directories looked through for one device: bounds what broken hardware can cost
 
 
-def find_parent_directory(sight: LookCache, directory: str) -> str | Absent:
+def find_parent_directory(cache: LookCache, directory: str) -> str | Absent:
     """The canonical directory of the next device above: the next one that has a `subsystem`."""
     above = directory.rpartition("/")[0]
     while above.startswith("/sys/devices/"):
-        if not isinstance(sight.read_link_name(f"{above}/subsystem"), Absent):
+        if not isinstance(cache.read_link_name(f"{above}/subsystem"), Absent):
             return above
         above = above.rpartition("/")[0]
     return Absent("nothing is above it")
 
 
-def find_nearest(sight: LookCache, directory: str, subsystem: str) -> str | Absent:
+def find_nearest(cache: LookCache, directory: str, subsystem: str) -> str | Absent:
     """The device itself or the nearest one above it that is of that subsystem."""
-    here: str | Absent = directory
-    while isinstance(here, str) and here:
-        if sight.read_link_name(f"{here}/subsystem") == subsystem and _is_device(subsystem, here):
-            return here
-        here = find_parent_directory(sight, here)
+    current: str | Absent = directory
+    while isinstance(current, str) and current:
+        if cache.read_link_name(f"{current}/subsystem") == subsystem and _is_device(subsystem, current):
+            return current
+        current = find_parent_directory(cache, current)
     return Absent(f"it is no {subsystem} device, and none is above it")
 
 
-def find_own_node(sight: LookCache, thing: WordSubject) -> str | Absent:
+def find_own_node(cache: LookCache, subject: WordSubject) -> str | Absent:
     """The canonical path of the thing's node, if that really is one."""
-    path = thing.node
+    path = subject.node
     if not path:
-        if not thing.directory:
+        if not subject.directory:
             return Absent("it has no node")
-        name = sight.read_properties(thing.directory).values.get("DEVNAME", "")
+        name = cache.read_properties(subject.directory).values.get("DEVNAME", "")
         if not name:
             return Absent("it has no node")
         path = name if name.startswith("/dev/") else f"/dev/{name}"
-    sight.paths.add(path)
-    node = sight.root.find_node(path)
+    cache.paths.add(path)
+    node = cache.root.find_node(path)
     if isinstance(node, Absent):
         return Absent(f"{path} {node.reason}" if node in TYPE_REASONS else f"{path}: {node.reason}")
-    sight.paths.add(node.path)
+    cache.paths.add(node.path)
     return node.path
 
 
-def list_devices_below(sight: LookCache, directory: str, same: str) -> tuple[WordSubject, ...]:
+def list_devices_below(cache: LookCache, directory: str, own_subsystem: str) -> tuple[WordSubject, ...]:
     """The devices below a directory, depth first; not into another of the bus `same`, nor another USB device.
 
     What is of one class with what it stands below is a part of that: a sound card's streams, an input device's event
     node, a disk's partitions.
     """
-    apart = {"usb"} if not same or _is_class(sight, same) else {"usb", same}
-    found: list[WordSubject] = []
-    waiting = [(directory, 0)]
-    looked = 0
-    while waiting and looked < _MANY:
-        here, depth = waiting.pop()
-        looked += 1
-        if here != directory:
-            subsystem = sight.read_link_name(f"{here}/subsystem")
+    foreign_subsystems = {"usb"} if not own_subsystem or _is_class(cache, own_subsystem) else {"usb", own_subsystem}
+    subjects: list[WordSubject] = []
+    remaining = [(directory, 0)]
+    visited_count = 0
+    while remaining and visited_count < _DIRECTORY_LIMIT:
+        current, depth = remaining.pop()
+        visited_count += 1
+        if current != directory:
+            subsystem = cache.read_link_name(f"{current}/subsystem")
             if isinstance(subsystem, str):
-                if subsystem in apart and _is_device(subsystem, here):
+                if subsystem in foreign_subsystems and _is_device(subsystem, current):
                     continue
-                found.append(WordSubject("every", here.rpartition("/")[2], here, subsystem=subsystem))
-        if depth < _DEEP:
-            paths = [f"{here}/{name}" for name in sight.root.list_directories(here)]
-            waiting.extend((path, depth + 1) for path in reversed(paths))
-    return tuple(found)
+                subjects.append(WordSubject("every", current.rpartition("/")[2], current, subsystem=subsystem))
+        if depth < _DEPTH_LIMIT:
+            paths = [f"{current}/{name}" for name in cache.root.list_directories(current)]
+            remaining.extend((path, depth + 1) for path in reversed(paths))
+    return tuple(subjects)
 
 
-def _is_class(sight: LookCache, subsystem: str) -> bool:
+def _is_class(cache: LookCache, subsystem: str) -> bool:
     path = f"/sys/class/{subsystem}"
-    return sight.get_or_read("class", path, lambda: sight.root.is_directory(path))
+    return cache.get_or_read("class", path, lambda: cache.root.is_directory(path))
 
 
 def _is_device(subsystem: str, directory: str) -> bool:
@@ -92,117 +94,119 @@ def _is_device(subsystem: str, directory: str) -> bool:
     return subsystem != "pci" or PCI_ADDRESS.fullmatch(name) is not None
 
 
-def _nodes(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    found: list[str] = []
-    own = find_own_node(sight, thing)
-    if isinstance(own, str):
-        found.append(own)
-    if thing.directory:
-        subsystem = _subsystem_of(sight, thing)
-        others = list(list_devices_below(sight, thing.directory, subsystem))
-        for directory in list_shared_namespaces(sight, thing.directory, subsystem):
-            others += (
+def _list_nodes(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    nodes: list[str] = []
+    own_node = find_own_node(cache, subject)
+    if isinstance(own_node, str):
+        nodes.append(own_node)
+    if subject.directory:
+        subsystem = _get_subsystem(cache, subject)
+        subjects = list(list_devices_below(cache, subject.directory, subsystem))
+        for directory in list_shared_namespaces(cache, subject.directory, subsystem):
+            subjects += (
                 WordSubject("every", directory.rpartition("/")[2], directory),
-                *list_devices_below(sight, directory, ""),
+                *list_devices_below(cache, directory, ""),
             )
-        for other in others:
-            if not isinstance(sight.read_text(f"{other.directory}/dev"), Absent):
-                node = find_own_node(sight, other)
+        for node_subject in subjects:
+            if not isinstance(cache.read_text(f"{node_subject.directory}/dev"), Absent):
+                node = find_own_node(cache, node_subject)
                 if isinstance(node, str):
-                    found.append(node)
-    return tuple(dict.fromkeys(found))
+                    nodes.append(node)
+    return tuple(dict.fromkeys(nodes))
 
 
-def _subsystem_of(sight: LookCache, thing: WordSubject) -> str:
-    subsystem = thing.subsystem or sight.read_link_name(f"{thing.directory}/subsystem")
+def _get_subsystem(cache: LookCache, subject: WordSubject) -> str:
+    subsystem = subject.subsystem or cache.read_link_name(f"{subject.directory}/subsystem")
     return subsystem if isinstance(subsystem, str) else ""
 
 
-def _driver(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    if not thing.directory:
+def _read_driver(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    if not subject.directory:
         return Absent("it has no driver")
-    own = sight.read_link_name(f"{thing.directory}/driver")
-    if isinstance(own, str):
-        return own
-    behind = sight.root.resolve_device(f"{thing.directory}/device")
-    if isinstance(behind, str) and isinstance(
-        sight.read_link_name(f"{thing.directory}/device"), str
+    driver = cache.read_link_name(f"{subject.directory}/driver")
+    if isinstance(driver, str):
+        return driver
+    device = cache.root.resolve_device(f"{subject.directory}/device")
+    if isinstance(device, str) and isinstance(
+        cache.read_link_name(f"{subject.directory}/device"), str
     ):  # of PCI it is a file
-        sight.paths.add(behind)
-        own = sight.read_link_name(f"{behind}/driver")
-    return Absent("no driver is bound") if isinstance(own, Absent) and not own.unreadable else own
+        cache.paths.add(device)
+        driver = cache.read_link_name(f"{device}/driver")
+    return Absent("no driver is bound") if isinstance(driver, Absent) and not driver.unreadable else driver
 
 
-def _subsystem(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    return sight.read_link_name(f"{thing.directory}/subsystem") if thing.directory else Absent("it is in none")
+def _read_subsystem(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    return cache.read_link_name(f"{subject.directory}/subsystem") if subject.directory else Absent("it is in none")
 
 
-def _path_id(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    if not thing.directory:
+def _read_path_id(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    if not subject.directory:
         return Absent("it sits on no bus")
-    properties = sight.read_properties(thing.directory)
-    said = properties.values.get("ID_PATH") or build_path_id(sight, thing.directory)
-    return properties.get("ID_PATH") if isinstance(said, Absent) and properties.is_pending else said
+    properties = cache.read_properties(subject.directory)
+    path_id = properties.values.get("ID_PATH") or build_path_id(cache, subject.directory)
+    return properties.get("ID_PATH") if isinstance(path_id, Absent) and properties.is_pending else path_id
 
 
-def _numa(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    return sight.find_numa_node(thing.directory)
+def _find_numa_node(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    return cache.find_numa_node(subject.directory)
 
 
-def _mounted(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _is_mounted(cache: LookCache, subject: WordSubject) -> Value | Absent:
     """Also of another node of a disk in use: its generic one, its controller's. A partition stands for itself."""
-    if not thing.directory:
+    if not subject.directory:
         return False
-    if thing.directory in find_disks_in_use(sight):
+    if subject.directory in find_disks_in_use(cache):
         return True
-    subsystem = sight.read_link_name(f"{thing.directory}/subsystem")
+    subsystem = cache.read_link_name(f"{subject.directory}/subsystem")
     if subsystem == "nvme-generic":
-        return f"nvme{thing.directory.rpartition('/')[2].removeprefix('ng')}" in list_names_in_use(sight)
-    return subsystem in _OTHER_NODES and find_parent_directory(sight, thing.directory) in find_disks_in_use(sight)
+        return f"nvme{subject.directory.rpartition('/')[2].removeprefix('ng')}" in list_names_in_use(cache)
+    return subsystem in _OTHER_NODES and find_parent_directory(cache, subject.directory) in find_disks_in_use(cache)
 
 
-def _data(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    if not thing.directory:
+def _read_data(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    if not subject.directory:
         return ()
-    directory, subsystem = thing.directory, _subsystem_of(sight, thing)
+    directory, subsystem = subject.directory, _get_subsystem(cache, subject)
     if subsystem in _OTHER_NODES:
-        above = find_parent_directory(sight, directory)
+        above = find_parent_directory(cache, directory)
         directory, subsystem = (above, "scsi") if isinstance(above, str) else (directory, subsystem)
     if subsystem == "pci":
-        kind = sight.read_text(f"{directory}/class")
+        kind = cache.read_text(f"{directory}/class")
         if isinstance(kind, str) and not kind.startswith(_STORAGE):
             return ()
-    found = ((each.directory, each.subsystem) for each in list_devices_below(sight, directory, subsystem))
-    return list_content_kinds(sight, directory, subsystem, found)
+    devices = ((device.directory, device.subsystem) for device in list_devices_below(cache, directory, subsystem))
+    return list_content_kinds(cache, directory, subsystem, devices)
 
 
-def _console(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    if not thing.directory or sight.read_link_name(f"{thing.directory}/subsystem") != "tty":
+def _is_console(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    if not subject.directory or cache.read_link_name(f"{subject.directory}/subsystem") != "tty":
         return False
-    active = sight.read_text(_CONSOLE)
+    active = cache.read_text(_CONSOLE)
     if isinstance(active, Absent):
         return False if active == NO_SUCH_FILE else active
-    names, name = active.split(), thing.directory.rpartition("/")[2]
+    names, name = active.split(), subject.directory.rpartition("/")[2]
     # tty0 stands for whichever virtual terminal is in front.
     return name in names or ("tty0" in names and name.removeprefix("tty").isdecimal())
 
 
-def _pci(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    return sight.get_or_read("pci", thing.directory, lambda: _nearest(sight, thing.directory, "pci"))
+def _find_pci(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    return cache.get_or_read("pci", subject.directory, lambda: _find_nearest(cache, subject.directory, "pci"))
 
 
-def _usb(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    return sight.get_or_read("usb", thing.directory, lambda: _nearest(sight, thing.directory, "usb"))
+def _find_usb(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    return cache.get_or_read("usb", subject.directory, lambda: _find_nearest(cache, subject.directory, "usb"))
 
 
-def _nearest(sight: LookCache, directory: str, bus: str) -> WordSubject | Absent:
-    found = find_nearest(sight, directory, bus)
-    return found if isinstance(found, Absent) else WordSubject(bus, found.rpartition("/")[2], found, subsystem=bus)
+def _find_nearest(cache: LookCache, directory: str, bus: str) -> WordSubject | Absent:
+    nearest = find_nearest(cache, directory, bus)
+    return (
+        nearest if isinstance(nearest, Absent) else WordSubject(bus, nearest.rpartition("/")[2], nearest, subsystem=bus)
+    )
 
 
-def _parent(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    found = find_parent_directory(sight, thing.directory)
-    return found if isinstance(found, Absent) else WordSubject("every", found.rpartition("/")[2], found)
+def _find_parent(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    parent = find_parent_directory(cache, subject.directory)
+    return parent if isinstance(parent, Absent) else WordSubject("every", parent.rpartition("/")[2], parent)
 
 
 EVERY = make_table(
@@ -216,30 +220,36 @@ EVERY = make_table(
         is_in_memory=True,
     ),
     Word("node", ValueType.PATH, "its own node, if that exists", "DEVNAME of uevent", find_own_node, is_in_memory=True),
-    Word("nodes", ValueType.PATH, "its own node and those below it", "dev files below", _nodes, is_list=True),
-    Word("driver", ValueType.TEXT, "bound driver, of a class device that of the device behind it", "driver", _driver),
-    Word("subsystem", ValueType.TEXT, "class or bus", "subsystem", _subsystem),
-    Word("numa", ValueType.INT, "its NUMA node, or that of the nearest device above", "numa_node", _numa),
-    Word("path_id", ValueType.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _path_id),
+    Word("nodes", ValueType.PATH, "its own node and those below it", "dev files below", _list_nodes, is_list=True),
+    Word(
+        "driver", ValueType.TEXT, "bound driver, of a class device that of the device behind it", "driver", _read_driver
+    ),
+    Word("subsystem", ValueType.TEXT, "class or bus", "subsystem", _read_subsystem),
+    Word("numa", ValueType.INT, "its NUMA node, or that of the nearest device above", "numa_node", _find_numa_node),
+    Word("path_id", ValueType.TEXT, "place in the topology, as udev's ID_PATH", "the real path", _read_path_id),
     Word(
         "mounted",
         ValueType.BOOL,
         "the machine itself uses it: mounted or swapped to, or it carries such",
         "-",
-        _mounted,
+        _is_mounted,
     ),
     Word(
         "data",
         ValueType.TEXT,
         "what its disks hold: filesystem, partitions, lvm, zfs and the like; held, shared or unprobed",
         "udev, partition, holders/",
-        _data,
+        _read_data,
         is_list=True,
     ),
     Word(
-        "console", ValueType.BOOL, "a terminal that is the machine's console", "/sys/class/tty/console/active", _console
+        "console",
+        ValueType.BOOL,
+        "a terminal that is the machine's console",
+        "/sys/class/tty/console/active",
+        _is_console,
     ),
-    Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _pci),
-    Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _usb),
-    Relation("parent", "every", "the next device above", "the real path", _parent),
+    Relation("pci", "pci", "itself or the nearest PCI function above", "the real path", _find_pci),
+    Relation("usb", "usb", "itself or the nearest USB device above", "the real path", _find_usb),
+    Relation("parent", "every", "the next device above", "the real path", _find_parent),
 )

@@ -32,80 +32,88 @@ _DRIVERS = re.compile(r"/sys/module/[^/]+/drivers/([^/:*?\[{]+):[^/]+/")
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "list_directories", "make_device", "scan"]
 
 
-def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
+def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
     """See `Scanner.scan`; all patterns are gone through, whatever was touched."""
-    del touched
-    sight = LookCache(root)
+    del dirty_set
+    cache = LookCache(root)
     paths: dict[str, None] = {}
-    blind: list[str] = []
-    oddities: list[SkippedPath] = []
+    unreadable_prefixes: list[str] = []
+    skipped_paths: list[SkippedPath] = []
     for glob in source.arguments:
-        fits = False
+        has_match = False
         for path in expand(root, "", tuple(glob.split("/")[1:])):
             if isinstance(path, str):
-                fits = True
+                has_match = True
                 paths[path] = None
             elif path[1].unreadable:
-                fits = True
-                blind.append(f"{path[0].rstrip('/')}/")
-                oddities.append(SkippedPath(path[0], path[1].reason))
-        if not fits and is_glob(glob):
-            oddities.append(SkippedPath(glob, "nothing fits it"))
-    before = {device.name: device for device in previous.devices}
+                has_match = True
+                unreadable_prefixes.append(f"{path[0].rstrip('/')}/")
+                skipped_paths.append(SkippedPath(path[0], path[1].reason))
+        if not has_match and is_glob(glob):
+            skipped_paths.append(SkippedPath(glob, "nothing fits it"))
+    previous_devices = {device.name: device for device in previous.devices}
     by_key: dict[str, HostDevice] = {}
     for path in sorted(paths, key=natural_key):
-        device = _see(sight, source, path, before)
+        device = _make_listed_device(cache, source, path, previous_devices)
         if isinstance(device, SkippedPath):
-            oddities.append(device)
+            skipped_paths.append(device)
         elif device is not None:
             by_key.setdefault(device.key, device)
     for device in previous.devices:
-        if blind and device.name.startswith(tuple(blind)):
+        if unreadable_prefixes and device.name.startswith(tuple(unreadable_prefixes)):
             by_key.setdefault(device.key, device)
-    now = SourceListing(
-        number_equal_locations(sorted(by_key.values(), key=lambda each: natural_key(each.name))), tuple(oddities)
+    current = SourceListing(
+        number_equal_locations(sorted(by_key.values(), key=lambda listed_device: natural_key(listed_device.name))),
+        tuple(skipped_paths),
     )
-    return previous if now == previous else now
+    return previous if current == previous else current
 
 
-def make_device(sight: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
+def make_device(cache: LookCache, path: str, pattern: Glob | None) -> HostDevice | None:
     """A directory as a device, without a source that lists it; None if it is none of the kernel's.
 
     `pattern`, if there is one, takes words of as many of its last names as it has.
     """
-    directory = sight.root.resolve_device(path) if path.startswith("/sys/") else sight.root.resolve(path)
+    directory = cache.root.resolve_device(path) if path.startswith("/sys/") else cache.root.resolve(path)
     if isinstance(directory, Absent) or not directory.startswith(("/sys/", "/proc/")):
         return None
-    stamp = sight.root.read_directory_instance_id(directory)
-    if not stamp:
+    instance_id = cache.root.read_directory_instance_id(directory)
+    if not instance_id:
         return None
     return HostDevice(
-        KIND, make_device_key(sight, directory), path, f"{KIND}:{path}", directory, "", stamp, _captures(path, pattern)
+        KIND,
+        make_device_key(cache, directory),
+        path,
+        f"{KIND}:{path}",
+        directory,
+        "",
+        instance_id,
+        _extract_captures(path, pattern),
     )
 
 
-def _captures(path: str, pattern: Glob | None) -> CapturedWords:
+def _extract_captures(path: str, pattern: Glob | None) -> CapturedWords:
     if pattern is None:
         return ()
     names = path.split("/")[-len(pattern.text.split("/")) :]
     return pattern.extract_words("/".join(names)) or ()
 
 
-def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`: an event of the class or bus that a pattern goes through, a path on the way or found."""
-    if touched.everything:
+    if dirty_set.everything:
         return True
-    if any(_listening(glob, touched) for glob in source.arguments):
+    if any(_is_event_relevant(glob, dirty_set) for glob in source.arguments):
         return True
-    begins = [get_literal_prefix(glob) for glob in source.arguments]
-    if any(path.startswith(begin) or begin.startswith(f"{path}/") for begin in begins for path in touched.paths):
+    prefixes = [get_literal_prefix(glob) for glob in source.arguments]
+    if any(path.startswith(prefix) or prefix.startswith(f"{path}/") for prefix in prefixes for path in dirty_set.paths):
         return True
-    return any(device.directory in touched.paths for device in previous.devices)
+    return any(device.directory in dirty_set.paths for device in previous.devices)
 
 
-def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
+def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
     """Of a tree on disk where directories come and go: at each glob of a pattern."""
-    del found
+    del listing
     if not root.prefix:
         return frozenset()
     result: set[str] = set()
@@ -113,52 +121,58 @@ def list_directories(root: Root, source: Source, found: SourceListing) -> frozen
         parts = tuple(glob.split("/")[1:])
         for index, part in enumerate(parts):
             if is_glob(part) or index == len(parts) - 1:
-                result.update(way for way in expand(root, "", parts[:index]) if isinstance(way, str))
+                result.update(path for path in expand(root, "", parts[:index]) if isinstance(path, str))
     return frozenset(result)
 
 
-def _listening(glob: str, touched: DirtySet) -> bool:
+def _is_event_relevant(glob: str, dirty_set: DirtySet) -> bool:
     """Whether an event of a class or bus that the pattern goes through can mean that what fits came or went.
 
     The device of the event fits there by its name; or what is deeper down is a device too, of whatever subsystem.
     """
-    found = _LISTS.match(glob) or _DRIVERS.match(glob)
-    if not found:
+    match = _LISTS.match(glob) or _DRIVERS.match(glob)
+    if not match:
         return False
-    names = [path.rpartition("/")[2] for path in touched.paths if path.startswith("/sys/")]
-    first, *deeper = glob[found.end() :].split("/")
-    subsystem = next(group for group in found.groups() if group)
-    if subsystem in touched.subsystems or (is_glob(subsystem) and touched.subsystems):
-        return not names or any(map(make_matcher(first), names))
-    return bool(deeper) and any(map(make_matcher(deeper[-1]), names))
+    names = [path.rpartition("/")[2] for path in dirty_set.paths if path.startswith("/sys/")]
+    first_component, *deeper_components = glob[match.end() :].split("/")
+    subsystem = next(group for group in match.groups() if group)
+    if subsystem in dirty_set.subsystems or (is_glob(subsystem) and dirty_set.subsystems):
+        return not names or any(map(make_matcher(first_component), names))
+    return bool(deeper_components) and any(map(make_matcher(deeper_components[-1]), names))
 
 
-def _see(sight: LookCache, source: Source, path: str, before: dict[str, HostDevice]) -> HostDevice | SkippedPath | None:
-    root = sight.root
+def _make_listed_device(
+    cache: LookCache, source: Source, path: str, previous_devices: dict[str, HostDevice]
+) -> HostDevice | SkippedPath | None:
+    root = cache.root
     directory = root.resolve_device(path) if path.startswith("/sys/") else root.resolve(path)
     if isinstance(directory, Absent):
         # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
         return SkippedPath(path, directory.reason) if path in source.arguments or directory.unreadable else None
     if not directory.startswith(("/sys/", "/proc/")):
         return SkippedPath(path, "leads out of /sys and /proc")
-    stamp = root.read_directory_instance_id(directory)
-    if not stamp:
-        there = root.exists(directory)
+    instance_id = root.read_directory_instance_id(directory)
+    if not instance_id:
+        exists = root.exists(directory)
         return (
-            SkippedPath(path, "is no directory" if there else DISAPPEARED_REASON)
-            if path in source.arguments or not there
+            SkippedPath(path, "is no directory" if exists else DISAPPEARED_REASON)
+            if path in source.arguments or not exists
             else None
         )
-    old = before.get(path)
-    if old and (old.stamp, old.directory) == (stamp, directory):
-        return old
-    sits = build_bus_path(sight, directory)
-    place = f"{sits}/{strip_numbers(directory.rpartition('/')[2])}" if sits else _words(source, path)
+    previous = previous_devices.get(path)
+    if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+        return previous
+    bus_path = build_bus_path(cache, directory)
+    location = (
+        f"{bus_path}/{strip_numbers(directory.rpartition('/')[2])}" if bus_path else _list_open_names(source, path)
+    )
     captures = extract_words(source.arguments, path)
-    return HostDevice(KIND, make_device_key(sight, directory), path, f"{KIND}:{place}", directory, "", stamp, captures)
+    return HostDevice(
+        KIND, make_device_key(cache, directory), path, f"{KIND}:{location}", directory, "", instance_id, captures
+    )
 
 
-def _words(source: Source, path: str) -> str:
+def _list_open_names(source: Source, path: str) -> str:
     """The names of a path that a pattern leaves open."""
     names = path.split("/")[1:]
     for glob in source.arguments:

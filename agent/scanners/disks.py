@@ -36,30 +36,30 @@ def is_controller(name: str) -> bool:
     return name.startswith("nvme") and name[4:].isdecimal()
 
 
-def list_controllers(sight: LookCache, subsystem: str) -> tuple[str, ...]:
+def list_controllers(cache: LookCache, subsystem: str) -> tuple[str, ...]:
     """Return the canonical directories of the controllers of an NVMe subsystem, by the directory of that."""
-    found = (
-        sight.root.resolve_device(f"{subsystem}/{name}") for name in sight.list_names(subsystem) if is_controller(name)
+    directories = (
+        cache.root.resolve_device(f"{subsystem}/{name}") for name in cache.list_names(subsystem) if is_controller(name)
     )
-    return tuple(each for each in found if isinstance(each, str))
+    return tuple(directory for directory in directories if isinstance(directory, str))
 
 
-def find_subsystem(sight: LookCache, controller: str) -> str:
+def find_subsystem(cache: LookCache, controller: str) -> str:
     """Return the directory of the NVMe subsystem of a controller; empty if it has none."""
-    return sight.get_or_read("nvme subsystems", "", lambda: dict(_subsystems(sight))).get(controller, "")
+    return cache.get_or_read("nvme subsystems", "", lambda: dict(_map_controllers(cache))).get(controller, "")
 
 
-def list_shared_namespaces(sight: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
+def list_shared_namespaces(cache: LookCache, directory: str, subsystem: str) -> tuple[str, ...]:
     """Return the directories of the namespaces, block devices and generic ones, that are not below their controller."""
-    above = find_subsystem(sight, directory) if subsystem == "nvme" else ""
+    above = find_subsystem(cache, directory) if subsystem == "nvme" else ""
     if not above:
         return ()
-    sight.paths.add(above)
-    return tuple(f"{above}/{name}" for name in sight.root.list_directories(above) if name.startswith(("nvme", "ng")))
+    cache.paths.add(above)
+    return tuple(f"{above}/{name}" for name in cache.root.list_directories(above) if name.startswith(("nvme", "ng")))
 
 
 def list_content_kinds(
-    sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]
+    cache: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]]
 ) -> Value | Absent:
     """Return what the disks of a device hold and who uses them, each kind once.
 
@@ -68,30 +68,30 @@ def list_content_kinds(
     (another NVMe controller leads to the same namespaces) are of the kernel.
 
     Args:
-        sight: what is read of the host.
+        cache: the host files that this look has read.
         directory: the canonical directory of the device.
         subsystem: its class or bus.
         below: directories and subsystems of the devices below it.
     """
     kinds: set[str] = set()
-    for disk in _disks(sight, directory, subsystem, below, kinds):
-        if sight.read_text(f"{disk}/hidden") == "1":
+    for disk in _list_disks(cache, directory, subsystem, below, kinds):
+        if cache.read_text(f"{disk}/hidden") == "1":
             continue
-        sight.paths.add(disk)
-        parts = [f"{disk}/{name}" for name in sight.list_names(disk) if _is_partition(sight, f"{disk}/{name}")]
+        cache.paths.add(disk)
+        parts = [f"{disk}/{name}" for name in cache.list_names(disk) if _is_partition(cache, f"{disk}/{name}")]
         if parts:
             kinds.add("partitions")
-        for each in (disk, *parts):
-            if sight.list_names(f"{each}/holders"):
+        for device in (disk, *parts):
+            if cache.list_names(f"{device}/holders"):
                 kinds.add("held")
-            properties = sight.read_properties(each)
+            properties = cache.read_properties(device)
             if properties.is_pending:
                 return Absent(udev.PENDING_REASON, pending=True)
-            kinds.update(_signs(properties))
+            kinds.update(_list_signatures(properties))
     return tuple(sorted(kinds))
 
 
-def _signs(properties: udev.UdevProperties) -> Iterator[str]:
+def _list_signatures(properties: udev.UdevProperties) -> Iterator[str]:
     """Yield what udev has found on one disk or partition."""
     if not properties.is_recorded:
         yield "unprobed"
@@ -108,8 +108,8 @@ def _signs(properties: udev.UdevProperties) -> Iterator[str]:
         yield _BY_TYPE.get(kind) or _BY_USAGE.get(usage, "filesystem")
 
 
-def _disks(
-    sight: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]], kinds: set[str]
+def _list_disks(
+    cache: LookCache, directory: str, subsystem: str, below: Iterator[tuple[str, str]], kinds: set[str]
 ) -> Iterator[str]:
     """Yield the directories of the disks of a device; say that they are `shared` where they are."""
     above, _, name = directory.rpartition("/")
@@ -118,26 +118,26 @@ def _disks(
     elif subsystem == "nvme-generic":
         yield f"{above}/nvme{name.removeprefix('ng')}"
     else:
-        sight.paths.add(SUBSYSTEMS)  # a new namespace can make one
-        for each, its_subsystem in ((directory, subsystem), *below):
-            if its_subsystem == "block" and not _is_partition(sight, each):
-                yield each
-            its_own = [path for path in list_shared_namespaces(sight, each, its_subsystem) if _is_block(path)]
-            if its_own and len(list_controllers(sight, its_own[0].rpartition("/")[0])) > 1:
+        cache.paths.add(SUBSYSTEMS)  # a new namespace can make one
+        for device, device_subsystem in ((directory, subsystem), *below):
+            if device_subsystem == "block" and not _is_partition(cache, device):
+                yield device
+            namespaces = [path for path in list_shared_namespaces(cache, device, device_subsystem) if _is_block(path)]
+            if namespaces and len(list_controllers(cache, namespaces[0].rpartition("/")[0])) > 1:
                 kinds.add("shared")
-            yield from its_own
+            yield from namespaces
 
 
 def _is_block(path: str) -> bool:
     return path.rpartition("/")[2].startswith("nvme")
 
 
-def _is_partition(sight: LookCache, directory: str) -> bool:
-    return not isinstance(sight.read_text(f"{directory}/partition"), Absent)
+def _is_partition(cache: LookCache, directory: str) -> bool:
+    return not isinstance(cache.read_text(f"{directory}/partition"), Absent)
 
 
-def _subsystems(sight: LookCache) -> Iterator[tuple[str, str]]:
-    for name in sight.list_names(SUBSYSTEMS):
-        subsystem = sight.root.resolve_device(f"{SUBSYSTEMS}/{name}")
+def _map_controllers(cache: LookCache) -> Iterator[tuple[str, str]]:
+    for name in cache.list_names(SUBSYSTEMS):
+        subsystem = cache.root.resolve_device(f"{SUBSYSTEMS}/{name}")
         if isinstance(subsystem, str):
-            yield from ((controller, subsystem) for controller in list_controllers(sight, subsystem))
+            yield from ((controller, subsystem) for controller in list_controllers(cache, subsystem))

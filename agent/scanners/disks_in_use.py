@@ -19,117 +19,125 @@ from agent.scanners.word_table import LookCache
 _LIMIT = 1 << 20  # bytes of a list; a node with thousands of pods has one of half a megabyte
 
 
-def find_disks_in_use(sight: LookCache) -> frozenset[str]:
+def find_disks_in_use(cache: LookCache) -> frozenset[str]:
     """The canonical directories of block devices in use, down to whole disks, and of all that these stand below."""
-    return sight.get_or_read("in use", "", lambda: _in_use(sight))
+    return cache.get_or_read("in use", "", lambda: _collect_disks_in_use(cache))
 
 
-def list_names_in_use(sight: LookCache) -> frozenset[str]:
+def list_names_in_use(cache: LookCache) -> frozenset[str]:
     """The names of the block devices in use."""
-    return frozenset(directory.rpartition("/")[2] for directory in find_disks_in_use(sight))
+    return frozenset(directory.rpartition("/")[2] for directory in find_disks_in_use(cache))
 
 
-def find_root_disks(sight: LookCache) -> tuple[str, ...]:
+def find_root_disks(cache: LookCache) -> tuple[str, ...]:
     """The names of the disks that hold the root file system, through partitions, device mapper and RAID."""
-    found = {at for path in _mounted(sight).get("/", ()) for at in _rests_on(sight, path)}
-    disks = (at for at in found if not sight.list_names(f"{at}/slaves") and isinstance(_partition(sight, at), Absent))
-    return tuple(sorted(at.rpartition("/")[2] for at in disks))
+    devices = {
+        device for path in _map_mount_points(cache).get("/", ()) for device in _list_underlying_devices(cache, path)
+    }
+    disks = (
+        device
+        for device in devices
+        if not cache.list_names(f"{device}/slaves") and isinstance(_read_partition(cache, device), Absent)
+    )
+    return tuple(sorted(device.rpartition("/")[2] for device in disks))
 
 
-def _in_use(sight: LookCache) -> frozenset[str]:
-    found: set[str] = set()
-    roots = {path for paths in _mounted(sight).values() for path in paths}
-    for path in roots.union(_swaps(sight), _listed_by_drivers(sight)):
-        for used in _rests_on(sight, path):
-            here = used
-            while here.startswith("/sys/devices/") and here not in found:
-                found.add(here)
-                here = here.rpartition("/")[0]
-    return frozenset(found)
+def _collect_disks_in_use(cache: LookCache) -> frozenset[str]:
+    directories: set[str] = set()
+    roots = {path for paths in _map_mount_points(cache).values() for path in paths}
+    for path in roots.union(_list_swaps(cache), _list_driver_devices(cache)):
+        for used in _list_underlying_devices(cache, path):
+            directory = used
+            while directory.startswith("/sys/devices/") and directory not in directories:
+                directories.add(directory)
+                directory = directory.rpartition("/")[0]
+    return frozenset(directories)
 
 
-def _mounted(sight: LookCache) -> Mapping[str, tuple[str, ...]]:
+def _map_mount_points(cache: LookCache) -> Mapping[str, tuple[str, ...]]:
     """The directories of the block devices at each mount point that has some."""
-    return sight.get_or_read("mounted", "", lambda: dict(_mounts(sight)))
+    return cache.get_or_read("mounted", "", lambda: dict(_list_mounts(cache)))
 
 
-def _mounts(sight: LookCache) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for line in _lines(sight, "/proc/self/mountinfo"):
-        fields, _, last = line.partition(" - ")
-        left, right = fields.split(), last.split()
-        if len(left) < 5 or len(right) < 2:
+def _list_mounts(cache: LookCache) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for line in _read_lines(cache, "/proc/self/mountinfo"):
+        mount_part, _, source_part = line.partition(" - ")
+        mount_fields, source_fields = mount_part.split(), source_part.split()
+        if len(mount_fields) < 5 or len(source_fields) < 2:
             continue
-        directory = sight.root.resolve_device(f"/sys/dev/block/{left[2]}")
-        devices = [directory] if isinstance(directory, str) else _of_source(sight, *right[:2])
+        directory = cache.root.resolve_device(f"/sys/dev/block/{mount_fields[2]}")
+        devices = [directory] if isinstance(directory, str) else _find_source_devices(cache, *source_fields[:2])
         if devices:
-            yield left[4], tuple(devices)
+            yield mount_fields[4], tuple(devices)
 
 
-def _of_source(sight: LookCache, file_system: str, source: str) -> list[str]:
+def _find_source_devices(cache: LookCache, file_system: str, source: str) -> list[str]:
     """The devices of a file system whose number is of no device: btrfs has several, and says them in sysfs."""
     if not source.startswith("/dev/"):
         return []
-    first = _of_node(sight, source)
-    if file_system == "btrfs" and first:
-        for volume in sight.list_names("/sys/fs/btrfs"):
-            members = sight.list_names(f"/sys/fs/btrfs/{volume}/devices")
-            if first.rpartition("/")[2] in members:
-                found = [sight.root.resolve_device(f"/sys/fs/btrfs/{volume}/devices/{name}") for name in members]
-                return [each for each in found if isinstance(each, str)]
-    return [first] if first else []
+    source_device = _find_node_device(cache, source)
+    if file_system == "btrfs" and source_device:
+        for volume in cache.list_names("/sys/fs/btrfs"):
+            members = cache.list_names(f"/sys/fs/btrfs/{volume}/devices")
+            if source_device.rpartition("/")[2] in members:
+                devices = [cache.root.resolve_device(f"/sys/fs/btrfs/{volume}/devices/{name}") for name in members]
+                return [device for device in devices if isinstance(device, str)]
+    return [source_device] if source_device else []
 
 
-def _listed_by_drivers(sight: LookCache) -> Iterator[str]:
+def _list_driver_devices(cache: LookCache) -> Iterator[str]:
     """Yield the devices of all mounted file systems of some drivers, whichever mount namespace they are in."""
     for driver in ("ext4", "f2fs", "xfs"):
-        names = sight.list_names(f"/sys/fs/{driver}")
-        found = [
-            sight.root.resolve_device(f"/sys/class/block/{name}") for name in names
+        names = cache.list_names(f"/sys/fs/{driver}")
+        devices = [
+            cache.root.resolve_device(f"/sys/class/block/{name}") for name in names
         ]  # beside them: features, stats
-        yield from (each for each in found if isinstance(each, str))
-    for volume in sight.list_names("/sys/fs/btrfs"):
-        members = sight.list_names(f"/sys/fs/btrfs/{volume}/devices")
-        found = [sight.root.resolve_device(f"/sys/fs/btrfs/{volume}/devices/{name}") for name in members]
-        yield from (each for each in found if isinstance(each, str))
+        yield from (device for device in devices if isinstance(device, str))
+    for volume in cache.list_names("/sys/fs/btrfs"):
+        members = cache.list_names(f"/sys/fs/btrfs/{volume}/devices")
+        devices = [cache.root.resolve_device(f"/sys/fs/btrfs/{volume}/devices/{name}") for name in members]
+        yield from (device for device in devices if isinstance(device, str))
 
 
-def _swaps(sight: LookCache) -> Iterator[str]:
-    for line in _lines(sight, "/proc/swaps"):
-        if line.startswith("/dev/") and (directory := _of_node(sight, line.split()[0])):
+def _list_swaps(cache: LookCache) -> Iterator[str]:
+    for line in _read_lines(cache, "/proc/swaps"):
+        if line.startswith("/dev/") and (directory := _find_node_device(cache, line.split()[0])):
             yield directory
 
 
-def _of_node(sight: LookCache, path: str) -> str:
-    node = sight.root.find_node(path)
+def _find_node_device(cache: LookCache, path: str) -> str:
+    node = cache.root.find_node(path)
     if not isinstance(node, DeviceNode):
         return ""
-    directory = sight.root.resolve_device(f"/sys/dev/block/{node.major}:{node.minor}")
+    directory = cache.root.resolve_device(f"/sys/dev/block/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""
 
 
-def _rests_on(sight: LookCache, directory: str) -> frozenset[str]:
+def _list_underlying_devices(cache: LookCache, directory: str) -> frozenset[str]:
     """A block device with all that it rests on."""
-    found: set[str] = set()
-    waiting = [directory]
-    while waiting:
-        here = waiting.pop()
-        if here in found:
+    directories: set[str] = set()
+    remaining = [directory]
+    while remaining:
+        current = remaining.pop()
+        if current in directories:
             continue
-        found.add(here)
-        if not isinstance(_partition(sight, here), Absent):
-            waiting.append(here.rpartition("/")[0])
-        slaves = [sight.root.resolve_device(f"{here}/slaves/{name}") for name in sight.list_names(f"{here}/slaves")]
-        waiting += [slave for slave in slaves if isinstance(slave, str)]
-        above = here.rpartition("/")[0]
+        directories.add(current)
+        if not isinstance(_read_partition(cache, current), Absent):
+            remaining.append(current.rpartition("/")[0])
+        slaves = [
+            cache.root.resolve_device(f"{current}/slaves/{name}") for name in cache.list_names(f"{current}/slaves")
+        ]
+        remaining += [slave for slave in slaves if isinstance(slave, str)]
+        above = current.rpartition("/")[0]
         if "/nvme-subsystem/" in above:  # a namespace with several ways to it, one for each controller
-            found.update(list_controllers(sight, above))
-    return frozenset(found)
+            directories.update(list_controllers(cache, above))
+    return frozenset(directories)
 
 
-def _partition(sight: LookCache, directory: str) -> str | Absent:
-    return sight.read_text(f"{directory}/partition")
+def _read_partition(cache: LookCache, directory: str) -> str | Absent:
+    return cache.read_text(f"{directory}/partition")
 
 
-def _lines(sight: LookCache, path: str) -> list[str]:
-    data = sight.root.read_list(path, _LIMIT)
+def _read_lines(cache: LookCache, path: str) -> list[str]:
+    data = cache.root.read_list(path, _LIMIT)
     return [] if isinstance(data, Absent) else data.decode("utf-8", "surrogateescape").splitlines()

@@ -32,50 +32,54 @@ _MINOR = re.compile(r"(?:card|renderD)[0-9]+")  # connectors (card0-DP-1) and co
 __all__ = ["DEFAULT_IDS", "KIND", "TABLE", "is_affected", "is_same_device", "list_directories", "scan"]
 
 
-def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
+def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
     """See `Scanner.scan`; the class is listed whole: it is short."""
-    del source, touched
+    del source, dirty_set
     listed = list_names(root, KIND, previous)
     if isinstance(listed, SourceListing):
         return listed
-    place, names = listed
-    sight = LookCache(root)
+    list_path, names = listed
+    cache = LookCache(root)
     minors: dict[str, list[str]] = {}
-    oddities: list[SkippedPath] = []
+    skipped_paths: list[SkippedPath] = []
     for name in names:
         if _MINOR.fullmatch(name):
-            directory = root.resolve_device(f"{place}/{name}")
+            directory = root.resolve_device(f"{list_path}/{name}")
             if isinstance(directory, Absent):
-                oddities.append(SkippedPath(f"{place}/{name}", directory.reason))
+                skipped_paths.append(SkippedPath(f"{list_path}/{name}", directory.reason))
             else:
-                minors.setdefault(_carrier(directory), []).append(directory)
-    before = {device.directory: device for device in previous.devices}
-    devices = [_seen(sight, directories, before) for of_one in minors.values() for directories in _pairs(of_one)]
-    now = SourceListing(number_equal_locations(devices), tuple(oddities))
-    return previous if now == previous else now
+                minors.setdefault(_find_carrier(directory), []).append(directory)
+    previous_devices = {device.directory: device for device in previous.devices}
+    devices = [
+        _make_device(cache, directories, previous_devices)
+        for carrier_minors in minors.values()
+        for directories in _pair_minors(carrier_minors)
+    ]
+    current = SourceListing(number_equal_locations(devices), tuple(skipped_paths))
+    return previous if current == previous else current
 
 
-def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`."""
     del source, previous
-    return may_have_changed(KIND, touched)
+    return may_have_changed(KIND, dirty_set)
 
 
-def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
+def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
     """See `listed.watched`."""
-    del source, found
+    del source, listing
     return list_watched_directories(root, KIND)
 
 
-def _carrier(directory: str) -> str:
+def _find_carrier(directory: str) -> str:
     """The device that the minor belongs to; itself for one without."""
     above, middle, _ = directory.rpartition("/drm/")
     return above if middle and above.startswith("/sys/devices/") and above != "/sys/devices/virtual" else directory
 
 
-def _pairs(directories: list[str]) -> Iterator[tuple[str, ...]]:
+def _pair_minors(directories: list[str]) -> Iterator[tuple[str, ...]]:
     """The minors of one carrier by device: the first card with the first render node, and so on."""
-    cards, renders = ([each for each in directories if _is_render(each) is render] for render in (False, True))
+    cards, renders = ([minor for minor in directories if _is_render(minor) is render] for render in (False, True))
     for index in range(max(len(cards), len(renders))):
         yield (*cards[index : index + 1], *renders[index : index + 1])
 
@@ -84,12 +88,12 @@ def _is_render(directory: str) -> bool:
     return directory.rpartition("/")[2].startswith("renderD")
 
 
-def _seen(sight: LookCache, minors: tuple[str, ...], before: dict[str, HostDevice]) -> HostDevice:
+def _make_device(cache: LookCache, minors: tuple[str, ...], previous_devices: dict[str, HostDevice]) -> HostDevice:
     directory = minors[0]
-    stamp = " ".join(sight.root.read_instance_id(each) for each in minors)
-    old = before.get(directory)
-    if old and old.stamp == stamp:
-        return old
+    instance_id = " ".join(cache.root.read_instance_id(minor) for minor in minors)
+    previous = previous_devices.get(directory)
+    if previous and previous.stamp == instance_id:
+        return previous
     name = directory.rpartition("/")[2]
-    place = f"{KIND}:{build_bus_path(sight, directory) or name}"
-    return HostDevice(KIND, make_device_key(sight, directory), name, place, directory, "", stamp)
+    location = f"{KIND}:{build_bus_path(cache, directory) or name}"
+    return HostDevice(KIND, make_device_key(cache, directory), name, location, directory, "", instance_id)

@@ -14,17 +14,17 @@ DEFAULT_IDS: tuple[str, ...] = ("{name}",)
 TABLE = make_table("fixed")
 
 
-def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
+def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
     """See `Scanner.scan`."""
-    del root, touched
+    del root, dirty_set
     if previous.devices:
         return previous
     return SourceListing(tuple(HostDevice(KIND, f"{KIND}:{name}", name, f"{KIND}:{name}") for name in source.arguments))
 
 
-def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`: nothing on the host can change what the entry says."""
-    del source, touched
+    del source, dirty_set
     return not previous.devices
 
 
@@ -34,7 +34,7 @@ def is_same_device(root: Root, device: HostDevice) -> bool:
     return True
 
 
-def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
+def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
     """See `Scanner.directories`."""
-    del root, source, found
+    del root, source, listing
     return frozenset()

@@ -14,31 +14,35 @@ from agent.scanners.read_history import ReadHistory
 
 
 def find_changes(
-    specs: Sequence[ResourceSpec], listing: Listing, reader: HostReader, previous: Inventory, touched: DirtySet
+    specs: Sequence[ResourceSpec], listing: Listing, reader: HostReader, previous: Inventory, dirty_set: DirtySet
 ) -> DirtySet:
     """What a sweep has to judge: what was listed or answers otherwise than in `previous`; or still everything.
 
     Beside that what is in `touched`, and the gates, which also wait for programs.
     """
-    memory = previous.memory
-    if not isinstance(memory, ReadHistory) or not memory.is_valid_for(specs):
+    history = previous.memory
+    if not isinstance(history, ReadHistory) or not history.is_valid_for(specs):
         return ALL_DIRTY
     changed = {(device.source, device.key) for device in find_changed_devices(previous.listing, listing)}
-    found = reader.reread(memory.looks, changed)
-    if found is None:
+    differences = reader.reread(history.looks, changed)
+    if differences is None:
         return ALL_DIRTY
     gates = (gate_key(entry) for entry, spec in enumerate(specs) if spec.gate or spec.prepare)
-    return found | DirtySet(touched.paths, touched.subsystems, sources=touched.sources, keys=touched.keys.union(gates))
+    return differences | DirtySet(
+        dirty_set.paths, dirty_set.subsystems, sources=dirty_set.sources, keys=dirty_set.keys.union(gates)
+    )
 
 
 def build_read_history(
-    specs: Sequence[ResourceSpec], now: Inventory, reader: HostReader, previous: Inventory, *, swept: bool
+    specs: Sequence[ResourceSpec], current: Inventory, reader: HostReader, previous: Inventory, *, is_rescan: bool
 ) -> ReadHistory | None:
     """What the next sweep is to ask; None if it is to judge everything. `swept`: whether this was one."""
-    before = previous.memory if isinstance(previous.memory, ReadHistory) else None
-    if swept:
-        sweeps = before.rescans + 1 if before is not None and before.is_valid_for(specs) else 0
-        return ReadHistory(tuple(specs), (reader.reads,), sweeps)
-    if before is None or now is previous:
-        return before
-    return before.add_look(reader.reads)
+    previous_history = previous.memory if isinstance(previous.memory, ReadHistory) else None
+    if is_rescan:
+        rescans = (
+            previous_history.rescans + 1 if previous_history is not None and previous_history.is_valid_for(specs) else 0
+        )
+        return ReadHistory(tuple(specs), (reader.reads,), rescans)
+    if previous_history is None or current is previous:
+        return previous_history
+    return previous_history.add_look(reader.reads)

@@ -37,11 +37,11 @@ def make_matcher(component: str) -> Callable[[str], bool]:
     """
     if not is_glob(component):
         return component.__eq__
-    begins = get_literal_prefix(component)
-    matches = None if component == f"{begins}*" else parse_component(component).matches
+    prefix = get_literal_prefix(component)
+    matches = None if component == f"{prefix}*" else parse_component(component).matches
 
     def fit(name: str) -> bool:
-        if not name.startswith(begins) or (name[:1] == "." and not begins):
+        if not name.startswith(prefix) or (name[:1] == "." and not prefix):
             return False
         return matches is None or matches(name)
 
@@ -56,7 +56,7 @@ def matches_path(glob: str, path: str) -> bool:
 
 def extract_words(globs: tuple[str, ...], path: str) -> CapturedWords:
     """What the first of the globs that fits a path takes of it."""
-    if not _any_takes(globs):
+    if not _has_capture(globs):
         return ()
     for glob in globs:
         if matches_path(glob, path):
@@ -65,7 +65,7 @@ def extract_words(globs: tuple[str, ...], path: str) -> CapturedWords:
 
 
 @lru_cache(maxsize=256)
-def _any_takes(globs: tuple[str, ...]) -> bool:
+def _has_capture(globs: tuple[str, ...]) -> bool:
     return any("{" in glob.replace("[{]", "") for glob in globs)
 
 
@@ -77,19 +77,19 @@ def expand(root: Root, base: str, components: tuple[str, ...]) -> Iterator[str |
     if not components:
         yield base
         return
-    first, rest = components[0], components[1:]
-    if not is_glob(first):
-        yield from expand(root, f"{base}/{first}", rest)
+    component, remaining_components = components[0], components[1:]
+    if not is_glob(component):
+        yield from expand(root, f"{base}/{component}", remaining_components)
         return
     names = root.list_names(base or "/", ordered=False)
     if isinstance(names, Absent):
         yield base or "/", names
         return
-    begins, fit = get_literal_prefix(first), make_matcher(first)
-    for name in [name for name in names if name.startswith(begins)]:  # of a long list most go here
-        if fit(name):
+    prefix, matches = get_literal_prefix(component), make_matcher(component)
+    for name in [name for name in names if name.startswith(prefix)]:  # of a long list most go here
+        if matches(name):
             path = f"{base}/{name}"
-            if not rest:
+            if not remaining_components:
                 yield path
             elif root.is_directory(path):
-                yield from expand(root, path, rest)
+                yield from expand(root, path, remaining_components)

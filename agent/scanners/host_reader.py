@@ -27,25 +27,25 @@ from agent.scanners.word_table import LookCache, WordSubject
 T = TypeVar("T")
 
 _FILE_LIMIT = 1024 * 1024  # bytes of a file that a person wrote
-_FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
+_PCI_FUNCTION = re.compile(r"(?<![0-9a-f])[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7](?![0-9a-f])")
 
 
 class HostReader:
     """Facts of one look: whatever is asked is read once, so that all entries judge by the same."""
 
-    def __init__(self, root: Root, cdi: SpecDirectories | None = None, answers: QuerySource = NO_AGENT) -> None:
+    def __init__(self, root: Root, cdi: SpecDirectories | None = None, queries: QuerySource = NO_AGENT) -> None:
         """`cdi` is where runtimes look for CDI specs; their own default if it is not said."""
         self._root = root
-        self._answers = answers
+        self._queries = queries
         self._cdi = cdi or SpecDirectories()
         self._specs: Specs | None = None
-        self._found: dict[str, str | Absent] = {}  # CDI specs, by the name of a device
+        self._cdi_results: dict[str, str | Absent] = {}  # CDI specs, by the name of a device
         self._fits: dict[str, tuple[MatchedPath, ...] | Absent] = {}
-        self._sight = LookCache(root)
-        self._following = RouteReader(self._sight)
-        self._seen: dict[ReadKey, DeviceReads] = {}
+        self._cache = LookCache(root)
+        self._route_reader = RouteReader(self._cache)
+        self._devices: dict[ReadKey, DeviceReads] = {}
         self._files: dict[str, str | Absent] = {}
-        self._places: dict[str, set[str]] = {}
+        self._paths_by_key: dict[str, set[str]] = {}
 
     def fact(self, device: HostDevice, word: str) -> Value | Absent:
         """What a word or path says of a device; both are known good since the configuration was loaded.
@@ -53,29 +53,29 @@ class HostReader:
         Raises:
             UnknownWord: the load let a word through that the source does not have.
         """
-        seen = self._of(device)
-        found = seen.facts.get(word)
-        if found is None:
-            self._sight.paths = seen.places
-            way = _route(device.source, word)
-            if way.word is None or way.relations or way.is_list:
-                found = self._following.read_value(seen.thing, way)
+        reads = self._get_device_reads(device)
+        value = reads.facts.get(word)
+        if value is None:
+            self._cache.paths = reads.paths
+            route = _find_route(device.source, word)
+            if route.word is None or route.relations or route.is_list:
+                value = self._route_reader.read_value(reads.subject, route)
             else:
-                found = way.word.read(self._sight, seen.thing)
-            seen.facts[word] = found
-        return found
+                value = route.word.read(self._cache, reads.subject)
+            reads.facts[word] = value
+        return value
 
     def things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
         """What a relation or a many leads to."""
-        return self._once(device, ("things", word), self._things)
+        return self._get_or_read(device, ("things", word), self._follow_relation)
 
     def texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
         """What each file says that fits a path."""
-        return self._once(device, ("texts", path), self._texts)
+        return self._get_or_read(device, ("texts", path), self._read_texts)
 
     def names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
         """The names of what fits a path."""
-        return self._once(device, ("names", path), self._names)
+        return self._get_or_read(device, ("names", path), self._list_names)
 
     def text(self, path: str) -> str | Absent:
         """What a file says, wherever it is."""
@@ -86,182 +86,191 @@ class HostReader:
 
     def directories(self, device: HostDevice, path: str, pattern: Glob | None = None) -> Sequence[HostDevice] | Absent:
         """The directories that fit a path, as devices."""
-        return self._once(device, ("directories", path, pattern), self._directories)
+        return self._get_or_read(device, ("directories", path, pattern), self._make_directory_devices)
 
     def node(self, path: str) -> DeviceNode | Absent:
         """The device node that a path leads to."""
-        return self._sight.find_node(path)
+        return self._cache.find_node(path)
 
     def fits(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
         """What there is that fits a mount's pattern."""
         if pattern not in self._fits:
-            self._fits[pattern] = self._mountable(pattern)
+            self._fits[pattern] = self._match_paths(pattern)
         return self._fits[pattern]
 
     def cdi(self, name: str) -> str | Absent:
         """The CDI spec that has a device of that name."""
-        if name not in self._found:
+        if name not in self._cdi_results:
             if self._specs is None:
                 self._specs = self._cdi.read(self._root)
-            self._found[name] = self._specs.find_file(name)
-        return self._found[name]
+            self._cdi_results[name] = self._specs.find_file(name)
+        return self._cdi_results[name]
 
     @property
     def cdi_directories(self) -> tuple[str, ...]:
         """Where CDI specs are looked for."""
         return self._cdi.directories
 
-    def answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
+    def answer(self, device: HostDevice, query: Query) -> QueryResult:
         """What is known of an inquiry about a device."""
-        return self._once(device, ("answer", inquiry), self._answer)
+        return self._get_or_read(device, ("answer", query), self._get_query_result)
 
     def reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
         """What a probe reports of a device as a field."""
-        return self._once(device, ("reported", probe, field), self._reported)
+        return self._get_or_read(device, ("reported", probe, field), self._get_probe_field)
 
     def consulted(self, device: HostDevice) -> frozenset[str]:
         """The directories and nodes that this device's facts came from, so far."""
-        return frozenset(self._of(device).places)
+        return frozenset(self._get_device_reads(device).paths)
 
     @property
     def reads(self) -> LookReads:
         """All that was asked so far."""
-        return LookReads(self._seen, self._sight.nodes, self._fits, self._files, self._found)
+        return LookReads(self._devices, self._cache.nodes, self._fits, self._files, self._cdi_results)
 
-    def reread(self, looks: Iterable[LookReads], but: Container[tuple[str, str]]) -> DirtySet | None:
+    def reread(self, looks: Iterable[LookReads], changed_keys: Container[tuple[str, str]]) -> DirtySet | None:
         """Ask all that again: what answers otherwise is touched. None if nothing tells whom that concerns.
 
         but: things that are touched without being asked, by their source and key.
         """
         keys: set[str] = set()
         paths: set[str] = set()
-        for asked in looks:
-            for (source, key, *_), seen in asked.devices.items():
-                if (source, key) in but:
-                    paths.update(seen.own_paths)
-                elif not self._still(seen):
+        for look in looks:
+            for (source, key, *_), reads in look.devices.items():
+                if (source, key) in changed_keys:
+                    paths.update(reads.own_paths)
+                elif not self._is_unchanged(reads):
                     keys.add(key)
-                    paths.update(seen.own_paths)
-                    if not seen.own_paths and not is_gate(key):
+                    paths.update(reads.own_paths)
+                    if not reads.own_paths and not is_gate(key):
                         return None
-            paths.update(path for path, node in asked.nodes.items() if self.node(path) != node)
+            paths.update(path for path, node in look.nodes.items() if self.node(path) != node)
             paths.update(
-                find_literal_prefix(pattern)[0] for pattern, fits in asked.fits.items() if self.fits(pattern) != fits
+                find_literal_prefix(pattern)[0] for pattern, fits in look.fits.items() if self.fits(pattern) != fits
             )
-            if any(self.cdi(name) != spec for name, spec in asked.specs.items()):
+            if any(self.cdi(name) != spec for name, spec in look.specs.items()):
                 paths.update(self.cdi_directories)
-            if any(self.text(path) != text for path, text in asked.files.items()):
+            if any(self.text(path) != text for path, text in look.files.items()):
                 return None
         return DirtySet(frozenset(paths), keys=frozenset(keys))
 
-    def _still(self, seen: DeviceReads) -> bool:
+    def _is_unchanged(self, reads: DeviceReads) -> bool:
         """Whether a thing answers as it did."""
-        device = seen.device
-        for word, said in seen.facts.items():
-            now = self.fact(device, word)
-            if now is not said and now != said:
+        device = reads.device
+        for word, previous in reads.facts.items():
+            current = self.fact(device, word)
+            if current is not previous and current != previous:
                 return False
-        return all(getattr(self, what)(device, *of) == said for (what, *of), said in seen.asked.items())
+        return all(
+            getattr(self, method)(device, *arguments) == previous
+            for (method, *arguments), previous in reads.answers.items()
+        )
 
-    def _once(self, device: HostDevice, question: tuple[Any, ...], ask: Callable[..., T]) -> T:
+    def _get_or_read(self, device: HostDevice, question: tuple[Any, ...], ask: Callable[..., T]) -> T:
         """The answer to a question about a device; `ask` is given what follows its first word."""
-        asked = self._of(device).asked
-        if question not in asked:
-            asked[question] = ask(device, *question[1:])
-        said: T = asked[question]
-        return said
+        answers = self._get_device_reads(device).answers
+        if question not in answers:
+            answers[question] = ask(device, *question[1:])
+        answer: T = answers[question]
+        return answer
 
-    def _things(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
-        found = self._following.follow_relations(*self._from(device, word))
-        return found if isinstance(found, Absent) else tuple(map(_end, found))
+    def _follow_relation(self, device: HostDevice, word: str) -> tuple[HostDevice, ...] | Absent:
+        subjects = self._route_reader.follow_relations(*self._start_route(device, word))
+        return subjects if isinstance(subjects, Absent) else tuple(map(_make_end_device, subjects))
 
-    def _texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
-        found = self._fitting(device, path)
-        return found if isinstance(found, Absent) else tuple(map(self._following.read_file, found))
+    def _read_texts(self, device: HostDevice, path: str) -> Sequence[str | Absent] | Absent:
+        paths = self._list_paths(device, path)
+        return paths if isinstance(paths, Absent) else tuple(map(self._route_reader.read_file, paths))
 
-    def _fitting(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        return self._following.list_paths(*self._from(device, path))
+    def _list_paths(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        return self._route_reader.list_paths(*self._start_route(device, path))
 
-    def _from(self, device: HostDevice, written: str) -> tuple[WordSubject, Route]:
+    def _start_route(self, device: HostDevice, written: str) -> tuple[WordSubject, Route]:
         """Where a way begins, and the way; what is read on it is for the device."""
-        seen = self._of(device)
-        self._sight.paths = seen.places
-        return seen.thing, _route(device.source, written)
+        reads = self._get_device_reads(device)
+        self._cache.paths = reads.paths
+        return reads.subject, _find_route(device.source, written)
 
-    def _names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
-        found = self._fitting(device, path)
-        if isinstance(found, Absent):
-            return found
-        last = found[:1] and not is_glob(path.rpartition("/")[2])
-        return tuple(each.rpartition("/")[2] for each in found if not last or self._root.exists(each))
+    def _list_names(self, device: HostDevice, path: str) -> Sequence[str] | Absent:
+        paths = self._list_paths(device, path)
+        if isinstance(paths, Absent):
+            return paths
+        is_single = paths[:1] and not is_glob(path.rpartition("/")[2])
+        return tuple(
+            matched_path.rpartition("/")[2]
+            for matched_path in paths
+            if not is_single or self._root.exists(matched_path)
+        )
 
-    def _directories(self, device: HostDevice, path: str, pattern: Glob | None) -> Sequence[HostDevice] | Absent:
-        found = self._fitting(device, path)
-        if isinstance(found, Absent):
-            return found
-        seen: dict[str, HostDevice] = {}
-        for each in found:
-            directory = dir.make_device(self._sight, each, pattern)
+    def _make_directory_devices(
+        self, device: HostDevice, path: str, pattern: Glob | None
+    ) -> Sequence[HostDevice] | Absent:
+        paths = self._list_paths(device, path)
+        if isinstance(paths, Absent):
+            return paths
+        devices: dict[str, HostDevice] = {}
+        for path_here in paths:
+            directory = dir.make_device(self._cache, path_here, pattern)
             if directory is not None:
-                seen.setdefault(directory.key, directory)
-        return tuple(seen.values())
+                devices.setdefault(directory.key, directory)
+        return tuple(devices.values())
 
-    def _answer(self, device: HostDevice, inquiry: Query) -> QueryResult:
-        if isinstance(inquiry, ProbeSpec):
-            return self._answers.get_health(inquiry, self._places_of(device, inquiry))
-        self._of(device).places.add(inquiry.dirty_key)
-        return self._answers.get_result(inquiry)
+    def _get_query_result(self, device: HostDevice, query: Query) -> QueryResult:
+        if isinstance(query, ProbeSpec):
+            return self._queries.get_health(query, self._list_probe_names(device, query))
+        self._get_device_reads(device).paths.add(query.dirty_key)
+        return self._queries.get_result(query)
 
-    def _reported(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        return self._answers.get_field(probe, self._places_of(device, probe), field)
+    def _get_probe_field(self, device: HostDevice, probe: ProbeSpec, field: str) -> Scalar | Absent:
+        return self._queries.get_field(probe, self._list_probe_names(device, probe), field)
 
-    def _places_of(self, device: HostDevice, probe: ProbeSpec) -> tuple[str, ...]:
+    def _list_probe_names(self, device: HostDevice, probe: ProbeSpec) -> tuple[str, ...]:
         """The names by which a probe may speak of a device; its facts rest on what that says of these."""
         names = get_device_names(device)
-        self._of(device).places.update(map(probe.make_dirty_key, names))
+        self._get_device_reads(device).paths.update(map(probe.make_dirty_key, names))
         return names
 
-    def _mountable(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
-        found: list[MatchedPath] = []
-        why = Absent("nothing fits" if is_glob(pattern) else "no such file")
+    def _match_paths(self, pattern: str) -> tuple[MatchedPath, ...] | Absent:
+        matches: list[MatchedPath] = []
+        reason = Absent("nothing fits" if is_glob(pattern) else "no such file")
         for path in sorted(
             expand(self._root, "", tuple(pattern[1:].split("/"))),
             key=lambda path: make_sort_key(path if isinstance(path, str) else path[0]),
         ):
-            real = path[1] if isinstance(path, tuple) else self._root.resolve(path)
-            if isinstance(real, Absent):
-                why = real
+            real_path = path[1] if isinstance(path, tuple) else self._root.resolve(path)
+            if isinstance(real_path, Absent):
+                reason = real_path
             else:
-                found.append(MatchedPath(str(path), real))
-        return tuple(found) or why
+                matches.append(MatchedPath(str(path), real_path))
+        return tuple(matches) or reason
 
-    def _of(self, device: HostDevice) -> DeviceReads:
-        mark = make_read_key(device)
-        seen = self._seen.get(mark)
-        if seen is None:
-            seen = self._seen[mark] = DeviceReads(device, self._places.setdefault(device.key, set()))
-        return seen
+    def _get_device_reads(self, device: HostDevice) -> DeviceReads:
+        key = make_read_key(device)
+        reads = self._devices.get(key)
+        if reads is None:
+            reads = self._devices[key] = DeviceReads(device, self._paths_by_key.setdefault(device.key, set()))
+        return reads
 
 
 def get_device_names(device: HostDevice) -> tuple[str, ...]:
     """The names of a device: as `scan` calls it, its node, its directory, its place, and its PCI function."""
-    function = _FUNCTION.findall(device.directory) or _FUNCTION.findall(device.name)
+    function = _PCI_FUNCTION.findall(device.directory) or _PCI_FUNCTION.findall(device.name)
     names = (device.name, device.node, device.directory, device.place, *function[-1:])
     return tuple(dict.fromkeys(filter(None, names)))
 
 
 def is_in_memory(device: HostDevice, word: str) -> bool:
     """Whether a fact is told by names below /dev alone; these are in memory, while sysfs may wait for the hardware."""
-    way = _route(device.source, word)
-    return bool(device.node) and not way.relations and way.word is not None and way.word.is_in_memory
+    route = _find_route(device.source, word)
+    return bool(device.node) and not route.relations and route.word is not None and route.word.is_in_memory
 
 
 @lru_cache(maxsize=16384)
-def _route(kind: str, written: str) -> Route:
+def _find_route(kind: str, written: str) -> Route:
     """The way of a word for a kind of source, or for the end of a relation that has a table by that name."""
     return parse_route(source_kinds.KINDS[kind].TABLE if kind in source_kinds.KINDS else TABLES[kind], written)
 
 
-def _end(thing: WordSubject) -> HostDevice:
-    key = thing.directory or thing.node
-    return HostDevice(thing.table, f"{thing.table}:{key}", thing.name, key, thing.directory, thing.node)
+def _make_end_device(subject: WordSubject) -> HostDevice:
+    key = subject.directory or subject.node
+    return HostDevice(subject.table, f"{subject.table}:{key}", subject.name, key, subject.directory, subject.node)

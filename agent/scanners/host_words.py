@@ -11,14 +11,14 @@ from agent.scanners.word_table import LookCache, Word, WordSubject, make_table
 _NETNS_MODE = "/sys/module/ib_core/parameters/netns_mode"  # drivers/infiniband/core/device.c: Y is shared
 
 
-def _modules(sight: LookCache, _: WordSubject) -> Value | Absent:
-    sight.paths.add("/sys/module")
-    return sight.list_names("/sys/module")
+def _list_modules(cache: LookCache, _: WordSubject) -> Value | Absent:
+    cache.paths.add("/sys/module")
+    return cache.list_names("/sys/module")
 
 
-def _char_devices(sight: LookCache, _: WordSubject) -> Value | Absent:
-    sight.paths.add("/sys/module")  # /proc sends no events, but a driver comes with its module
-    data = sight.root.read_list("/proc/devices", 65536)
+def _list_char_devices(cache: LookCache, _: WordSubject) -> Value | Absent:
+    cache.paths.add("/sys/module")  # /proc sends no events, but a driver comes with its module
+    data = cache.root.read_list("/proc/devices", 65536)
     if isinstance(data, Absent):
         return data
     lines = data.decode("utf-8", "surrogateescape").partition("Block devices:")[0].splitlines()
@@ -26,46 +26,53 @@ def _char_devices(sight: LookCache, _: WordSubject) -> Value | Absent:
     return tuple(dict.fromkeys(pair[1] for pair in fields if len(pair) == 2 and pair[0].isdecimal()))
 
 
-def _rdma_netns(sight: LookCache, _: WordSubject) -> Value | Absent:
-    sight.paths.add("/sys/module")
-    shared = sight.read_value(ValueType.BOOL, _NETNS_MODE)
+def _read_rdma_netns(cache: LookCache, _: WordSubject) -> Value | Absent:
+    cache.paths.add("/sys/module")
+    shared = cache.read_value(ValueType.BOOL, _NETNS_MODE)
     if isinstance(shared, Absent):
         return Absent("ib_core is not loaded") if not shared.unreadable else shared
     return "shared" if shared else "exclusive"
 
 
-def _root_disks(sight: LookCache, _: WordSubject) -> Value | Absent:
-    return find_root_disks(sight)
+def _list_root_disks(cache: LookCache, _: WordSubject) -> Value | Absent:
+    return find_root_disks(cache)
 
 
-def _iommu(sight: LookCache, _: WordSubject) -> Value | Absent:
-    return bool(sight.list_names("/sys/kernel/iommu_groups"))
+def _has_iommu(cache: LookCache, _: WordSubject) -> Value | Absent:
+    return bool(cache.list_names("/sys/kernel/iommu_groups"))
 
 
-def _kernel(sight: LookCache, _: WordSubject) -> Value | Absent:
-    text = sight.read_text("/proc/sys/kernel/osrelease")
-    return os.uname().release if isinstance(text, Absent) and not sight.root.prefix else text
+def _read_kernel(cache: LookCache, _: WordSubject) -> Value | Absent:
+    text = cache.read_text("/proc/sys/kernel/osrelease")
+    return os.uname().release if isinstance(text, Absent) and not cache.root.prefix else text
 
 
-def _hostname(sight: LookCache, _: WordSubject) -> Value | Absent:
-    text = sight.read_text("/proc/sys/kernel/hostname")
-    return os.uname().nodename if isinstance(text, Absent) and not sight.root.prefix else text
+def _read_hostname(cache: LookCache, _: WordSubject) -> Value | Absent:
+    text = cache.read_text("/proc/sys/kernel/hostname")
+    return os.uname().nodename if isinstance(text, Absent) and not cache.root.prefix else text
 
 
-def _arch(sight: LookCache, _: WordSubject) -> Value | Absent:
-    text = sight.read_text("/proc/sys/kernel/arch")  # since Linux 6.1
-    return os.uname().machine if isinstance(text, Absent) and not sight.root.prefix else text
+def _read_arch(cache: LookCache, _: WordSubject) -> Value | Absent:
+    text = cache.read_text("/proc/sys/kernel/arch")  # since Linux 6.1
+    return os.uname().machine if isinstance(text, Absent) and not cache.root.prefix else text
 
 
 HOST = make_table(
     "host",
-    Word("modules", ValueType.TEXT, "loaded and built-in modules", "/sys/module", _modules, is_list=True),
-    Word("char_devices", ValueType.TEXT, "names in /proc/devices", "/proc/devices", _char_devices, is_list=True),
-    Word("rdma_netns", ValueType.TEXT, "shared or exclusive", _NETNS_MODE, _rdma_netns),
-    Word("root_disks", ValueType.TEXT, "disks that hold the root file system", "mountinfo", _root_disks, is_list=True),
-    Word("iommu", ValueType.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _iommu),
-    Word("kernel", ValueType.TEXT, "release of the kernel", "uname", _kernel),
-    Word("arch", ValueType.TEXT, "architecture", "uname", _arch),
-    Word("hostname", ValueType.TEXT, "name of the machine", "uname", _hostname),
+    Word("modules", ValueType.TEXT, "loaded and built-in modules", "/sys/module", _list_modules, is_list=True),
+    Word("char_devices", ValueType.TEXT, "names in /proc/devices", "/proc/devices", _list_char_devices, is_list=True),
+    Word("rdma_netns", ValueType.TEXT, "shared or exclusive", _NETNS_MODE, _read_rdma_netns),
+    Word(
+        "root_disks",
+        ValueType.TEXT,
+        "disks that hold the root file system",
+        "mountinfo",
+        _list_root_disks,
+        is_list=True,
+    ),
+    Word("iommu", ValueType.BOOL, "the machine has IOMMU groups", "/sys/kernel/iommu_groups", _has_iommu),
+    Word("kernel", ValueType.TEXT, "release of the kernel", "uname", _read_kernel),
+    Word("arch", ValueType.TEXT, "architecture", "uname", _read_arch),
+    Word("hostname", ValueType.TEXT, "name of the machine", "uname", _read_hostname),
     device=False,
 )

@@ -12,9 +12,9 @@ DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-rdma", "{name}-rdma")
 TABLE = INFINIBAND
 
 
-def _place(sight: LookCache, directory: str, name: str) -> str:
+def _build_location(cache: LookCache, directory: str, name: str) -> str:
     """Of hardware its place alone: one function has one, and udev may rename it."""
-    return get_device_location(sight, directory) or name
+    return get_device_location(cache, directory) or name
 
 
-scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "infiniband", _place)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "infiniband", _build_location)

@@ -9,70 +9,70 @@ from agent.scanners.word_table import PCI_ADDRESS, LookCache, Relation, Word, Wo
 _BRIDGE = "0604"  # PCI-to-PCI bridges may stay with the host: pcieport (drivers/vfio/vfio_main.c: vfio_dev_viable)
 
 
-def _everything(sight: LookCache, thing: WordSubject) -> list[WordSubject]:
-    found = []
-    for name in sight.list_names(f"{thing.directory}/devices"):
-        real = sight.root.resolve_device(f"{thing.directory}/devices/{name}")
-        if isinstance(real, str):
-            sight.paths.add(real)
-            found.append(WordSubject("pci", name, real, subsystem="pci"))
-    return found
+def _list_devices(cache: LookCache, subject: WordSubject) -> list[WordSubject]:
+    devices = []
+    for name in cache.list_names(f"{subject.directory}/devices"):
+        directory = cache.root.resolve_device(f"{subject.directory}/devices/{name}")
+        if isinstance(directory, str):
+            cache.paths.add(directory)
+            devices.append(WordSubject("pci", name, directory, subsystem="pci"))
+    return devices
 
 
-def _members(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
-    return tuple(member for member in _everything(sight, thing) if PCI_ADDRESS.fullmatch(member.name))
+def _list_members(cache: LookCache, subject: WordSubject) -> tuple[WordSubject, ...]:
+    return tuple(member for member in _list_devices(cache, subject) if PCI_ADDRESS.fullmatch(member.name))
 
 
-def _foreign(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
-    return tuple(member for member in _members(sight, thing) if not _may_stay(sight, member.directory))
+def _list_foreign(cache: LookCache, subject: WordSubject) -> tuple[WordSubject, ...]:
+    return tuple(member for member in _list_members(cache, subject) if not _is_compatible(cache, member.directory))
 
 
-def _viable(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    everything = _everything(sight, thing)
-    if not everything:
-        return Absent(f"{thing.directory}/devices tells of none")
-    return all(_may_stay(sight, member.directory) for member in everything)
+def _is_viable(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    devices = _list_devices(cache, subject)
+    if not devices:
+        return Absent(f"{subject.directory}/devices tells of none")
+    return all(_is_compatible(cache, member.directory) for member in devices)
 
 
-def _blocked_by(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    foreign = (member for member in _everything(sight, thing) if not _may_stay(sight, member.directory))
-    return tuple(f"{member.name} ({sight.read_link_name(f'{member.directory}/driver')})" for member in foreign)
+def _list_blockers(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    foreign = (member for member in _list_devices(cache, subject) if not _is_compatible(cache, member.directory))
+    return tuple(f"{member.name} ({cache.read_link_name(f'{member.directory}/driver')})" for member in foreign)
 
 
-def is_noiommu(sight: LookCache, thing: WordSubject) -> bool:
+def is_noiommu(cache: LookCache, subject: WordSubject) -> bool:
     """Whether a group has no IOMMU, as VFIO makes one where it was told to (vfio.enable_unsafe_noiommu_mode)."""
-    return sight.read_text(f"{thing.directory}/name") == "vfio-noiommu"
+    return cache.read_text(f"{subject.directory}/name") == "vfio-noiommu"
 
 
-def _may_stay(sight: LookCache, directory: str) -> bool:
-    if sight.read_link_name(f"{directory}/driver") == "pci-stub" or is_on_vfio(sight, directory):
+def _is_compatible(cache: LookCache, directory: str) -> bool:
+    if cache.read_link_name(f"{directory}/driver") == "pci-stub" or is_on_vfio(cache, directory):
         return True
-    if sight.read_link_name(f"{directory}/subsystem") == "mdev":  # whatever drives one is a driver of VFIO's
+    if cache.read_link_name(f"{directory}/subsystem") == "mdev":  # whatever drives one is a driver of VFIO's
         return True
-    kind = sight.read_value(ValueType.CLASS, f"{directory}/class")
+    kind = cache.read_value(ValueType.CLASS, f"{directory}/class")
     is_bridge = isinstance(kind, str) and kind.startswith(_BRIDGE)
-    return is_bridge or isinstance(sight.read_link_name(f"{directory}/driver"), Absent)
+    return is_bridge or isinstance(cache.read_link_name(f"{directory}/driver"), Absent)
 
 
-def _group(_: LookCache, thing: WordSubject) -> Value | Absent:
-    return int(thing.name) if thing.name.isdecimal() else Absent("has no number")
+def _get_group_number(_: LookCache, subject: WordSubject) -> Value | Absent:
+    return int(subject.name) if subject.name.isdecimal() else Absent("has no number")
 
 
 IOMMU = make_table(
     "iommu",
-    Word("group", ValueType.INT, "its number, dealt anew at each boot", "the link's name", _group),
+    Word("group", ValueType.INT, "its number, dealt anew at each boot", "the link's name", _get_group_number),
     make_attribute("type", ValueType.TEXT, "kind of its default domain"),
     Word("noiommu", ValueType.BOOL, "a group without an IOMMU", "name", is_noiommu),
-    Word("viable", ValueType.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _viable),
+    Word("viable", ValueType.BOOL, "all are on vfio, pci-stub, no driver, or a bridge", "devices/*/driver", _is_viable),
     Word(
         "blocked_by",
         ValueType.TEXT,
         "all that makes it not viable, with the drivers",
         "devices/*",
-        _blocked_by,
+        _list_blockers,
         is_list=True,
     ),
-    Relation("members", "pci", "all functions of the group", "devices/*", _members, is_list=True),
-    Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _foreign, is_list=True),
+    Relation("members", "pci", "all functions of the group", "devices/*", _list_members, is_list=True),
+    Relation("foreign", "pci", "those that make it not viable", "devices/*/driver", _list_foreign, is_list=True),
     device=False,
 )

@@ -7,29 +7,31 @@ from agent.scanners.pci_words import find_iommu_group
 from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, make_table
 
 
-def _type(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _read_type(cache: LookCache, subject: WordSubject) -> Value | Absent:
     """The type by the name that its driver gives it, blanks as `_`; where it gives none, by its directory's name."""
-    real = sight.root.resolve_device(f"{thing.directory}/mdev_type")
-    if isinstance(real, Absent):
-        return real
-    sight.paths.add(real)
-    name = sight.read_text(f"{real}/name")
-    said = name if isinstance(name, str) and name else real.rpartition("/")[2]
-    return "_".join(said.split())
+    directory = cache.root.resolve_device(f"{subject.directory}/mdev_type")
+    if isinstance(directory, Absent):
+        return directory
+    cache.paths.add(directory)
+    name = cache.read_text(f"{directory}/name")
+    type_name = name if isinstance(name, str) and name else directory.rpartition("/")[2]
+    return "_".join(type_name.split())
 
 
-def _vfio(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
+def _find_vfio(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
     """Whatever drives a mediated device is a driver of VFIO's."""
-    driver = sight.read_link_name(f"{thing.directory}/driver")
+    driver = cache.read_link_name(f"{subject.directory}/driver")
     return (
-        Absent("no driver is bound") if isinstance(driver, Absent) else WordSubject("vfio", thing.name, thing.directory)
+        Absent("no driver is bound")
+        if isinstance(driver, Absent)
+        else WordSubject("vfio", subject.name, subject.directory)
     )
 
 
 MDEV = make_table(
     "mdev",
     Word("uuid", ValueType.TEXT, "its UUID", "the directory's name", lambda _, thing: thing.name),
-    Word("type", ValueType.TEXT, "its type by name, blanks as _", "mdev_type", _type),
+    Word("type", ValueType.TEXT, "its type by name, blanks as _", "mdev_type", _read_type),
     Relation("iommu", "iommu", "its IOMMU group", "iommu_group", find_iommu_group),
-    Relation("vfio", "vfio", "what VFIO hands it out by", "driver, vfio-dev/", _vfio),
+    Relation("vfio", "vfio", "what VFIO hands it out by", "driver, vfio-dev/", _find_vfio),
 )

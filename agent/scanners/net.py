@@ -13,14 +13,14 @@ DEFAULT_IDS: tuple[str, ...] = ("{pci.address}-net", "{name}-net")
 TABLE = NET
 
 
-def _place(sight: LookCache, directory: str, name: str) -> str:
+def _build_location(cache: LookCache, directory: str, name: str) -> str:
     """Of hardware its place and the port there, as udev renames it once or twice; of others the name."""
-    sits = get_device_location(sight, directory)
-    if not sits:
+    location = get_device_location(cache, directory)
+    if not location:
         return name
-    named = sight.read_text(f"{directory}/phys_port_name")
-    port = named if isinstance(named, str) and named else sight.read_text(f"{directory}/dev_port")
-    return sits if isinstance(port, Absent) or port in {"", "0", "p0"} else f"{sits}/{port}"
+    port_name = cache.read_text(f"{directory}/phys_port_name")
+    port = port_name if isinstance(port_name, str) and port_name else cache.read_text(f"{directory}/dev_port")
+    return location if isinstance(port, Absent) or port in {"", "0", "p0"} else f"{location}/{port}"
 
 
-scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "net", _place)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "net", _build_location)

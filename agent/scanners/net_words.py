@@ -13,97 +13,103 @@ _TYPES = {1: "ether", 32: "infiniband", 280: "can", 512: "ppp", 768: "ipip", 772
 _REJECT = 0x0200  # RTF_REJECT, include/uapi/linux/route.h: a route that says "unreachable"
 
 
-def _carrier(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _read_carrier(cache: LookCache, subject: WordSubject) -> Value | Absent:
     """An interface that is down answers EINVAL, and has no link."""
-    value = sight.read_value(ValueType.BOOL, f"{thing.directory}/carrier")
+    value = cache.read_value(ValueType.BOOL, f"{subject.directory}/carrier")
     return False if isinstance(value, Absent) and value.unreadable else value
 
 
-def _default_route(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    sight.paths.add("/proc/net")
-    return thing.name in sight.get_or_read("routed", "", lambda: _routed(sight))
+def _has_default_route(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    cache.paths.add("/proc/net")
+    return subject.name in cache.get_or_read("routed", "", lambda: _list_routed_interfaces(cache))
 
 
-def _routed(sight: LookCache) -> frozenset[str]:
+def _list_routed_interfaces(cache: LookCache) -> frozenset[str]:
     """The interfaces that carry a default route (net/ipv4/fib_trie.c, net/ipv6/route.c write these files)."""
-    found: set[str] = set()
-    for fields in _rows(sight, "/proc/net/route"):
+    interfaces: set[str] = set()
+    for fields in _read_rows(cache, "/proc/net/route"):
         if len(fields) >= 8 and fields[1] == fields[7] == "00000000":
-            found.add(fields[0])
-    for fields in _rows(sight, "/proc/net/ipv6_route"):
-        if len(fields) == 10 and fields[1] == "00" and not _flags(fields[8]) & _REJECT:
-            found.add(fields[9])
-    return frozenset(found)
+            interfaces.add(fields[0])
+    for fields in _read_rows(cache, "/proc/net/ipv6_route"):
+        if len(fields) == 10 and fields[1] == "00" and not _parse_flags(fields[8]) & _REJECT:
+            interfaces.add(fields[9])
+    return frozenset(interfaces)
 
 
-def _rows(sight: LookCache, path: str) -> list[list[str]]:
+def _read_rows(cache: LookCache, path: str) -> list[list[str]]:
     """The fields of a file of /proc, up to a megabyte of it."""
-    data = sight.root.read_list(path, 1 << 20)
+    data = cache.root.read_list(path, 1 << 20)
     text = "" if isinstance(data, Absent) else data.decode("ascii", "replace")
     return [line.split() for line in text.splitlines()]
 
 
-def _flags(text: str) -> int:
+def _parse_flags(text: str) -> int:
     try:
         return int(text, 16)
     except ValueError:
         return _REJECT
 
 
-def _link(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    number = sight.read_value(ValueType.INT, f"{thing.directory}/type")
+def _read_link_type(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    number = cache.read_value(ValueType.INT, f"{subject.directory}/type")
     return _TYPES.get(number, str(number)) if isinstance(number, int) else number
 
 
-def _speed(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _read_speed(cache: LookCache, subject: WordSubject) -> Value | Absent:
     """Down or virtual interfaces answer -1 or EINVAL: no speed."""
-    value = sight.read_value(ValueType.INT, f"{thing.directory}/speed")
+    value = cache.read_value(ValueType.INT, f"{subject.directory}/speed")
     if isinstance(value, Absent):
         return Absent(value.reason)
     return value if isinstance(value, int) and value > 0 else Absent("it has no speed now")
 
 
-def _ptp(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
+def _find_ptp_clock(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
     """Of a tree that does not say it, the clock is what sysfs has beside the interface; a driver knows exactly."""
-    names = sight.root.query_kernel(
-        f"{thing.directory}/ptp", lambda: sight.get_or_read("clock", thing.name, lambda: _clock(thing))
+    names = cache.root.query_kernel(
+        f"{subject.directory}/ptp", lambda: cache.get_or_read("clock", subject.name, lambda: _read_clock(subject))
     )
     if names is None:
-        names = sight.list_names(f"{thing.directory}/device/ptp")
+        names = cache.list_names(f"{subject.directory}/device/ptp")
     if not names:
         return Absent("it has no clock")
-    real = names if isinstance(names, Absent) else sight.root.resolve_device(f"/sys/class/ptp/{names[0]}")
-    return real if isinstance(real, Absent) else WordSubject("every", real.rpartition("/")[2], real, subsystem="ptp")
+    directory = names if isinstance(names, Absent) else cache.root.resolve_device(f"/sys/class/ptp/{names[0]}")
+    return (
+        directory
+        if isinstance(directory, Absent)
+        else WordSubject("every", directory.rpartition("/")[2], directory, subsystem="ptp")
+    )
 
 
-def _clock(thing: WordSubject) -> KernelAnswer:
-    number = ethtool.read_clock_number(thing.name)
+def _read_clock(subject: WordSubject) -> KernelAnswer:
+    number = ethtool.read_clock_number(subject.name)
     return number if isinstance(number, Absent) else (f"ptp{number}",)
 
 
-def _altnames(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _list_alternative_names(cache: LookCache, subject: WordSubject) -> Value | Absent:
     def ask() -> KernelAnswer:
-        found = sight.get_or_read("altnames", "", rtnetlink.read_alternative_names)
-        return found if isinstance(found, Absent) else found.get(thing.name, ())
+        names_by_interface = cache.get_or_read("altnames", "", rtnetlink.read_alternative_names)
+        return (
+            names_by_interface if isinstance(names_by_interface, Absent) else names_by_interface.get(subject.name, ())
+        )
 
-    said = sight.root.query_kernel(f"{thing.directory}/altnames", ask)
-    return Absent("a running kernel says it, by netlink, and this tree does not") if said is None else said
+    names = cache.root.query_kernel(f"{subject.directory}/altnames", ask)
+    return Absent("a running kernel says it, by netlink, and this tree does not") if names is None else names
 
 
-def _virtual(_: LookCache, thing: WordSubject) -> Value | Absent:
-    return thing.directory.startswith("/sys/devices/virtual/")
+def _is_virtual(_: LookCache, subject: WordSubject) -> Value | Absent:
+    return subject.directory.startswith("/sys/devices/virtual/")
 
 
 NET = make_table(
     "net",
-    Word("carrier", ValueType.BOOL, "has link", "carrier", _carrier),
-    Word("default_route", ValueType.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _default_route),
+    Word("carrier", ValueType.BOOL, "has link", "carrier", _read_carrier),
+    Word("default_route", ValueType.BOOL, "carries a default route", "/proc/net/route, ipv6_route", _has_default_route),
     make_attribute("operstate", ValueType.TEXT, "up, down, dormant, ..."),
     make_attribute("phys_port", ValueType.TEXT, "name of the physical port", "phys_port_name"),
     make_attribute("mac", ValueType.TEXT, "hardware address", "address"),
-    Word("link", ValueType.TEXT, "ether, infiniband, ...", "type", _link),
-    Word("speed", ValueType.INT, "Mbit/s; absent without link", "speed", _speed),
-    Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _altnames, is_list=True),
-    Word("virtual", ValueType.BOOL, "made by software, no hardware behind it", "the real path", _virtual),
-    Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _ptp),
+    Word("link", ValueType.TEXT, "ether, infiniband, ...", "type", _read_link_type),
+    Word("speed", ValueType.INT, "Mbit/s; absent without link", "speed", _read_speed),
+    Word("altnames", ValueType.TEXT, "its alternative names", "netlink", _list_alternative_names, is_list=True),
+    Word("virtual", ValueType.BOOL, "made by software, no hardware behind it", "the real path", _is_virtual),
+    Relation("ptp", "every", "the PTP clock by which it stamps packets", "ethtool", _find_ptp_clock),
 )

@@ -36,38 +36,45 @@ TABLE = make_table(
 )
 
 
-def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
+def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
     """See `Scanner.scan`. Unless a directory on the way was touched, only touched names are looked at again."""
-    doubtful = _doubtful(source, previous, touched)
-    if doubtful is None:
-        paths, oddities, blind = _fitting(root, source)
-        kept = [device for device in previous.devices if device.name.startswith(blind)] if blind else []
-        before = list(previous.devices)
+    dirty_names = _find_dirty_names(source, previous, dirty_set)
+    if dirty_names is None:
+        paths, skipped_paths, unreadable_prefixes = _expand_globs(root, source)
+        unchanged = (
+            [device for device in previous.devices if device.name.startswith(unreadable_prefixes)]
+            if unreadable_prefixes
+            else []
+        )
+        former_devices = list(previous.devices)
     else:
-        paths = [path for path in doubtful if any(matches_path(glob, path) for glob in source.arguments)]
+        paths = [path for path in dirty_names if any(matches_path(glob, path) for glob in source.arguments)]
         if not paths:
             return previous  # what was found before fits: nothing of it is in doubt
-        oddities = [oddity for oddity in previous.skipped_paths if oddity.path not in doubtful]
-        kept, before = [], []
+        skipped_paths = [
+            skipped_path for skipped_path in previous.skipped_paths if skipped_path.path not in dirty_names
+        ]
+        unchanged, former_devices = [], []
         for device in previous.devices:
-            (before if device.name in doubtful else kept).append(device)
-    seen, odd = _look(root, source, paths, before)
-    devices, aliases = _one_each(kept, seen)
-    found = SourceListing(
-        number_equal_locations(devices), _sorted_oddities([*oddities, *odd, *aliases], source, devices)
+            (former_devices if device.name in dirty_names else unchanged).append(device)
+    changed, changed_skipped = _make_devices(root, source, paths, former_devices)
+    devices, aliases = _merge_names(unchanged, changed)
+    current = SourceListing(
+        number_equal_locations(devices),
+        _sort_skipped_paths([*skipped_paths, *changed_skipped, *aliases], source, devices),
     )
-    return previous if found == previous else found
+    return previous if current == previous else current
 
 
-def is_affected(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+def is_affected(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
     """See `Scanner.concerns`: a path that may fit or lead there, what a link led to; any, if one leads nowhere."""
-    paths = tuple(path for path in touched.paths if path.startswith("/dev"))
-    if touched.everything or not paths:
-        return touched.everything
+    paths = tuple(path for path in dirty_set.paths if path.startswith("/dev"))
+    if dirty_set.everything or not paths:
+        return dirty_set.everything
     literals = tuple(map(get_literal_prefix, source.arguments))
     return (
         any(path.startswith(literals) for path in paths)
-        or any(begins.startswith(paths) for begins in literals)
+        or any(prefix.startswith(paths) for prefix in literals)
         or any(not is_glob(o.path) or o.path not in source.arguments for o in previous.skipped_paths)
         or not set(paths).isdisjoint([device.real for device in previous.devices])
     )
@@ -82,10 +89,10 @@ def is_same_device(root: Root, device: HostDevice) -> bool:
     node = root.find_node(device.node)
     if not device.directory or isinstance(node, Absent):
         return True
-    return _directory(root, node) == device.directory
+    return _find_directory(root, node) == device.directory
 
 
-def list_directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
+def list_directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
     """Where new names can come that fit, directories that are not there yet too; and where links lead to."""
     result: set[str] = set()
     for glob in source.arguments:
@@ -96,58 +103,58 @@ def list_directories(root: Root, source: Source, found: SourceListing) -> frozen
         parts = tuple(glob.split("/")[1:])
         for index, part in enumerate(parts):
             if is_glob(part) or index == len(parts) - 1:
-                ways = expand(root, "", parts[:index])
-                result.update(way for way in ways if isinstance(way, str))
-    for device in found.devices:
+                paths = expand(root, "", parts[:index])
+                result.update(path for path in paths if isinstance(path, str))
+    for device in listing.devices:
         if device.real != device.name:
             result.add(device.real.rpartition("/")[0])
     return frozenset(result)
 
 
-def _doubtful(source: Source, previous: SourceListing, touched: DirtySet) -> frozenset[str] | None:
+def _find_dirty_names(source: Source, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
     """The names whose node may differ from before: touched ones, links to these, all oddities. None: any may."""
-    if touched.everything or previous == SourceListing():
+    if dirty_set.everything or previous == SourceListing():
         return None
-    paths = {path for path in touched.paths if path.startswith("/dev")}
-    if any(_on_the_way(glob, path) for glob in source.arguments for path in paths):
+    paths = {path for path in dirty_set.paths if path.startswith("/dev")}
+    if any(_is_parent_path(glob, path) for glob in source.arguments for path in paths):
         return None
     paths.update([device.name for device in previous.devices if device.real in paths])
     paths.update(o.path for o in previous.skipped_paths if any(matches_path(glob, o.path) for glob in source.arguments))
     return frozenset(paths)
 
 
-def _on_the_way(glob: str, path: str) -> bool:
+def _is_parent_path(glob: str, path: str) -> bool:
     """Whether the path is, or can be, a directory that leads to what fits."""
     parts, names = glob.split("/"), path.split("/")
     return len(names) < len(parts) and all(make_matcher(part)(name) for part, name in zip(parts, names, strict=False))
 
 
-def _fitting(root: Root, source: Source) -> tuple[list[str], list[SkippedPath], tuple[str, ...]]:
+def _expand_globs(root: Root, source: Source) -> tuple[list[str], list[SkippedPath], tuple[str, ...]]:
     """The paths that fit; directories that could not be listed; what devices below these begin with."""
     paths: dict[str, None] = {}
-    oddities: list[SkippedPath] = []
-    blind: list[str] = []
+    skipped_paths: list[SkippedPath] = []
+    unreadable_prefixes: list[str] = []
     for glob in source.arguments:
         for path in expand(root, "", tuple(glob.split("/")[1:])):
             if isinstance(path, str):
                 paths[path] = None
             else:
-                directory, why = path
-                oddities.append(SkippedPath(directory, why.reason if why.unreadable else "is not there"))
-                if why.unreadable:
-                    blind.append(f"{directory.rstrip('/')}/")
-    return list(paths), oddities, tuple(blind)
+                directory, absence = path
+                skipped_paths.append(SkippedPath(directory, absence.reason if absence.unreadable else "is not there"))
+                if absence.unreadable:
+                    unreadable_prefixes.append(f"{directory.rstrip('/')}/")
+    return list(paths), skipped_paths, tuple(unreadable_prefixes)
 
 
-def _look(
-    root: Root, source: Source, paths: Iterable[str], former: Iterable[HostDevice]
+def _make_devices(
+    root: Root, source: Source, paths: Iterable[str], former_devices: Iterable[HostDevice]
 ) -> tuple[list[HostDevice], list[SkippedPath]]:
     """What stands at these paths now; `former` stood there before."""
-    before = {device.name: device for device in former}
-    sight = LookCache(root)
+    previous_devices = {device.name: device for device in former_devices}
+    cache = LookCache(root)
     canonical: dict[str, bool] = {}
     devices: list[HostDevice] = []
-    oddities: list[SkippedPath] = []
+    skipped_paths: list[SkippedPath] = []
     for path in paths:
         parent = path.rpartition("/")[0]
         if parent not in canonical:
@@ -156,65 +163,65 @@ def _look(
         if isinstance(entry, Absent):
             # What a glob once fitted and is no more is nothing odd; what was asked for by its name is.
             if entry != NO_SUCH_FILE or (path in source.arguments and not is_glob(path)):
-                oddities.append(SkippedPath(path, entry.reason))
-            if entry.unreadable and path in before:
-                devices.append(before[path])
+                skipped_paths.append(SkippedPath(path, entry.reason))
+            if entry.unreadable and path in previous_devices:
+                devices.append(previous_devices[path])
             continue
-        node, stamp = entry
-        old = before.get(path)
-        directory = _directory(root, node)  # of a node that was made before its driver came there is none yet
-        if old and (old.real, old.stamp, old.directory) == (node.path, stamp, directory):
-            devices.append(old)
+        node, instance_id = entry
+        previous = previous_devices.get(path)
+        directory = _find_directory(root, node)  # of a node that was made before its driver came there is none yet
+        if previous and (previous.real, previous.stamp, previous.directory) == (node.path, instance_id, directory):
+            devices.append(previous)
             continue
-        sits = build_bus_path(sight, directory) if directory else ""
-        place = f"{KIND}:{sits}/{strip_numbers(directory.rpartition('/')[2])}" if sits else path
+        bus_path = build_bus_path(cache, directory) if directory else ""
+        location = f"{KIND}:{bus_path}/{strip_numbers(directory.rpartition('/')[2])}" if bus_path else path
         key = directory or f"{KIND}:{node.type}{node.major}:{node.minor}"
-        took = extract_words(source.arguments, path)
-        devices.append(HostDevice(KIND, key, path, place, directory, path, stamp, took, node.path))
-    return devices, oddities
+        captures = extract_words(source.arguments, path)
+        devices.append(HostDevice(KIND, key, path, location, directory, path, instance_id, captures, node.path))
+    return devices, skipped_paths
 
 
-def _directory(root: Root, node: DeviceNode) -> str:
+def _find_directory(root: Root, node: DeviceNode) -> str:
     """The canonical directory of a node's device; empty if sysfs has none for its number."""
     kind = "char" if node.type == "c" else "block"
     directory = root.resolve_device(f"/sys/dev/{kind}/{node.major}:{node.minor}")
     return directory if isinstance(directory, str) else ""
 
 
-def _one_each(kept: list[HostDevice], seen: list[HostDevice]) -> tuple[list[HostDevice], list[SkippedPath]]:
+def _merge_names(unchanged: list[HostDevice], changed: list[HostDevice]) -> tuple[list[HostDevice], list[SkippedPath]]:
     """One device for each key, by its first name in natural order; its other names as oddities. `kept` is sorted."""
-    again = {device.key for device in seen}
-    by_key = {device.key: device for device in kept if device.key in again}
-    fresh: list[HostDevice] = []
+    changed_reals = {device.key for device in changed}
+    by_key = {device.key: device for device in unchanged if device.key in changed_reals}
+    new_devices: list[HostDevice] = []
     aliases: list[SkippedPath] = []
-    for device in sorted(seen, key=lambda device: natural_key(device.name)):
-        first = by_key.get(device.key)
-        if first is not None and natural_key(first.name) <= natural_key(device.name):
-            if first.name != device.name:
-                aliases.append(SkippedPath(device.name, f"another name of {first.name}", is_alias=True))
+    for device in sorted(changed, key=lambda device: natural_key(device.name)):
+        named_device = by_key.get(device.key)
+        if named_device is not None and natural_key(named_device.name) <= natural_key(device.name):
+            if named_device.name != device.name:
+                aliases.append(SkippedPath(device.name, f"another name of {named_device.name}", is_alias=True))
             continue
-        if first is not None:
-            kept = [other for other in kept if other is not first]
-            aliases.append(SkippedPath(first.name, f"another name of {device.name}", is_alias=True))
+        if named_device is not None:
+            unchanged = [other for other in unchanged if other is not named_device]
+            aliases.append(SkippedPath(named_device.name, f"another name of {device.name}", is_alias=True))
         by_key[device.key] = device
-        fresh.append(device)
-    if not kept:
-        return fresh, aliases
-    result = list(kept)
-    for device in fresh:
+        new_devices.append(device)
+    if not unchanged:
+        return new_devices, aliases
+    result = list(unchanged)
+    for device in new_devices:
         result.insert(bisect_left(result, natural_key(device.name), key=lambda other: natural_key(other.name)), device)
     return result, aliases
 
 
-def _sorted_oddities(
-    oddities: Iterable[SkippedPath], source: Source, devices: Iterable[HostDevice]
+def _sort_skipped_paths(
+    skipped_paths: Iterable[SkippedPath], source: Source, devices: Iterable[HostDevice]
 ) -> tuple[SkippedPath, ...]:
     """One for each path, in natural order; with one for each glob that nothing fits."""
-    by_path = {oddity.path: oddity for oddity in oddities}
+    by_path = {skipped_path.path: skipped_path for skipped_path in skipped_paths}
     for glob in filter(is_glob, source.arguments):
         by_path.pop(glob, None)
         if not any(matches_path(glob, device.name) for device in devices) and not any(
-            matches_path(glob, path) or _on_the_way(glob, path) for path in by_path
+            matches_path(glob, path) or _is_parent_path(glob, path) for path in by_path
         ):
             by_path[glob] = SkippedPath(glob, "nothing fits it")
-    return tuple(sorted(by_path.values(), key=lambda oddity: natural_key(oddity.path)))
+    return tuple(sorted(by_path.values(), key=lambda skipped_path: natural_key(skipped_path.path)))

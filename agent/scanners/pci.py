@@ -16,22 +16,22 @@ DEFAULT_IDS: tuple[str, ...] = ("{address}",)
 TABLE = PCI
 
 
-def _see(sight: LookCache, path: str, before: Mapping[str, HostDevice]) -> HostDevice | SkippedPath:
+def _make_device(cache: LookCache, path: str, previous_devices: Mapping[str, HostDevice]) -> HostDevice | SkippedPath:
     name = path.rpartition("/")[2]
     if not PCI_ADDRESS.fullmatch(name):
         return SkippedPath(path, "is no PCI address")
-    old = before.get(name)
-    if old and not sight.root.prefix and sight.root.read_instance_id(old.directory) == old.stamp:
-        return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
-    directory = sight.root.resolve_device(path)
+    previous = previous_devices.get(name)
+    if previous and not cache.root.prefix and cache.root.read_instance_id(previous.directory) == previous.stamp:
+        return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
+    directory = cache.root.resolve_device(path)
     if isinstance(directory, Absent):
         return SkippedPath(path, directory.reason)
-    stamp = sight.root.read_instance_id(directory)
-    if not stamp:
+    instance_id = cache.root.read_instance_id(directory)
+    if not instance_id:
         return SkippedPath(path, DISAPPEARED_REASON)
-    if old and (old.stamp, old.directory) == (stamp, directory):
-        return old
-    return HostDevice(KIND, pci_key(name), name, name, directory, "", stamp)
+    if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+        return previous
+    return HostDevice(KIND, pci_key(name), name, name, directory, "", instance_id)
 
 
-scan, is_affected, is_same_device, list_directories = make_scanner_functions(lambda _: KIND, lambda _: _see)
+scan, is_affected, is_same_device, list_directories = make_scanner_functions(lambda _: KIND, lambda _: _make_device)

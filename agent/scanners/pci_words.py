@@ -21,18 +21,18 @@ _IDENTITY = 4  # bytes: the vendor and device registers
 _HEADER = 64  # bytes: the configuration header
 
 
-def _number(_: LookCache, thing: WordSubject) -> Value | Absent:
-    if not PCI_ADDRESS.fullmatch(thing.name):
+def _compute_number(_: LookCache, subject: WordSubject) -> Value | Absent:
+    if not PCI_ADDRESS.fullmatch(subject.name):
         return Absent("it has no PCI address")
-    domain, bus, rest = thing.name.split(":")
-    slot, function = rest.split(".")
+    domain, bus, devfn = subject.name.split(":")
+    slot, function = devfn.split(".")
     return (int(domain, 16) << 16) + (int(bus, 16) << 8) + (int(slot, 16) << 3) + int(function)
 
 
-def _root(_: LookCache, thing: WordSubject) -> Value | Absent:
+def _find_root(_: LookCache, subject: WordSubject) -> Value | Absent:
     """The first below the bridge to its domain; a domain of its own (VMD) hangs below a function of another."""
     above: list[str] = []
-    for part in thing.directory.split("/")[:-1]:
+    for part in subject.directory.split("/")[:-1]:
         if part.startswith("pci"):
             above.clear()
         elif PCI_ADDRESS.fullmatch(part):
@@ -40,7 +40,7 @@ def _root(_: LookCache, thing: WordSubject) -> Value | Absent:
     return above[0] if above else Absent("it sits on the root bus")
 
 
-def _present(sight: LookCache, thing: WordSubject) -> Value | Absent:
+def _is_present(cache: LookCache, subject: WordSubject) -> Value | Absent:
     """Return whether the function answers on the bus, or why its config space cannot be read.
 
     A physical function without power or link reads all ones, also in its vendor and device registers. Those registers
@@ -49,78 +49,80 @@ def _present(sight: LookCache, thing: WordSubject) -> Value | Absent:
     itself is dead if its whole header reads all ones: the status register of a live one is not all ones. The header
     is 64 bytes, and the kernel shows as much to every user (drivers/pci/pci-sysfs.c: pci_read_config).
     """
-    physical = _physical(sight, thing)
+    physical = _find_physical_directory(cache, subject)
     if isinstance(physical, Absent):
-        return _answers(sight, thing.directory, _IDENTITY)
-    sight.paths.add(physical)
-    own = _answers(sight, thing.directory, _HEADER)
-    if own is not True:
-        return own
-    return sight.get_or_read(
-        "answers", physical, lambda: _answers(sight, physical, _IDENTITY)
+        return _responds(cache, subject.directory, _IDENTITY)
+    cache.paths.add(physical)
+    is_responding = _responds(cache, subject.directory, _HEADER)
+    if is_responding is not True:
+        return is_responding
+    return cache.get_or_read(
+        "answers", physical, lambda: _responds(cache, physical, _IDENTITY)
     )  # for all functions of a card
 
 
-def _answers(sight: LookCache, directory: str, count: int) -> bool | Absent:
+def _responds(cache: LookCache, directory: str, count: int) -> bool | Absent:
     """Return whether the first bytes of a function's config space are not all ones, or why they cannot be read."""
-    if sight.read_text(f"{directory}/power_state") == "D3cold":
+    if cache.read_text(f"{directory}/power_state") == "D3cold":
         return True  # it sleeps: reading config would wake it, or read as all ones
-    config = sight.root.read_head(f"{directory}/config", count)
+    config = cache.root.read_head(f"{directory}/config", count)
     if isinstance(config, Absent):
-        return config if sight.root.is_directory(directory) else False
+        return config if cache.root.is_directory(directory) else False
     return config.strip(b"\xff") != b"" if config else EMPTY
 
 
-def _is_vf(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    return not isinstance(sight.read_link_name(f"{thing.directory}/physfn"), Absent)
+def _is_vf(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    return not isinstance(cache.read_link_name(f"{subject.directory}/physfn"), Absent)
 
 
-def _is_pf(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    total = sight.read_value(ValueType.INT, f"{thing.directory}/sriov_totalvfs")
+def _is_pf(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    total = cache.read_value(ValueType.INT, f"{subject.directory}/sriov_totalvfs")
     return isinstance(total, int) and total > 0  # what it can have, not what it has now: steady
 
 
-def _virtual_functions(sight: LookCache, physical: str) -> Mapping[str, int]:
+def _map_virtual_functions(cache: LookCache, physical: str) -> Mapping[str, int]:
     """The canonical directories of a PF's virtual functions, with their numbers."""
-    found: dict[str, int] = {}
-    for name in sight.list_names(physical):
+    numbers: dict[str, int] = {}
+    for name in cache.list_names(physical):
         number = name.removeprefix("virtfn")
         if number != name and number.isdecimal():
-            real = sight.root.resolve_device(f"{physical}/{name}")
-            if isinstance(real, str):
-                found[real] = int(number)
-    return found
+            function = cache.root.resolve_device(f"{physical}/{name}")
+            if isinstance(function, str):
+                numbers[function] = int(number)
+    return numbers
 
 
-def _vf_index(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    physical = _physical(sight, thing)
+def _find_vf_index(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    physical = _find_physical_directory(cache, subject)
     if isinstance(physical, Absent):
         return physical
-    sight.paths.add(physical)
-    index = sight.get_or_read("virtfn", physical, lambda: _virtual_functions(sight, physical)).get(thing.directory)
+    cache.paths.add(physical)
+    index = cache.get_or_read("virtfn", physical, lambda: _map_virtual_functions(cache, physical)).get(
+        subject.directory
+    )
     return Absent("no virtfn of its PF leads here") if index is None else index
 
 
-def is_on_vfio(sight: LookCache, directory: str) -> bool:
+def is_on_vfio(cache: LookCache, directory: str) -> bool:
     """Whether vfio-pci, a variant of it or anything that made a vfio-dev drives the function."""
-    driver = sight.read_link_name(f"{directory}/driver")
+    driver = cache.read_link_name(f"{directory}/driver")
     if driver == "vfio-pci" or (isinstance(driver, str) and driver.endswith(("_vfio_pci", "-vfio-pci"))):
         return True
-    return isinstance(driver, str) and bool(sight.list_names(f"{directory}/vfio-dev"))
+    return isinstance(driver, str) and bool(cache.list_names(f"{directory}/vfio-dev"))
 
 
-def _uio(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    names = [name for name in sight.list_names(f"{thing.directory}/uio") if name.startswith("uio")]
+def _find_uio(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    names = [name for name in cache.list_names(f"{subject.directory}/uio") if name.startswith("uio")]
     if not names:
         return Absent("no uio driver is bound")
-    sight.paths.add(f"/dev/{names[0]}")
-    node = sight.root.find_node(f"/dev/{names[0]}")
+    cache.paths.add(f"/dev/{names[0]}")
+    node = cache.root.find_node(f"/dev/{names[0]}")
     return Absent(f"/dev/{names[0]}: {node.reason}") if isinstance(node, Absent) else node.path
 
 
-def _speed(sight: LookCache, path: str) -> int | Absent:
+def _read_speed(cache: LookCache, path: str) -> int | Absent:
     """Of what a file says as `16.0 GT/s PCIe`, MT/s."""
-    text = sight.read_text(path)
+    text = cache.read_text(path)
     if isinstance(text, Absent):
         return text
     number, _, unit = text.partition(" ")
@@ -130,52 +132,52 @@ def _speed(sight: LookCache, path: str) -> int | Absent:
     return giga * 1000 + (500 if number.endswith(".5") else 0) if isinstance(giga, int) else Absent("no speed")
 
 
-def _width(sight: LookCache, path: str) -> int | Absent:
-    width = sight.read_value(ValueType.INT, path)
+def _read_width(cache: LookCache, path: str) -> int | Absent:
+    width = cache.read_value(ValueType.INT, path)
     return width if isinstance(width, (Absent, int)) else Absent("no number")
 
 
-def _lessened(
-    measure: Callable[[LookCache, str], int | Absent], what: str
+def _make_reduction_test(
+    measure: Callable[[LookCache, str], int | Absent], suffix: str
 ) -> Callable[[LookCache, WordSubject], Value | Absent]:
     """Whether its link has less of something than both of its ends can do; an end that does not say can do it."""
 
-    def less(sight: LookCache, thing: WordSubject) -> Value | Absent:
-        now = measure(sight, f"{thing.directory}/current_link_{what}")
-        able = measure(sight, f"{thing.directory}/max_link_{what}")
-        if isinstance(now, Absent) or isinstance(able, Absent):
-            return now if isinstance(now, Absent) else able
-        above = measure(sight, f"{thing.directory.rpartition('/')[0]}/max_link_{what}")
-        return now < (able if isinstance(above, Absent) else min(able, above))
+    def is_reduced(cache: LookCache, subject: WordSubject) -> Value | Absent:
+        current = measure(cache, f"{subject.directory}/current_link_{suffix}")
+        maximum = measure(cache, f"{subject.directory}/max_link_{suffix}")
+        if isinstance(current, Absent) or isinstance(maximum, Absent):
+            return current if isinstance(current, Absent) else maximum
+        port_maximum = measure(cache, f"{subject.directory.rpartition('/')[0]}/max_link_{suffix}")
+        return current < (maximum if isinstance(port_maximum, Absent) else min(maximum, port_maximum))
 
-    return less
+    return is_reduced
 
 
-def _physical(sight: LookCache, thing: WordSubject) -> str | Absent:
+def _find_physical_directory(cache: LookCache, subject: WordSubject) -> str | Absent:
     """Return the canonical directory of the physical function of a virtual one."""
-    if isinstance(sight.read_link_name(f"{thing.directory}/physfn"), Absent):
+    if isinstance(cache.read_link_name(f"{subject.directory}/physfn"), Absent):
         return Absent("it is no virtual function")
-    return sight.root.resolve_device(f"{thing.directory}/physfn")
+    return cache.root.resolve_device(f"{subject.directory}/physfn")
 
 
-def _pf(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    physical = _physical(sight, thing)
+def _find_pf(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    physical = _find_physical_directory(cache, subject)
     if isinstance(physical, Absent):
         return physical
     return WordSubject("pci", physical.rpartition("/")[2], physical, subsystem="pci")
 
 
-def find_iommu_group(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    number = sight.read_link_name(f"{thing.directory}/iommu_group")
+def find_iommu_group(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    number = cache.read_link_name(f"{subject.directory}/iommu_group")
     if isinstance(number, Absent):
         return Absent("it is in no IOMMU group")
     return WordSubject("iommu", number, f"/sys/kernel/iommu_groups/{number}")
 
 
-def _vfio(sight: LookCache, thing: WordSubject) -> WordSubject | Absent:
-    if is_on_vfio(sight, thing.directory):
-        return WordSubject("vfio", thing.name, thing.directory)
-    driver = sight.read_link_name(f"{thing.directory}/driver")
+def _find_vfio(cache: LookCache, subject: WordSubject) -> WordSubject | Absent:
+    if is_on_vfio(cache, subject.directory):
+        return WordSubject("vfio", subject.name, subject.directory)
+    driver = cache.read_link_name(f"{subject.directory}/driver")
     return Absent("no driver is bound" if isinstance(driver, Absent) else f"{driver} is no driver of VFIO's")
 
 
@@ -189,8 +191,8 @@ PCI = make_table(
     make_attribute("revision", ValueType.HEX, "revision"),
     make_attribute("class", ValueType.CLASS, "class, 2, 4 or 6 digits"),
     Word("slot", ValueType.TEXT, "address without function", "-", lambda _, thing: thing.name.partition(".")[0]),
-    Word("root", ValueType.PCI, "root port", "the real path", _root),
-    Word("number", ValueType.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _number),
+    Word("root", ValueType.PCI, "root port", "the real path", _find_root),
+    Word("number", ValueType.INT, "domain * 65536 + bus * 256 + device * 8 + function", "-", _compute_number),
     make_attribute("label", ValueType.TEXT, "the firmware's name of the slot"),
     make_attribute("acpi_index", ValueType.INT, "the firmware's index of the slot"),
     Word(
@@ -198,7 +200,7 @@ PCI = make_table(
         ValueType.BOOL,
         "listed, and config space is not all ones; of a virtual function also that of its PF",
         "config, physfn/config",
-        _present,
+        _is_present,
     ),
     make_attribute("link_width", ValueType.INT, "lanes of its PCIe link", "current_link_width"),
     make_attribute("link_speed", ValueType.TEXT, "speed of its PCIe link, 16.0 GT/s PCIe", "current_link_speed"),
@@ -207,19 +209,19 @@ PCI = make_table(
         ValueType.BOOL,
         "its link has fewer lanes than it and the port above it can have",
         "current_link_width, max_link_width",
-        _lessened(_width, "width"),
+        _make_reduction_test(_read_width, "width"),
     ),
     Word(
         "link_slowed",
         ValueType.BOOL,
         "its link is slower than it and the port above it can be",
         "current_link_speed, max_link_speed",
-        _lessened(_speed, "speed"),
+        _make_reduction_test(_read_speed, "speed"),
     ),
     Word("is_vf", ValueType.BOOL, "is a virtual function", "physfn", _is_vf),
     Word("is_pf", ValueType.BOOL, "can have virtual functions", "sriov_totalvfs", _is_pf),
     make_attribute("vfs", ValueType.INT, "how many virtual functions it has now", "sriov_numvfs"),
-    Word("vf_index", ValueType.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _vf_index),
+    Word("vf_index", ValueType.INT, "N of the PF's virtfnN that leads here", "physfn/virtfn*", _find_vf_index),
     Word(
         "on_vfio",
         ValueType.BOOL,
@@ -227,11 +229,13 @@ PCI = make_table(
         "driver, vfio-dev/",
         lambda s, t: is_on_vfio(s, t.directory),
     ),
-    Word("uio", ValueType.PATH, "its /dev/uioN", "uio/uio*", _uio),
-    Relation("pf", "pci", "the physical function of a virtual one", "physfn", _pf),
+    Word("uio", ValueType.PATH, "its /dev/uioN", "uio/uio*", _find_uio),
+    Relation("pf", "pci", "the physical function of a virtual one", "physfn", _find_pf),
     Relation("netdev", "net", "its network interface, never a representor", "net/*, virtio*/net/*", find_netdev),
     Relation("rdma", "infiniband", "its RDMA device", "infiniband/*", find_rdma),
     Relation("drm", "drm", "its DRM device", "drm/*", find_drm),
     Relation("iommu", "iommu", "its IOMMU group", "iommu_group", find_iommu_group),
-    Relation("vfio", "vfio", "what VFIO hands it out by, of one bound to a vfio driver", "driver, vfio-dev/", _vfio),
+    Relation(
+        "vfio", "vfio", "what VFIO hands it out by, of one bound to a vfio driver", "driver, vfio-dev/", _find_vfio
+    ),
 )

@@ -12,7 +12,7 @@ from agent.core.language.value import Absent, Scalar
 class QuerySource(Protocol):
     """Who knows what programs, services and probes have told."""
 
-    def get_result(self, inquiry: PolledQuery) -> QueryResult:
+    def get_result(self, query: PolledQuery) -> QueryResult:
         """What is known of an inquiry. One that was never heard of is asked from now on. Called in any thread."""
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
@@ -25,23 +25,23 @@ class QuerySource(Protocol):
 class _FixedResult:
     """Where nobody asks: as if all of them gave this answer."""
 
-    def __init__(self, reply: QueryStatus, why: str) -> None:
-        self._answer = QueryResult(reply, why)
+    def __init__(self, status: QueryStatus, reason: str) -> None:
+        self._result = QueryResult(status, reason)
 
-    def get_result(self, inquiry: PolledQuery) -> QueryResult:
+    def get_result(self, query: PolledQuery) -> QueryResult:
         """See `Answers`."""
-        del inquiry
-        return self._answer
+        del query
+        return self._result
 
     def get_health(self, probe: ProbeSpec, places: Iterable[str]) -> QueryResult:
         """See `Answers`."""
         del probe, places
-        return self._answer
+        return self._result
 
     def get_field(self, probe: ProbeSpec, places: Iterable[str], field: str) -> Scalar | Absent:
         """See `Answers`."""
         del probe, places, field
-        return Absent(self._answer.reason, pending=self._answer.status is QueryStatus.PENDING)
+        return Absent(self._result.reason, pending=self._result.status is QueryStatus.PENDING)
 
 
 NO_AGENT = _FixedResult(QueryStatus.PENDING, "only a running agent asks")

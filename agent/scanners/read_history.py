@@ -17,9 +17,9 @@ from agent.scanners.word_table import WordSubject
 
 ReadKey: TypeAlias = tuple[str, str, str, str, str, str]
 
-_SWEEPS = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
-_THINGS = 4096  # that events asked about, and ...
-_TIMES = 4  # ... so often as many as the sweep before them did: more is not remembered
+_RESCAN_LIMIT = 20  # after so many, everything is looked at anew: what is asked for nobody any more is forgotten
+_EVENT_READS = 4096  # that events asked about, and ...
+_EVENT_READS_FACTOR = 4  # ... so often as many as the sweep before them did: more is not remembered
 
 
 def make_read_key(device: HostDevice) -> ReadKey:
@@ -34,15 +34,15 @@ class DeviceReads:
     places: what that came from.
     """
 
-    __slots__ = ("asked", "device", "facts", "places", "thing")
+    __slots__ = ("answers", "device", "facts", "paths", "subject")
 
-    def __init__(self, device: HostDevice, places: set[str]) -> None:
+    def __init__(self, device: HostDevice, paths: set[str]) -> None:
         self.facts: dict[str, Value | Absent] = {}
-        self.asked: dict[tuple[Any, ...], Any] = {}
+        self.answers: dict[tuple[Any, ...], Any] = {}
         self.device = device
-        self.thing = WordSubject(device.source, device.name.rpartition("/")[2], device.directory, device.node)
-        self.places = places
-        places.update(self.own_paths)
+        self.subject = WordSubject(device.source, device.name.rpartition("/")[2], device.directory, device.node)
+        self.paths = paths
+        paths.update(self.own_paths)
 
     @property
     def own_paths(self) -> tuple[str, ...]:
@@ -76,12 +76,12 @@ class ReadHistory(Struct):
 
     def is_valid_for(self, entries: Sequence[ResourceSpec]) -> bool:
         """Whether the next sweep, for these entries, can go by it."""
-        same = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
-        return same and self.rescans < _SWEEPS
+        has_same_entries = len(entries) == len(self.entries) and all(map(is_, entries, self.entries))
+        return has_same_entries and self.rescans < _RESCAN_LIMIT
 
-    def add_look(self, asked: LookReads) -> ReadHistory | None:
+    def add_look(self, look: LookReads) -> ReadHistory | None:
         """With what one more look asked; None if that becomes too much to remember until the next sweep."""
-        more = self.event_reads + len(asked.devices)
-        if more > max(_THINGS, _TIMES * len(self.looks[0].devices)):
+        event_reads = self.event_reads + len(look.devices)
+        if event_reads > max(_EVENT_READS, _EVENT_READS_FACTOR * len(self.looks[0].devices)):
             return None
-        return ReadHistory(self.entries, (*self.looks, asked), self.rescans, more)
+        return ReadHistory(self.entries, (*self.looks, look), self.rescans, event_reads)

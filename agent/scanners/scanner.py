@@ -29,17 +29,17 @@ class Scanner(Protocol):
     DEFAULT_IDS: tuple[str, ...]
     TABLE: WordTable
 
-    def scan(self, root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
+    def scan(self, root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
         """What is there now. What cannot be listed keeps its devices of `previous`, with an oddity that says so.
 
         `touched` is everything, or what may differ from `previous`; the answer is the same either way.
         """
 
-    def is_affected(self, source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+    def is_affected(self, source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
         """Whether a touched path or subsystem can change what the source sees. Asked of all at each event."""
 
     def is_same_device(self, root: Root, device: HostDevice) -> bool:
         """Whether what stands at the device's place now is the very thing that was listed. Reads no attribute."""
 
-    def list_directories(self, root: Root, source: Source, found: SourceListing) -> frozenset[str]:
+    def list_directories(self, root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
         """The directories in which devices of this source come and go without an event of the kernel's."""

@@ -45,13 +45,13 @@ class WordType(Struct):
 _READERS = {"full_rescan", "host_reader", "source_kinds"}  # they read the catalog, so it cannot import them
 
 
-def _kinds() -> Mapping[str, Scanner]:
+def _find_kinds() -> Mapping[str, Scanner]:
     names = [module.name for module in pkgutil.iter_modules(agent.scanners.__path__) if module.name not in _READERS]
     modules = [importlib.import_module(f"agent.scanners.{name}") for name in names]
     return {module.KIND: cast("Scanner", module) for module in modules if hasattr(module, "KIND")}
 
 
-KINDS: Mapping[str, Scanner] = _kinds()
+KINDS: Mapping[str, Scanner] = _find_kinds()
 
 
 def get_word_type(kind: str, written: str) -> WordType:
@@ -61,9 +61,9 @@ def get_word_type(kind: str, written: str) -> WordType:
         UnknownWord: it has none such.
         agent.core.language.glob.PatternError: a glob in a path that is none.
     """
-    way = word_route.parse_route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
-    things = way.is_list and way.word is None and not way.property and not way.path
-    return WordType(way.kind, way.is_list, way.relations[-1].table if things else "")
+    route = word_route.parse_route(KINDS[kind].TABLE if kind in KINDS else word_route.TABLES[kind], written)
+    is_subject_list = route.is_list and route.word is None and not route.property and not route.path
+    return WordType(route.kind, route.is_list, route.relations[-1].table if is_subject_list else "")
 
 
 def list_words(kind: str) -> tuple[str, ...]:
@@ -76,37 +76,38 @@ def get_default_ids(kind: str) -> tuple[str, ...]:
     return KINDS[kind].DEFAULT_IDS
 
 
-def list_devices(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
+def list_devices(root: Root, sources: Iterable[Source], previous: Listing | None, dirty_set: DirtySet) -> Listing:
     """What the sources see now; those that nothing touched concerns are taken over. One that fails, fails alone.
 
     However many of them look into one directory, it is listed once.
     """
     with root.list_once():
-        return _listing(root, sources, previous, touched)
+        return _scan_sources(root, sources, previous, dirty_set)
 
 
-def _listing(root: Root, sources: Iterable[Source], previous: Listing | None, touched: DirtySet) -> Listing:
+def _scan_sources(root: Root, sources: Iterable[Source], previous: Listing | None, dirty_set: DirtySet) -> Listing:
     devices: dict[Source, tuple[HostDevice, ...]] = {}
-    oddities: dict[Source, tuple[SkippedPath, ...]] = {}
+    skipped_paths: dict[Source, tuple[SkippedPath, ...]] = {}
     directories: dict[Source, frozenset[str]] = {}
     for source in dict.fromkeys(sources):
-        known = previous is not None and source in previous.found
-        before = _found(previous, source)
+        is_known = previous is not None and source in previous.found
+        previous_source = _get_source_listing(previous, source)
         scanner = KINDS[source.kind]
-        whole = not known or source in touched.sources
-        if previous is not None and not whole and not scanner.is_affected(source, before, touched):
-            devices[source], oddities[source] = before
+        is_full_scan = not is_known or source in dirty_set.sources
+        if previous is not None and not is_full_scan and not scanner.is_affected(source, previous_source, dirty_set):
+            devices[source], skipped_paths[source] = previous_source
             directories[source] = previous.directories[source]
             continue
         try:
-            now = scanner.scan(root, source, before, ALL_DIRTY if whole else touched)
+            current = scanner.scan(root, source, previous_source, ALL_DIRTY if is_full_scan else dirty_set)
         except OSError as error:
-            now = SourceListing(
-                before.devices, (SkippedPath(error.filename or str(source), f"cannot be read: {error}", failed=True),)
+            current = SourceListing(
+                previous_source.devices,
+                (SkippedPath(error.filename or str(source), f"cannot be read: {error}", failed=True),),
             )
-        devices[source], oddities[source] = now
-        directories[source] = scanner.list_directories(root, source, now)
-    return Listing(devices, oddities, directories)
+        devices[source], skipped_paths[source] = current
+        directories[source] = scanner.list_directories(root, source, current)
+    return Listing(devices, skipped_paths, directories)
 
 
 def is_same_device(root: Root, device: HostDevice) -> bool:
@@ -121,7 +122,7 @@ def list_watched_directories(root: Root, sources: Iterable[Source]) -> frozenset
     )
 
 
-def _found(listing: Listing | None, source: Source) -> SourceListing:
+def _get_source_listing(listing: Listing | None, source: Source) -> SourceListing:
     if listing is None:
         return SourceListing()
     return SourceListing(listing.found.get(source, ()), listing.oddities.get(source, ()))

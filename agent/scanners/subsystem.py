@@ -28,7 +28,7 @@ DeviceFilter = Callable[[LookCache, str, str], bool]
 
 
 def make_device_factory(
-    kind: str, subsystem: str, place: LocationFunction | None = None, wanted: DeviceFilter = lambda *_: True
+    kind: str, subsystem: str, locate: LocationFunction | None = None, is_included: DeviceFilter = lambda *_: True
 ) -> DeviceFactory:
     """How one device of a subsystem is seen by a source of that kind.
 
@@ -36,12 +36,18 @@ def make_device_factory(
     wanted: whether a device of the subsystem is one of the source, asked once of each.
     """
 
-    def see(sight: LookCache, path: str, before: Mapping[str, HostDevice]) -> HostDevice | SkippedPath | None:
-        root = sight.root
+    def make(
+        cache: LookCache, path: str, previous_devices: Mapping[str, HostDevice]
+    ) -> HostDevice | SkippedPath | None:
+        root = cache.root
         name = path.rpartition("/")[2]
-        old = before.get(name)
-        if old and not root.prefix and root.read_directory_instance_id(old.directory) == old.stamp.partition(" ")[0]:
-            return old  # the kernel gives no inode of sysfs twice, and lists no two by one name
+        previous = previous_devices.get(name)
+        if (
+            previous
+            and not root.prefix
+            and root.read_directory_instance_id(previous.directory) == previous.stamp.partition(" ")[0]
+        ):
+            return previous  # the kernel gives no inode of sysfs twice, and lists no two by one name
         directory = root.resolve_device(path)
         if isinstance(directory, Absent):
             return SkippedPath(path, directory.reason)
@@ -50,38 +56,42 @@ def make_device_factory(
             return (
                 None if root.exists(directory) else SkippedPath(path, DISAPPEARED_REASON)
             )  # a class has attributes too
-        if not wanted(sight, directory, name):
+        if not is_included(cache, directory, name):
             return None
-        said = read_uevent(root, directory)
-        number = f" {said['MAJOR']}:{said['MINOR']}" if "MAJOR" in said and "MINOR" in said else ""
-        stamp = f"{inode}{number}"
-        if old and (old.stamp, old.directory) == (stamp, directory):
-            return old
-        node = said.get("DEVNAME", "")
+        properties = read_uevent(root, directory)
+        number = (
+            f" {properties['MAJOR']}:{properties['MINOR']}" if "MAJOR" in properties and "MINOR" in properties else ""
+        )
+        instance_id = f"{inode}{number}"
+        if previous and (previous.stamp, previous.directory) == (instance_id, directory):
+            return previous
+        node = properties.get("DEVNAME", "")
         node = node if not node or node.startswith("/dev/") else f"/dev/{node}"
-        sits = place(sight, directory, name) if place else _place(sight, directory, name)
-        return HostDevice(kind, make_device_key(sight, directory), name, f"{subsystem}:{sits}", directory, node, stamp)
+        location = locate(cache, directory, name) if locate else _build_location(cache, directory, name)
+        return HostDevice(
+            kind, make_device_key(cache, directory), name, f"{subsystem}:{location}", directory, node, instance_id
+        )
 
-    return see
+    return make
 
 
 def make_scanner(
-    kind: str, subsystem: str, place: LocationFunction | None = None, wanted: DeviceFilter = lambda *_: True
+    kind: str, subsystem: str, locate: LocationFunction | None = None, is_included: DeviceFilter = lambda *_: True
 ) -> ScannerFunctions:
     """How a source is looked at that is named after what it sees of one subsystem."""
-    see = make_device_factory(kind, subsystem, place, wanted)
-    return make_scanner_functions(lambda _: subsystem, lambda _: see)
+    make = make_device_factory(kind, subsystem, locate, is_included)
+    return make_scanner_functions(lambda _: subsystem, lambda _: make)
 
 
-def _place(sight: LookCache, directory: str, name: str) -> str:
-    sits = build_bus_path(sight, directory)
-    return f"{sits}/{strip_numbers(name)}" if sits else name
+def _build_location(cache: LookCache, directory: str, name: str) -> str:
+    bus_path = build_bus_path(cache, directory)
+    return f"{bus_path}/{strip_numbers(name)}" if bus_path else name
 
 
-def _subsystem(source: Source) -> str:
+def _get_subsystem(source: Source) -> str:
     return source.arguments[0]
 
 
 scan, is_affected, is_same_device, list_directories = make_scanner_functions(
-    _subsystem, lambda source: make_device_factory(KIND, _subsystem(source))
+    _get_subsystem, lambda source: make_device_factory(KIND, _get_subsystem(source))
 )

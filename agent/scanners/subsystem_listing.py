@@ -18,7 +18,7 @@ from agent.scanners.word_table import PCI_ADDRESS, LookCache
 
 DISAPPEARED_REASON = "went while it was looked at"
 
-_FEW = 16  # touched paths up to which their names alone are looked at again; above, everything costs less
+_DIRTY_LIMIT = 16  # touched paths up to which their names alone are looked at again; above, everything costs less
 
 
 # What stands at a path of the list: a device, an oddity, or nothing that counts. The mapping has those of before by
@@ -36,20 +36,20 @@ class ScannerFunctions(NamedTuple):
 
 
 def make_scanner_functions(
-    subsystem_of: Callable[[Source], str], see: Callable[[Source], DeviceFactory]
+    get_subsystem: Callable[[Source], str], get_factory: Callable[[Source], DeviceFactory]
 ) -> ScannerFunctions:
     """How a source is looked at that sees the devices of a subsystem, one by one."""
 
-    def scan(root: Root, source: Source, previous: SourceListing, touched: DirtySet) -> SourceListing:
-        return _scan(root, subsystem_of(source), previous, touched, see(source))
+    def scan(root: Root, source: Source, previous: SourceListing, dirty_set: DirtySet) -> SourceListing:
+        return _scan(root, get_subsystem(source), previous, dirty_set, get_factory(source))
 
-    def concerns(source: Source, previous: SourceListing, touched: DirtySet) -> bool:
+    def concerns(source: Source, previous: SourceListing, dirty_set: DirtySet) -> bool:
         del previous
-        return may_have_changed(subsystem_of(source), touched)
+        return may_have_changed(get_subsystem(source), dirty_set)
 
-    def directories(root: Root, source: Source, found: SourceListing) -> frozenset[str]:
-        del found
-        return list_watched_directories(root, subsystem_of(source))
+    def directories(root: Root, source: Source, listing: SourceListing) -> frozenset[str]:
+        del listing
+        return list_watched_directories(root, get_subsystem(source))
 
     return ScannerFunctions(scan, concerns, is_same_device, directories)
 
@@ -59,12 +59,12 @@ def get_list_paths(subsystem: str) -> tuple[str, str]:
     return f"/sys/class/{subsystem}", f"/sys/bus/{subsystem}/devices"
 
 
-def may_have_changed(subsystem: str, touched: DirtySet) -> bool:
+def may_have_changed(subsystem: str, dirty_set: DirtySet) -> bool:
     """Whether devices of a subsystem may have come or gone."""
     return (
-        touched.everything
-        or subsystem in touched.subsystems
-        or any(path.startswith(get_list_paths(subsystem)) for path in touched.paths)
+        dirty_set.everything
+        or subsystem in dirty_set.subsystems
+        or any(path.startswith(get_list_paths(subsystem)) for path in dirty_set.paths)
     )
 
 
@@ -78,94 +78,105 @@ def is_same_device(root: Root, device: HostDevice) -> bool:
     return root.read_instance_id(device.directory) == device.stamp.partition(" ")[0]
 
 
-def make_device_key(sight: LookCache, directory: str) -> str:
+def make_device_key(cache: LookCache, directory: str) -> str:
     """What a device is known by, whichever source sees it."""
     name = directory.rpartition("/")[2]
-    if PCI_ADDRESS.fullmatch(name) and sight.read_link_name(f"{directory}/subsystem") == "pci":
+    if PCI_ADDRESS.fullmatch(name) and cache.read_link_name(f"{directory}/subsystem") == "pci":
         return pci_key(name)
     return directory
 
 
 def list_names(root: Root, subsystem: str, previous: SourceListing) -> tuple[str, tuple[str, ...]] | SourceListing:
     """Where the devices of a subsystem are listed, and their names; or what is seen where that cannot be said."""
-    either = get_list_paths(subsystem)
-    place = next((place for place in either if root.is_directory(place)), either[0])
-    names = root.list_names(place)
+    list_paths = get_list_paths(subsystem)
+    list_path = next((list_path for list_path in list_paths if root.is_directory(list_path)), list_paths[0])
+    names = root.list_names(list_path)
     if not isinstance(names, Absent):
-        return place, names
+        return list_path, names
     if names.unreadable:
-        return SourceListing(previous.devices, (SkippedPath(place, names.reason, failed=True),))
-    return SourceListing((), (SkippedPath(place, "is not there"),))
+        return SourceListing(previous.devices, (SkippedPath(list_path, names.reason, failed=True),))
+    return SourceListing((), (SkippedPath(list_path, "is not there"),))
 
 
-def _scan(root: Root, subsystem: str, previous: SourceListing, touched: DirtySet, see: DeviceFactory) -> SourceListing:
-    sight = LookCache(root)
-    doubtful = _doubtful(subsystem, previous, touched)
-    if doubtful is not None:
-        return _again(sight, subsystem, previous, doubtful, see)
+def _scan(
+    root: Root, subsystem: str, previous: SourceListing, dirty_set: DirtySet, make: DeviceFactory
+) -> SourceListing:
+    cache = LookCache(root)
+    dirty_names = _find_dirty_names(subsystem, previous, dirty_set)
+    if dirty_names is not None:
+        return _rescan_names(cache, subsystem, previous, dirty_names, make)
     listed = list_names(root, subsystem, previous)
     if isinstance(listed, SourceListing):
         return listed
-    place, names = listed
-    before = {device.name: device for device in previous.devices}
-    found = [see(sight, f"{place}/{name}", before) for name in names]
-    devices = number_equal_locations([device for device in found if isinstance(device, HostDevice)])
-    now = SourceListing(devices, tuple(oddity for oddity in found if isinstance(oddity, SkippedPath)))
-    return previous if now == previous else now
+    list_path, names = listed
+    previous_devices = {device.name: device for device in previous.devices}
+    results = [make(cache, f"{list_path}/{name}", previous_devices) for name in names]
+    devices = number_equal_locations([device for device in results if isinstance(device, HostDevice)])
+    current = SourceListing(
+        devices, tuple(skipped_path for skipped_path in results if isinstance(skipped_path, SkippedPath))
+    )
+    return previous if current == previous else current
 
 
-def _again(
-    sight: LookCache, subsystem: str, previous: SourceListing, doubtful: Iterable[str], see: DeviceFactory
+def _rescan_names(
+    cache: LookCache, subsystem: str, previous: SourceListing, dirty_names: Iterable[str], make: DeviceFactory
 ) -> SourceListing:
     """What is seen when only some names are looked at again."""
-    before = {name: device for name in doubtful if (device := _named(previous.devices, name)) is not None}
-    gone: set[str] = set()
-    fresh: list[HostDevice] = []
-    oddities: list[SkippedPath] = []
-    either = get_list_paths(subsystem)
-    for name in doubtful:
-        place = next(
-            (place for place in either if not isinstance(sight.root.read_link_name(f"{place}/{name}"), Absent)), ""
+    previous_devices = {
+        name: device for name in dirty_names if (device := _find_named(previous.devices, name)) is not None
+    }
+    removed_names: set[str] = set()
+    new_devices: list[HostDevice] = []
+    skipped_paths: list[SkippedPath] = []
+    list_paths = get_list_paths(subsystem)
+    for name in dirty_names:
+        list_path = next(
+            (
+                list_path
+                for list_path in list_paths
+                if not isinstance(cache.root.read_link_name(f"{list_path}/{name}"), Absent)
+            ),
+            "",
         )
-        now = see(sight, f"{place}/{name}", before) if place else None
-        if isinstance(now, SkippedPath):
-            oddities.append(now)
-        if not isinstance(now, HostDevice):
-            gone.add(name)
-        elif now is not before.get(name):
-            gone.add(name)
-            fresh.append(now)
-    named = {f"{place}/{name}" for place in either for name in doubtful}
-    kept = [oddity for oddity in previous.skipped_paths if oddity.path not in named]
+        current = make(cache, f"{list_path}/{name}", previous_devices) if list_path else None
+        if isinstance(current, SkippedPath):
+            skipped_paths.append(current)
+        if not isinstance(current, HostDevice):
+            removed_names.add(name)
+        elif current is not previous_devices.get(name):
+            removed_names.add(name)
+            new_devices.append(current)
+    dirty_paths = {f"{list_path}/{name}" for list_path in list_paths for name in dirty_names}
+    unchanged = [skipped_path for skipped_path in previous.skipped_paths if skipped_path.path not in dirty_paths]
     # That the subsystem is not there at all is known only by listing it.
-    odd = tuple(sorted([*kept, *oddities], key=lambda oddity: natural_key(oddity.path)))
-    if not fresh and gone.isdisjoint(before):
-        return previous if odd == previous.skipped_paths else SourceListing(previous.devices, odd)
-    devices = [device for device in previous.devices if device.name not in gone]
-    for device in fresh:
+    all_skipped = tuple(sorted([*unchanged, *skipped_paths], key=lambda skipped_path: natural_key(skipped_path.path)))
+    if not new_devices and removed_names.isdisjoint(previous_devices):
+        return previous if all_skipped == previous.skipped_paths else SourceListing(previous.devices, all_skipped)
+    devices = [device for device in previous.devices if device.name not in removed_names]
+    for device in new_devices:
         devices.insert(
             bisect_left(devices, natural_key(device.name), key=lambda other: natural_key(other.name)), device
         )
-    return SourceListing(number_equal_locations(devices), odd)
+    return SourceListing(number_equal_locations(devices), all_skipped)
 
 
-def _named(devices: Sequence[HostDevice], name: str) -> HostDevice | None:
+def _find_named(devices: Sequence[HostDevice], name: str) -> HostDevice | None:
     """The one of that name among devices in natural order of name."""
-    at = bisect_left(devices, natural_key(name), key=lambda device: natural_key(device.name))
-    return devices[at] if at < len(devices) and devices[at].name == name else None
+    index = bisect_left(devices, natural_key(name), key=lambda device: natural_key(device.name))
+    return devices[index] if index < len(devices) and devices[index].name == name else None
 
 
-def _doubtful(subsystem: str, previous: SourceListing, touched: DirtySet) -> frozenset[str] | None:
+def _find_dirty_names(subsystem: str, previous: SourceListing, dirty_set: DirtySet) -> frozenset[str] | None:
     """The names that may lead elsewhere than before; None: any may."""
-    if touched.everything or not previous.devices or len(touched.paths) > _FEW:
+    if dirty_set.everything or not previous.devices or len(dirty_set.paths) > _DIRTY_LIMIT:
         return None
-    lists = get_list_paths(subsystem)
+    list_paths = get_list_paths(subsystem)
     names: set[str] = set()
-    for path in touched.paths:
-        if path in lists:
+    for path in dirty_set.paths:
+        if path in list_paths:
             return None
         if path.startswith("/sys/"):
             names.add(path.rpartition("/")[2])
-            below = f"{path}/"
-            names.update(device.name for device in previous.devices if device.directory.startswith(below))
+            prefix = f"{path}/"
+            names.update(device.name for device in previous.devices if device.directory.startswith(prefix))
     return frozenset(names) or None

@@ -21,21 +21,21 @@ TABLE = USB
 _HUB = "09"  # bDeviceClass of hubs (USB 2.0, 11.23.1)
 
 
-def _wanted(sight: LookCache, directory: str, name: str) -> bool:
+def _is_device(cache: LookCache, directory: str, name: str) -> bool:
     if ":" in name or not name[:1].isdecimal():  # an interface; usbN, the hub that is the host's controller
         return False
-    return sight.read_text(f"{directory}/bDeviceClass") != _HUB
+    return cache.read_text(f"{directory}/bDeviceClass") != _HUB
 
 
-def _place(sight: LookCache, directory: str, name: str) -> str:
+def _build_location(cache: LookCache, directory: str, name: str) -> str:
     """The ports on the way from the controller. One controller has two buses, with ports of the same numbers."""
-    sits = build_bus_path(sight, directory)
-    if not sits:
+    bus_path = build_bus_path(cache, directory)
+    if not bus_path:
         return name
     bus = next((part for part in directory.split("/") if part.startswith("usb") and part[3:].isdecimal()), "")
-    version = sight.read_text(f"{directory.partition(f'/{bus}/')[0]}/{bus}/version") if bus else ""
-    fast = not isinstance(version, Absent) and version.startswith("3")
-    return f"{sits}/usb3" if fast else sits
+    version = cache.read_text(f"{directory.partition(f'/{bus}/')[0]}/{bus}/version") if bus else ""
+    is_superspeed = not isinstance(version, Absent) and version.startswith("3")
+    return f"{bus_path}/usb3" if is_superspeed else bus_path
 
 
-scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "usb", _place, _wanted)
+scan, is_affected, is_same_device, list_directories = make_scanner(KIND, "usb", _build_location, _is_device)

@@ -9,33 +9,35 @@ from agent.scanners.common_words import list_devices_below
 from agent.scanners.word_table import LookCache, Relation, Word, WordSubject, make_attribute, make_table
 
 
-def _interface_classes(sight: LookCache, thing: WordSubject) -> Value | Absent:
-    found = [
-        sight.read_value(ValueType.HEX, f"{thing.directory}/{name}/bInterfaceClass")
-        for name in sight.list_names(thing.directory)
+def _list_interface_classes(cache: LookCache, subject: WordSubject) -> Value | Absent:
+    classes = [
+        cache.read_value(ValueType.HEX, f"{subject.directory}/{name}/bInterfaceClass")
+        for name in cache.list_names(subject.directory)
         if ":" in name
     ]
-    return tuple(dict.fromkeys(value for value in found if isinstance(value, str)))
+    return tuple(dict.fromkeys(value for value in classes if isinstance(value, str)))
 
 
-def _hub(_: LookCache, thing: WordSubject) -> Value | Absent:
-    above = thing.directory.split("/")[-2]
-    return above if above.startswith("usb") or above[:1].isdecimal() else Absent("it is a root hub")
+def _find_hub(_: LookCache, subject: WordSubject) -> Value | Absent:
+    parent = subject.directory.split("/")[-2]
+    return parent if parent.startswith("usb") or parent[:1].isdecimal() else Absent("it is a root hub")
 
 
-def _children(subsystem: str, table_name: str = "every") -> Callable[[LookCache, WordSubject], tuple[WordSubject, ...]]:
-    def follow(sight: LookCache, thing: WordSubject) -> tuple[WordSubject, ...]:
+def _make_follower(
+    subsystem: str, table_name: str = "every"
+) -> Callable[[LookCache, WordSubject], tuple[WordSubject, ...]]:
+    def follow(cache: LookCache, subject: WordSubject) -> tuple[WordSubject, ...]:
         return tuple(
             WordSubject(table_name, child.name, child.directory, subsystem=subsystem)
-            for child in list_devices_below(sight, thing.directory, "")
+            for child in list_devices_below(cache, subject.directory, "")
             if child.subsystem == subsystem
         )
 
     return follow
 
 
-def _child(name: str, subsystem: str, about: str, table_name: str = "every") -> Relation:
-    return Relation(name, table_name, about, "directories below", _children(subsystem, table_name), is_list=True)
+def _make_child_relation(name: str, subsystem: str, about: str, table_name: str = "every") -> Relation:
+    return Relation(name, table_name, about, "directories below", _make_follower(subsystem, table_name), is_list=True)
 
 
 USB = make_table(
@@ -45,22 +47,27 @@ USB = make_table(
     make_attribute("release", ValueType.HEX, "release of the device", "bcdDevice"),
     make_attribute("class", ValueType.HEX, "class of the device", "bDeviceClass"),
     Word(
-        "interface_classes", ValueType.HEX, "of its interfaces", "*/bInterfaceClass", _interface_classes, is_list=True
+        "interface_classes",
+        ValueType.HEX,
+        "of its interfaces",
+        "*/bInterfaceClass",
+        _list_interface_classes,
+        is_list=True,
     ),
     make_attribute("serial", ValueType.TEXT, "serial number, as the device says"),
     make_attribute("maker", ValueType.TEXT, "maker, as the device says", "manufacturer"),
     make_attribute("model", ValueType.TEXT, "model, as the device says", "product"),
     Word("port", ValueType.TEXT, "where it is plugged in, 1-1.4", "the directory's name", lambda _, thing: thing.name),
-    Word("hub", ValueType.TEXT, "the hub it hangs on, 1-1", "the directory's name", _hub),
+    Word("hub", ValueType.TEXT, "the hub it hangs on, 1-1", "the directory's name", _find_hub),
     make_attribute("speed", ValueType.TEXT, "Mbit/s"),
     make_attribute("bus", ValueType.INT, "number of the bus", "busnum"),
     make_attribute("devnum", ValueType.INT, "number on the bus, new at each plug"),
     make_attribute("authorized", ValueType.BOOL, "whether it may be used"),
-    _child("tty", "tty", "its serial ports"),
-    _child("hidraw", "hidraw", "its raw HID devices"),
-    _child("video", "video4linux", "its video devices"),
-    _child("sound", "sound", "its sound devices"),
-    _child("input", "input", "its input devices"),
-    _child("block", "block", "its disks and partitions"),
-    _child("net", "net", "its network interfaces", "net"),
+    _make_child_relation("tty", "tty", "its serial ports"),
+    _make_child_relation("hidraw", "hidraw", "its raw HID devices"),
+    _make_child_relation("video", "video4linux", "its video devices"),
+    _make_child_relation("sound", "sound", "its sound devices"),
+    _make_child_relation("input", "input", "its input devices"),
+    _make_child_relation("block", "block", "its disks and partitions"),
+    _make_child_relation("net", "net", "its network interfaces", "net"),
 )

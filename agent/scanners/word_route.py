@@ -71,50 +71,50 @@ def parse_route(start: WordTable, written: str) -> Route:
         PatternError: a glob in a path that is none.
     """
     if "/" in written:
-        return _path(start, written)
+        return _parse_path_route(start, written)
     segments = written.split(".")
     if segments[0] == "host":
-        word = _entry(HOST, "host", written, ".".join(segments[1:]))
+        word = _find_entry(HOST, "host", written, ".".join(segments[1:]))
         return Route(word.kind, word.is_list, word=word) if isinstance(word, Word) else Route()
     relations: list[Relation] = []
-    here, said = start, start.name
+    table, table_name = start, start.name
     for index, segment in enumerate(segments):
-        rest = ".".join(segments[index + 1 :])
-        many = any(relation.is_list for relation in relations)
-        if segment == "udev" and here.device:
-            if not _PROPERTY.fullmatch(rest):
-                raise UnknownWordError(written, "udev", (), rest)
-            return Route(is_list=many, relations=tuple(relations), property=rest)
-        entry = _entry(here, said, written, segment)
+        remainder = ".".join(segments[index + 1 :])
+        is_list = any(relation.is_list for relation in relations)
+        if segment == "udev" and table.device:
+            if not _PROPERTY.fullmatch(remainder):
+                raise UnknownWordError(written, "udev", (), remainder)
+            return Route(is_list=is_list, relations=tuple(relations), property=remainder)
+        entry = _find_entry(table, table_name, written, segment)
         if isinstance(entry, Word):
-            if rest:
+            if remainder:
                 raise UnknownWordError(written, ".".join(segments[: index + 1]), (), segments[index + 1])
-            return Route(entry.kind, many or entry.is_list, tuple(relations), entry)
+            return Route(entry.kind, is_list or entry.is_list, tuple(relations), entry)
         relations.append(entry)
-        here, said = TABLES[entry.table], ".".join(segments[: index + 1])
+        table, table_name = TABLES[entry.table], ".".join(segments[: index + 1])
     return Route(is_list=any(relation.is_list for relation in relations), relations=tuple(relations))
 
 
 def list_choices(table: WordTable) -> tuple[str, ...]:
     """All that may be said of things of a table."""
-    own = {*table.words, *table.relations}
-    return tuple(sorted(own | {*EVERY.words, *EVERY.relations, "udev"} if table.device else own))
+    names = {*table.words, *table.relations}
+    return tuple(sorted(names | {*EVERY.words, *EVERY.relations, "udev"} if table.device else names))
 
 
-def _entry(table: WordTable, said: str, written: str, segment: str) -> Word | Relation:
-    for each in (table, EVERY) if table.device else (table,):
-        found = each.words.get(segment) or each.relations.get(segment)
-        if found is not None:
-            return found
-    raise UnknownWordError(written, said, list_choices(table), segment)
+def _find_entry(table: WordTable, table_name: str, written: str, segment: str) -> Word | Relation:
+    for candidate in (table, EVERY) if table.device else (table,):
+        entry = candidate.words.get(segment) or candidate.relations.get(segment)
+        if entry is not None:
+            return entry
+    raise UnknownWordError(written, table_name, list_choices(table), segment)
 
 
-def _path(start: WordTable, written: str) -> Route:
-    head, _, rest = written.partition("/")
-    components = tuple(part for part in rest.split("/") if part not in {"", "."})
+def _parse_path_route(start: WordTable, written: str) -> Route:
+    head, _, remainder = written.partition("/")
+    components = tuple(part for part in remainder.split("/") if part not in {"", "."})
     for component in components:
         parse_component(component)
-    many = any(is_glob(component) for component in components)
+    is_list = any(is_glob(component) for component in components)
     if not head:
         if not written.startswith(_ABSOLUTE) or ".." in components:
             raise UnknownWordError(
@@ -123,18 +123,20 @@ def _path(start: WordTable, written: str) -> Route:
                 ("./", *_ABSOLUTE),
                 ".." if ".." in components else f"/{components[0]}" if components else "/",
             )
-        return Route(is_list=many, path=components, absolute=True)
+        return Route(is_list=is_list, path=components, absolute=True)
     if not components:
         raise UnknownWordError(written, "paths", (), written)
     if head == ".":
-        return Route(is_list=many, path=components)
+        return Route(is_list=is_list, path=components)
     relations: list[Relation] = []
-    here, said = start, start.name
+    table, table_name = start, start.name
     for segment in head.split("."):
-        entry = _entry(here, said, written, segment)
+        entry = _find_entry(table, table_name, written, segment)
         if isinstance(entry, Word):
-            relating = {*here.relations, *EVERY.relations} if here.device else {*here.relations}
-            raise UnknownWordError(written, f"the relations of {said}", sorted(relating), segment)
+            relation_names = {*table.relations, *EVERY.relations} if table.device else {*table.relations}
+            raise UnknownWordError(written, f"the relations of {table_name}", sorted(relation_names), segment)
         relations.append(entry)
-        here, said = TABLES[entry.table], segment
-    return Route(is_list=many or any(each.is_list for each in relations), relations=tuple(relations), path=components)
+        table, table_name = TABLES[entry.table], segment
+    return Route(
+        is_list=is_list or any(relation.is_list for relation in relations), relations=tuple(relations), path=components
+    )

@@ -84,13 +84,13 @@ def make_table(name: str, *entries: Word | Relation, device: bool = True) -> Wor
 def make_attribute(name: str, kind: ValueType, about: str, file: str = "") -> Word:
     """A word that is one file of the device's directory."""
     file = file or name
-    says = get_kernel_parser(kind)
+    parse = get_kernel_parser(kind)
 
-    def read(sight: LookCache, thing: WordSubject) -> Value | Absent:
-        text = sight.read_text(f"{thing.directory}/{file}")
+    def read(cache: LookCache, subject: WordSubject) -> Value | Absent:
+        text = cache.read_text(f"{subject.directory}/{file}")
         if isinstance(text, Absent):
             return text
-        value = says(text) if text else EMPTY
+        value = parse(text) if text else EMPTY
         return parse_kernel_text(kind, text) if value is None else value
 
     return Word(name, kind, about, file, read)
@@ -107,25 +107,25 @@ class LookCache:
         self.root = root
         self.paths: set[str] = set()
         self.nodes: dict[str, DeviceNode | Absent] = {}
-        self._once: dict[tuple[str, str], Any] = {}
+        self._results: dict[tuple[str, str], Any] = {}
         self._texts: dict[str, str | Absent] = {}
         self._links: dict[str, str | Absent] = {}
 
-    def get_or_read(self, what: str, of: str, read: Callable[[], T]) -> T:
+    def get_or_read(self, category: str, object_name: str, read: Callable[[], T]) -> T:
         """What `read` says, asked the first time only for this `what` of that `of`."""
-        key = (what, of)
-        if key in self._once:
-            known: T = self._once[key]
-            return known
-        said = self._once[key] = read()
-        return said
+        key = (category, object_name)
+        if key in self._results:
+            cached_result: T = self._results[key]
+            return cached_result
+        result = self._results[key] = read()
+        return result
 
     def read_text(self, path: str) -> str | Absent:
         """What a file says."""
-        said = self._texts.get(path)
-        if said is None:
-            said = self._texts[path] = self.root.read(path)
-        return said
+        text = self._texts.get(path)
+        if text is None:
+            text = self._texts[path] = self.root.read(path)
+        return text
 
     def read_value(self, kind: ValueType, path: str) -> Scalar | Absent:
         """What a file says, as a value of that kind."""
@@ -160,10 +160,10 @@ class LookCache:
         """The NUMA node of a device: its own, else the nearest ancestor's; -1 and nodes that are none say nothing."""
         if not directory.startswith("/sys/devices/"):
             return Absent("no device above it says one")
-        return self.get_or_read("numa", directory, lambda: self._numa(directory))
+        return self.get_or_read("numa", directory, lambda: self._read_numa_node(directory))
 
-    def _numa(self, directory: str) -> int | Absent:
-        own = self.read_value(ValueType.INT, f"{directory}/numa_node")
-        if isinstance(own, int) and own in self.get_or_read("numa", "", lambda: numa.list_numa_nodes(self.root)):
-            return own
+    def _read_numa_node(self, directory: str) -> int | Absent:
+        node = self.read_value(ValueType.INT, f"{directory}/numa_node")
+        if isinstance(node, int) and node in self.get_or_read("numa", "", lambda: numa.list_numa_nodes(self.root)):
+            return node
         return self.find_numa_node(directory.rpartition("/")[0])

@@ -107,5 +107,5 @@ def run_look(
         specs, listing, reader, previous, touched if swept is None else swept, outcomes=outcomes, movers=movers
     )
     if swept is not None or now is not previous:
-        now = replace(now, memory=build_read_history(specs, now, reader, previous, swept=swept is not None))
+        now = replace(now, memory=build_read_history(specs, now, reader, previous, is_rescan=swept is not None))
     return now, frozenset(now.places.directories).union(*listing.directories.values())

@@ -137,7 +137,7 @@ async def test_what_nothing_rests_on_is_forgotten(world):
     await world.until(lambda: len(world.asked) > seen + 2)
     assert set(world.asked[seen + 1 :]) == {command("b", 0.01)}
     world.asking.finish_look(world)
-    assert set(world.asking._answers) == {command("b", 0.01)}
+    assert set(world.asking._results) == {command("b", 0.01)}
 
 
 async def test_what_was_unwanted_only_between_two_looks_is_asked_again(world):

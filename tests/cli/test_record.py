@@ -174,7 +174,7 @@ def test_a_read_error_is_played_back(machine, tmp_path, monkeypatch):
     path = "/sys/devices/pci0000:00/0000:3b:00.0/vendor"
     root = Recorder(str(machine.top))
     why = Absent("cannot be read: Input/output error", unreadable=True)
-    monkeypatch.setattr(Root, "_bytes", lambda *_, **__: why)
+    monkeypatch.setattr(Root, "_read_bytes", lambda *_, **__: why)
     root.read(path)
     monkeypatch.undo()
     write_recording(root.build_recording(), str(tmp_path / "a.rec"))

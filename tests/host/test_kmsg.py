@@ -44,7 +44,7 @@ def each_of(log):
     """All records, and what is taken of each."""
     seen = []
     while (taken := log.read_records(1)) is not None:
-        seen.append((log._last.text, log._last.kernel, taken))
+        seen.append((log._last.text, log._last.is_from_kernel, taken))
     return seen
 
 
@@ -99,7 +99,7 @@ def test_a_line_without_end_is_kept_in_part_only(tree, log):
     tree.file("/dev/kmsg", said(1, "a") + "6,2,2,-;" + "x" * (1 << 20))
     log.open()
     assert texts(log) == [(1, "a")]
-    assert len(log._torn) <= 1 << 17
+    assert len(log._partial_line) <= 1 << 17
     with open(tree.at("/dev/kmsg"), "a") as file:
         file.write("\n" + said(3, "b"))
     assert [number for number, _ in texts(log)] == [2, 3]

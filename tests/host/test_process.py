@@ -79,11 +79,11 @@ def test_who_floods_is_read_slowly(on_loop, monkeypatch):
 
     real, breath = os.read, 0.05
     monkeypatch.setattr(process.os, "read", read)
-    monkeypatch.setattr(process, "_BREATH", breath)
+    monkeypatch.setattr(process, "_PAUSE_SECONDS", breath)
     found, seen, seconds = on_loop(work())
     assert found.code is None
     assert len(found.output) == OUTPUT_LIMIT
-    behind = sum(so_far > process._FREE for so_far in accumulate(seen))
+    behind = sum(so_far > process._UNTHROTTLED_BYTES for so_far in accumulate(seen))
     assert 0 < behind <= 2 + seconds / breath
 
 
@@ -186,7 +186,7 @@ def test_cancelled_while_it_is_killed_it_is_gone_all_the_same(on_loop, monkeypat
         asyncio.current_task().cancel()
 
     monkeypatch.setattr(process, "_kill", kill_and_cancel)
-    monkeypatch.setattr(process, "_PATIENCE", 30.0)
+    monkeypatch.setattr(process, "_END_SECONDS", 30.0)
 
     async def work():
         task = asyncio.create_task(ran(SH, "-c", script, seconds=0.0))

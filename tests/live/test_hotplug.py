@@ -495,7 +495,7 @@ class Blind(Root):
     def _host(self, path):
         if self.blind and path.startswith(self.blind):
             return Absent("cannot be read: Permission denied", unreadable=True)
-        return super()._host(path)
+        return super()._get_host_path(path)
 
 
 @pytest.mark.parametrize(

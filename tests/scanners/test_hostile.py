@@ -147,7 +147,7 @@ def test_damage_is_a_reason_of_that_device_and_of_no_other(machine, damage):
                 DAMAGES[damage](path)
     after = everything(machine.root)
     assert others(after) == others(before)
-    sweep = HostReader(machine.root).reread([reader.reads], but=())
+    sweep = HostReader(machine.root).reread([reader.reads], changed_keys=())
     worse = {name for (source, name), said in before.items() if after.get((source, name), said) != said}
     touched = {name for (source, name), key in known.items() if key in sweep.keys}
     assert worse <= touched
@@ -203,7 +203,7 @@ class Vanishing(Root):
         if self.left == 0:
             for name in ("0000:3b:00.0", "0000:3b:02.0", "0000:3b:03.0"):
                 shutil.rmtree(self.tree.at(f"/sys/devices/pci0000:00/{name}"), ignore_errors=True)
-        return super()._host(path)
+        return super()._get_host_path(path)
 
 
 @pytest.mark.parametrize("after", [1, 5, 34, 144, 610, 2584])

@@ -104,7 +104,7 @@ def test_nodes_of_one_number_are_one_device_whatever_they_are(tree, located):
         ("/dev/x/a-hard", directory if located else "node:c188:0"),
         ("/dev/x/d-disk", "node:b188:0"),
     ]
-    assert [oddity.path for oddity in found.oddities] == ["/dev/x/b-node", "/dev/x/c-other"]
+    assert [oddity.path for oddity in found.skipped_paths] == ["/dev/x/b-node", "/dev/x/c-other"]
     (at / "a-hard").rename(at / "e-renamed")
     now = node.scan(tree.root, nodes("/dev/x/*"), found, DirtySet(frozenset({"/dev/x/a-hard", "/dev/x/e-renamed"})))
     assert [device.name for device in now.devices] == ["/dev/x/b-node", "/dev/x/d-disk"]

@@ -260,7 +260,7 @@ def test_what_is_gone_is_forgotten_although_everything_is_judged_anew_time_and_a
 
 
 def test_what_is_asked_between_two_sweeps_is_remembered_up_to_an_amount(tree, specs, monkeypatch):
-    monkeypatch.setattr("agent.scanners.read_history._THINGS", 0)
+    monkeypatch.setattr("agent.scanners.read_history._EVENT_READS", 0)
     look = first = swept(tree, specs, Inventory())
     for number in range(1000):
         tree.file(f"{USER}/kind", f"{number}\n")
