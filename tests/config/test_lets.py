@@ -360,8 +360,8 @@ def test_what_a_directory_takes(configure, tree):
 
 
 def test_what_a_node_takes(configure, tree):
-    for name in ("npu0", "npu12", "npu_ctl", "acc/7"):
-        tree.node(f"/dev/{name}")
+    for number, name in enumerate(("npu0", "npu12", "npu_ctl", "acc/7")):
+        tree.node(f"/dev/{name}", f"c 4:{number}")
     found, _ = devices(
         configure,
         tree,

@@ -13,10 +13,10 @@ from agent.core.language.operators import (
     AllTests,
     AnyTest,
     Contains,
-    Count,
     Equals,
     Exists,
     Has,
+    ItemCount,
     Items,
     Like,
     Matching,
@@ -88,10 +88,10 @@ def ask(test, value, kind=ValueType.TEXT, logic=PLAIN):
         (Items(Quantifier.NONE, TTY), ValueType.TEXT, ("a", "b"), True),
         (Items(Quantifier.NONE, TTY), ValueType.TEXT, ("a", "tty0"), False),
         (Items(Quantifier.NONE, TTY), ValueType.TEXT, (), True),
-        (Count(Equals(2)), ValueType.TEXT, ("a", "b"), True),
-        (Count(Equals(2)), ValueType.TEXT, ("a",), False),
-        (Count(Equals(0)), ValueType.TEXT, (), True),
-        (Count(Equals(1)), ValueType.TEXT, "a", False),
+        (ItemCount(Equals(2)), ValueType.TEXT, ("a", "b"), True),
+        (ItemCount(Equals(2)), ValueType.TEXT, ("a",), False),
+        (ItemCount(Equals(0)), ValueType.TEXT, (), True),
+        (ItemCount(Equals(1)), ValueType.TEXT, "a", False),
     ],
 )
 def test_what_holds_of_what_is_there(test, kind, value, expected):
@@ -112,8 +112,8 @@ def test_what_holds_of_what_is_there(test, kind, value, expected):
         (Items(Quantifier.EVERY, TTY), False, None, None),
         (Items(Quantifier.NONE, TTY), True, None, True),
         (Not(Items(Quantifier.NONE, TTY)), False, None, False),
-        (Count(Equals(0)), True, None, True),
-        (Count(Within(((1, None),))), False, None, False),
+        (ItemCount(Equals(0)), True, None, True),
+        (ItemCount(Within(((1, None),))), False, None, False),
         (Exists(True), False, None, False),
         (Exists(False), True, None, True),
         (RelationItems(Quantifier.ANY, "ports", clause()), False, None, None),
@@ -184,7 +184,7 @@ def lines(presence, *, things=True):
     numbers = asking(NUMBERS, NUMBERS.map(lambda low: Within(((low, None),))), presence=presence)
     lists = [TEXTS.map(Has), st.builds(Items, ofs, texts)]
     if presence:
-        lists += [numbers.map(Count), st.booleans().map(Exists)]
+        lists += [numbers.map(ItemCount), st.booleans().map(Exists)]
     found = [
         texts.map(lambda test: line("text", None, ValueType.TEXT, test)),
         numbers.map(lambda test: line("number", None, ValueType.INT, test)),

@@ -106,7 +106,7 @@ class TestCompiler(Struct):
                 return self._compile_quantified(spot, Quantifier(name), value)
             case "count":
                 count_test = replace(self, signature=WordSignature(ValueType.INT)).compile_test(spot, value)
-                return None if count_test is None else operators.Count(count_test)
+                return None if count_test is None else operators.ItemCount(count_test)
             case "like":
                 return self._compile_like(spot, value)
             case "matching" | "contains":

@@ -1,4 +1,4 @@
-"""Clauses: the one form of condition. A table of lines that must all hold; each line puts a test to one word."""
+"""Clauses: tables of lines that must all match. Each line applies one test to one word."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from agent.core.language.operators import AllTests, AnyTest, Not, Quantifier, Re
 from agent.core.language.value import Absent, Value, ValueType, format_scalar
 from agent.core.struct import Struct, not_compared
 
-_TEXT_LIMIT = 3  # things or alternatives that an explanation tells of
+_TEXT_LIMIT = 3  # things or alternatives in one explanation
 
 
 class Origin(Struct):
-    """Where something was written: file relative to the configuration, line and column from 1."""
+    """The source of a value: a file relative to the configuration, with line and column from 1."""
 
     file: str
     line: int
     column: int = 1
 
     def __str__(self) -> str:
-        """`file:line`, as people quote it."""
+        """Return `file:line`."""
         return f"{self.file}:{self.line}"
 
 
 @not_compared("address", "source_text", "origin")
 class ClauseLine(Struct):
-    """One line of a clause: the word (or path) as written, its kind, the test, and where it stands.
+    """One line of a clause: a word or path as written, its value type, its test and its origin.
 
-    `address` is its name in errors and explanations, `written` the test as the person wrote it. Lines are equal that
-    mean the same.
+    `address` is the name of the line in errors and explanations. `source_text` is the test as written in the file.
+    Lines with the same meaning are equal.
     """
 
     address: str
@@ -42,19 +42,19 @@ class ClauseLine(Struct):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the value of its word decides it, and nothing else."""
+        """Return whether the value of its word alone decides the line."""
         return not any(find_relation_tests(self.test))
 
     def evaluate_value(self, value: Value | Absent, logic: Logic) -> Verdict:
-        """Whether the line, which is `plain`, holds of a thing of which its word says this."""
+        """Return the verdict for one value of the word. Only for a line with `is_plain`."""
         return self.test.evaluate(self.kind, value, NO_FACTS, logic)
 
     def evaluate(self, facts: Knowledge, logic: Logic) -> Verdict:
-        """Whether the line holds of a thing."""
+        """Return the verdict of the line for one thing."""
         return self.test.evaluate(self.kind, facts(self.word), facts, logic)
 
     def read_values(self, facts: Knowledge) -> Iterator[Value | Absent]:
-        """What the line reads of a thing."""
+        """Yield every value that the line reads for one thing."""
         yield facts(self.word)
         for test in find_relation_tests(self.test):
             things = facts.follow_relation(test.word)
@@ -65,7 +65,7 @@ class ClauseLine(Struct):
                     yield from test.clause.read_values(thing)
 
     def format_facts(self, facts: Knowledge, logic: Logic) -> str:
-        """What was read, in the words of an explanation."""
+        """Return the values that the line read, as text for an explanation."""
         value = facts(self.word)
         for test in find_relation_tests(self.test):
             things = facts.follow_relation(test.word)
@@ -76,7 +76,7 @@ class ClauseLine(Struct):
 
 @not_compared("address", "source_text", "origin")
 class EitherLine(Struct):
-    """`either = { NAME = clause, … }`: at least one of these."""
+    """A line with several alternatives, `either = { NAME = clause, … }`: at least one must match."""
 
     address: str
     alternatives: tuple[Clause, ...]
@@ -84,16 +84,16 @@ class EitherLine(Struct):
     origin: Origin
 
     def evaluate(self, facts: Knowledge, logic: Logic) -> Verdict:
-        """Whether one of them holds of a thing."""
+        """Return the verdict of the line for one thing."""
         return combine_or(alternative.evaluate(facts, logic) for alternative in self.alternatives)
 
     def read_values(self, facts: Knowledge) -> Iterator[Value | Absent]:
-        """What the alternatives read of a thing."""
+        """Yield every value that the alternatives read for one thing."""
         for alternative in self.alternatives:
             yield from alternative.read_values(facts)
 
     def format_facts(self, facts: Knowledge, logic: Logic) -> str:
-        """Which alternatives hold; if none does, what each fails by."""
+        """Return the names of the alternatives that match. If none matches, return the failed line of each."""
         matching_names = [
             alternative.name.rpartition(".")[2]
             for alternative in self.alternatives
@@ -112,9 +112,9 @@ Statement: TypeAlias = ClauseLine | EitherLine
 
 
 class FailedLine(NamedTuple):
-    """The statement that a clause does not hold by, and what was read for it, in words.
+    """The line that does not match or is undecided, with the values that it read, as text.
 
-    doubt: what leaves it undecided, if nothing else is wrong: absent, and it may be that it holds.
+    undecided_fact: the absent fact that leaves the line undecided. None if the line does not match.
     """
 
     statement: Statement
@@ -124,18 +124,18 @@ class FailedLine(NamedTuple):
 
 @not_compared("name", "origin")
 class Clause(Struct):
-    """A named clause; `lines` all hold together. Equal clauses say the same, whatever their names."""
+    """A named clause. All its `lines` must match. Clauses with the same meaning are equal, whatever their names."""
 
     name: str
     lines: tuple[Statement, ...]
     origin: Origin
 
     def evaluate(self, facts: Knowledge, logic: Logic) -> Verdict:
-        """Whether it holds of a thing."""
+        """Return the verdict of the clause for one thing."""
         return combine_and(line.evaluate(facts, logic) for line in self.lines)
 
     def find_failed_line(self, facts: Knowledge, logic: Logic = PLAIN) -> FailedLine | None:
-        """The first line that does not hold, else the first that is undecided; none if the clause holds."""
+        """Return the first line that does not match, or the first undecided line. Return None if the clause matches."""
         undecided: Statement | None = None
         for line in self.lines:
             verdict = line.evaluate(facts, logic)
@@ -150,7 +150,7 @@ class Clause(Struct):
         )
 
     def walk_lines(self) -> Iterator[ClauseLine]:
-        """All its lines, those of alternatives among them."""
+        """Yield all its lines, with the lines of alternatives."""
         for statement in self.lines:
             if isinstance(statement, ClauseLine):
                 yield statement
@@ -159,13 +159,13 @@ class Clause(Struct):
                     yield from alternative.walk_lines()
 
     def read_values(self, facts: Knowledge) -> Iterator[Value | Absent]:
-        """All that it reads of a thing."""
+        """Yield every value that the clause reads for one thing."""
         for line in self.lines:
             yield from line.read_values(facts)
 
 
 def format_fact(value: Value | Absent) -> str:
-    """A value in the words of an explanation."""
+    """Return a value or the reason of its absence, as text for an explanation."""
     if isinstance(value, Absent):
         return f"absent ({value.reason})"
     if isinstance(value, tuple):
@@ -174,7 +174,7 @@ def format_fact(value: Value | Absent) -> str:
 
 
 def _find_undecided_fact(statement: Statement, facts: Knowledge, logic: Logic) -> Absent:
-    """Why a statement is undecided; what is still to come before what is not there."""
+    """Return the absent fact that leaves a line undecided. Pending facts have priority."""
     absent = [
         read for read in statement.read_values(facts) if isinstance(read, Absent) and logic.is_value_undecided(read)
     ]
@@ -182,7 +182,7 @@ def _find_undecided_fact(statement: Statement, facts: Knowledge, logic: Logic) -
 
 
 def find_relation_tests(test: Test) -> Iterator[RelationItems]:
-    """The tests in a test that are clauses on several things."""
+    """Yield the parts of a test that are clauses on the items of a list relation."""
     match test:
         case RelationItems():
             yield test
@@ -196,7 +196,10 @@ def find_relation_tests(test: Test) -> Iterator[RelationItems]:
 def _list_deciding_things(
     test: RelationItems, things: tuple[Knowledge, ...], names: Value | Absent, logic: Logic
 ) -> Iterator[str]:
-    """The things that decide what is said of a many: those of which the clause holds, else why it does not."""
+    """Yield the things that decide a test of a list relation.
+
+    If the test passes, these are the things that match its clause, else the others with their failed lines.
+    """
     verdicts = [test.clause.evaluate(thing, logic) for thing in things]
     is_match = any(verdicts) and (test.quantifier is not Quantifier.EVERY or all(verdicts))
     has_names = isinstance(names, tuple) and len(names) == len(things)

@@ -1,6 +1,7 @@
-"""Globs: `*`, `?` and `[…]`, matched whole, never across a `/`, in time text by pattern (no regular expressions).
+"""Globs: `*`, `?` and `[…]` over a whole text. No wildcard matches a `/`.
 
-Where a pattern may take, `{word:type}` is the piece at its place, as a new word.
+Matching uses no regular expressions. Its time is at most text length times glob length.
+With `allow_captures`, `{word:type}` captures a part of the text as a new word.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from agent.core.struct import Struct
 
 
 class PatternError(ValueError):
-    """A form that this language does not have. `at` is the offset of the piece, `write` what to write instead."""
+    """A form that the glob language does not have.
+
+    `at` and `length` mark the faulty part. `write` says what to write instead.
+    """
 
     def __init__(self, message: str, at: int, length: int, write: str) -> None:
         super().__init__(message)
@@ -30,33 +34,33 @@ ANY = CharacterSet((), negated=True)
 _SPECIAL = re.compile(r"[*?[{\\]")
 _CAPTURE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):([a-z]*)")
 
-_Run: TypeAlias = tuple[CharacterSet, ...]  # pieces that stand side by side, with no star among them
+_Run: TypeAlias = tuple[CharacterSet, ...]  # adjacent pieces without a star
 
 
 class Glob(Struct, dict=True):
-    """A parsed glob; `None` among the pieces is a `*`. Made by `parse`."""
+    """A parsed glob, from `parse`. `None` among the pieces is a `*`."""
 
     text: str
     pieces: Pieces
 
     @cached_property
     def captures(self) -> tuple[Capture, ...]:
-        """Its `{word:type}`, in order."""
+        """Its captures `{word:type}`, in order."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Capture))
 
     @cached_property
     def _literal_prefix(self) -> str:
-        """The literal text before its first other piece."""
+        """The literal text before the first wildcard."""
         return _find_literal_prefix(self.pieces)
 
     @cached_property
     def _is_prefix_only(self) -> bool:
-        """Whether a star ends it, and all before that is literal."""
+        """Return whether the glob is literal text and one final star."""
         return len(self._literal_prefix) == len(self.pieces) - 1 and self.pieces[-1] is None
 
     @cached_property
     def _segments(self) -> tuple[tuple[_Run, ...], ...]:
-        """The pieces as they are matched: split at each `/` into segments, and these at their stars into runs."""
+        """The pieces in the form for matching: segments between slashes, each split at its stars into runs."""
         segments: list[list[list[CharacterSet]]] = [[[]]]
         for piece in self.pieces:
             if piece is None:
@@ -69,16 +73,16 @@ class Glob(Struct, dict=True):
 
     @property
     def is_literal(self) -> bool:
-        """Whether it can match only itself."""
+        """Return whether the glob matches only its own text."""
         return all(
             isinstance(piece, CharacterSet) and not piece.negated and _is_single_character(piece)
             for piece in self.pieces
         )
 
     def extract_words(self, text: str) -> CapturedWords | None:
-        """What a whole text has at the places of its captures; none if it does not fit.
+        """Return the captured words of a whole text, or None if the text does not match.
 
-        From left to right each takes as little as fits, and so does each `*`.
+        From left to right, each capture and each `*` takes as few characters as possible.
         """
         words: list[tuple[str, Scalar]] = []
         parts, segments = text.split("/"), tuple(_split_segments(self.pieces))
@@ -92,7 +96,7 @@ class Glob(Struct, dict=True):
         return tuple(words)
 
     def matches(self, text: str) -> bool:
-        """Whether the whole text fits, segment by segment: what is not written as `/` never stands for one."""
+        """Return whether the whole text matches, segment by segment. Only a written `/` matches a slash."""
         if not text.startswith(self._literal_prefix):
             return False
         if self._is_prefix_only:
@@ -107,10 +111,10 @@ _SLASH = CharacterSet((("/", "/"),))
 
 
 def parse(text: str, *, allow_captures: bool = False) -> Glob:
-    """A glob from its text. `taking`: it may have captures.
+    """Parse a glob. With `allow_captures`, the glob may have captures.
 
     Raises:
-        PatternError: `**`, `{a,b}`, `[:alpha:]`, a backslash, a `[` that is never closed, a capture that is none.
+        PatternError: for `**`, `{a,b}`, `[:alpha:]`, a backslash, an open `[`, or a faulty capture.
     """
     pieces: list[CharacterSet | Capture | None] = []
     at = 0
@@ -148,12 +152,12 @@ def parse(text: str, *, allow_captures: bool = False) -> Glob:
 
 
 def escape_glob(text: str) -> str:
-    """Text as a glob that fits only that text, so that a device's words can never widen a pattern."""
+    """Return a glob that matches only this text, so that the words of a device cannot widen a pattern."""
     return _SPECIAL.sub(r"[\g<0>]", text)
 
 
 def _parse_capture(text: str, at: int, previous_pieces: list[CharacterSet | Capture | None]) -> Capture:
-    """The capture whose brace stands at `at`."""
+    """Return the capture whose brace is at `at`."""
     end = text.find("}", at)
     if end < 0:
         raise PatternError("this brace is never closed", at, len(text) - at, 'a literal brace is "[{]"')
@@ -177,7 +181,7 @@ def _parse_capture(text: str, at: int, previous_pieces: list[CharacterSet | Capt
 
 
 def _find_literal_prefix(pieces: Pieces) -> str:
-    """What all that fits begins with, as far as it is written: most of what does not fit is told by that."""
+    """Return the literal text before the first wildcard. This prefix excludes most texts without more work."""
     begins = ""
     for piece in pieces:
         if not isinstance(piece, CharacterSet) or piece.negated or not _is_single_character(piece):
@@ -187,7 +191,7 @@ def _find_literal_prefix(pieces: Pieces) -> str:
 
 
 def _split_segments(pieces: Pieces) -> Iterator[Pieces]:
-    """The pieces between slashes."""
+    """Yield the pieces between slashes."""
     segment: list[CharacterSet | Capture | None] = []
     for piece in pieces:
         if piece == _SLASH:
@@ -200,9 +204,7 @@ def _split_segments(pieces: Pieces) -> Iterator[Pieces]:
 
 @lru_cache(maxsize=1024)
 def find_literal_prefix(glob: str) -> tuple[str, bool]:
-    """The path that all it can fit begins with, up to the first part that fits more than itself; and whether that is
-    all of it.
-    """
+    """Return the leading path steps that match only themselves, and whether they are the whole glob."""
     parts: list[str] = []
     for part in glob.split("/"):
         parsed = parse(part)
@@ -213,8 +215,10 @@ def find_literal_prefix(glob: str) -> tuple[str, bool]:
 
 
 def _matches_segment(runs: tuple[_Run, ...], text: str) -> bool:
-    """Whether a text fits runs with a star between each two: the first at its start, the last at its end, each of the
-    others as far left as it can, since what it leaves is never too little for those after it.
+    """Return whether a text matches runs that are separated by stars.
+
+    The first run matches at the start and the last run at the end. Each other run matches as far left as possible.
+    The leftmost match leaves the most text for the later runs.
     """
     first_run, *middle = runs
     if not middle:
@@ -237,7 +241,7 @@ def _matches_run(run: _Run, text: str, start: int) -> bool:
 
 
 def _parse_set(text: str, start: int) -> tuple[CharacterSet, int]:
-    """The set that begins at `start`, and where it ends. A `]` right at its beginning is one of the set."""
+    """Return the set that begins at `start`, and its end. A `]` directly after the `[` belongs to the set."""
     at = start + 1
     negated = text[at : at + 1] in {"!", "^"}
     at += negated

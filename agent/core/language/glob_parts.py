@@ -1,4 +1,4 @@
-"""The pieces of a pattern, and how they take what stands at their places: as little as fits, from left to right."""
+"""The pieces of a glob, and the capture of words. Captures take few characters, from left to right."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import TypeAlias
 from agent.core.language.value import Absent, Scalar, ValueType, parse_kernel_text
 from agent.core.struct import Struct
 
-CapturedWords: TypeAlias = tuple[tuple[str, Scalar], ...]  # words with what was taken for them, in order
+CapturedWords: TypeAlias = tuple[tuple[str, Scalar], ...]  # captured words with their values, in order
 
-CAPTURE_TYPES = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # the kinds that a piece of a name can be
-_LONGEST = {ValueType.INT: 20, ValueType.HEX: 34, ValueType.PCI: 18}  # characters of a value; text has any number
+CAPTURE_TYPES = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # the types of a capture
+_LONGEST = {ValueType.INT: 20, ValueType.HEX: 34, ValueType.PCI: 18}  # characters of a value; text has no limit
 
 
 class CharacterSet(Struct):
-    """One character: any (`?`), or one of a set (`[a-c]`, `[!a-c]`); a literal is a set of one."""
+    """One character: any (`?`), or one of a set (`[a-c]`, `[!a-c]`). A literal is a set of one character."""
 
     ranges: tuple[tuple[str, str], ...]
     negated: bool = False
 
     def contains(self, character: str) -> bool:
-        """Whether that character may stand here."""
+        """Return whether the set contains this character."""
         return any(low <= character <= high for low, high in self.ranges) != self.negated
 
 
 class Capture(Struct):
-    """`{word:type}`: one or more characters that are a value of that kind."""
+    """A capture `{word:type}`: one or more characters that form a value of this type."""
 
     word: str
     kind: ValueType
 
     def parse_value(self, text: str) -> Scalar | None:
-        """What a piece of a name is as this word; none if it cannot be that. An `int` is digits and nothing else."""
+        """Return the value of a text for this word, or None if it is no such value. An `int` is digits only."""
         if not text or (self.kind is ValueType.INT and not (text.isascii() and text.isdigit())):
             return None
         value = parse_kernel_text(self.kind, text)
@@ -42,21 +42,21 @@ Pieces: TypeAlias = tuple[CharacterSet | Capture | None, ...]  # None is a `*`
 
 
 def extract_words(pieces: Pieces, text: str) -> CapturedWords | None:
-    """What a name has at the places of the captures; none if it does not fit the pieces, among which is no `/`."""
+    """Return the captured words of a name, or None if it does not match. The pieces must not contain a `/`."""
     return _SegmentMatcher(pieces, text).match_from(0, 0)
 
 
 class _SegmentMatcher:
-    """One segment while it is fitted to one name; what is known not to fit is tried once."""
+    """The match of one segment with one name. It tries no failed combination again."""
 
     def __init__(self, pieces: Pieces, text: str) -> None:
         self._pieces = pieces
         self._text = text
         self._failed_ends: set[tuple[int, int]] = set()
-        self._failed_from: dict[int, int] = {}  # of a piece of any length: no end from here on lets the rest fit
+        self._failed_from: dict[int, int] = {}  # by piece of any length: ends from here on fail
 
     def match_from(self, index: int, at: int) -> CapturedWords | None:
-        """What is taken if the pieces from `index` on are to fit the text from `at` on; none if they do not."""
+        """Match the pieces from `index` with the text from `at`. Return the captured words, or None."""
         text = self._text
         while index < len(self._pieces):
             piece = self._pieces[index]

@@ -1,4 +1,4 @@
-"""Implication: whether a clause can only hold where another does. What cannot be told is said not to."""
+"""Implication between clauses: if one matches, the other matches too. An undecided case counts as no implication."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from agent.core.language.operators import (
 )
 from agent.core.language.value import ValueType, is_equal
 
-_VALUE_TESTS = (Equals, Like, Matching, Contains, Within, Has)  # hold only of what is there
+_VALUE_TESTS = (Equals, Like, Matching, Contains, Within, Has)  # pass only for a word with a value
 _ONE_VALUE_TYPES = frozenset(
     {ValueType.TEXT, ValueType.PATH, ValueType.INT, ValueType.BOOL}
-)  # kinds of which an operand is one value
+)  # types whose operand is one value
 
 
 def clause_implies(narrow: Clause, wide: Clause) -> bool:
-    """Whether `wide` holds of everything that `narrow` holds of."""
+    """Return whether `wide` matches everything that `narrow` matches."""
     return all(
         any(_statement_implies(narrow_line, wide_line) for narrow_line in narrow.lines) for wide_line in wide.lines
     )
 
 
 def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
-    """Whether one test of a word of that kind holds of everything that another holds of."""
+    """Return whether `wide` passes for every value for which `narrow` passes, for words of this type."""
     if narrow == wide:
         return True
     if isinstance(narrow, AnyTest):
@@ -50,7 +50,7 @@ def implies(kind: ValueType, narrow: Test, wide: Test) -> bool:
         case Not(part), Not(other):
             return implies(kind, other, part)
         case Equals(operand), Equals(other):
-            return is_equal(kind, operand, other)  # a class, an address: the one with more digits says more
+            return is_equal(kind, operand, other)  # a class or address with more digits is narrower
         case Equals(operand), _ if kind in _ONE_VALUE_TYPES:
             return wide.evaluate(kind, operand, NO_FACTS, PLAIN) is True
         case (_, Exists(True)):

@@ -1,4 +1,4 @@
-"""Tables that become JSON: texts with words at their ends. What a device has nothing for is left out of its own."""
+"""JSON tables with templates as values. Members whose words have no value are left out."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from agent.core.struct import Struct
 
 
 class JsonLiteral(Struct):
-    """A number or a truth value, as JSON has it: of equal texts, `1` is not `true`."""
+    """A number or a Boolean, as JSON text. The text keeps `1` and `true` different."""
 
     json: str
 
 
 class JsonArray(Struct):
-    """A list. The elements of a list word in it are elements of it."""
+    """A list. Each element of a list word becomes one element of the array."""
 
     items: tuple[JsonPart, ...]
 
 
 class JsonTable(Struct):
-    """A table, its members in the order they were written in."""
+    """A table, with its members in the order of the file."""
 
     members: tuple[tuple[str, JsonPart], ...]
 
     def find_templates(self) -> Iterator[Template]:
-        """All texts in it."""
+        """Yield all templates in the table."""
         for _, part in self.members:
             yield from _find_templates(part)
 
     def write(self, fact: FactReader) -> str:
-        """The JSON object; empty if nothing is in it."""
+        """Return the JSON object, or an empty string if it has no member."""
         return _format_part(self, fact)
 
 
@@ -42,7 +42,7 @@ JsonPart: TypeAlias = Template | JsonLiteral | JsonArray | JsonTable
 
 
 def build_json_object(members: dict[str, str]) -> str:
-    """The JSON object of members that are JSON already."""
+    """Return the JSON object of members whose values are JSON text already."""
     return "{" + ",".join(f"{_quote(name)}:{value}" for name, value in members.items()) + "}"
 
 
@@ -58,7 +58,10 @@ def _find_templates(part: JsonPart) -> Iterator[Template]:
 
 
 def _format_part(part: JsonPart, fact: FactReader) -> str:
-    """As JSON; empty if there is nothing: a word is absent, a text, an array or an object is empty."""
+    """Return a part as JSON text, or an empty string.
+
+    The string is empty if a word is absent, or if a text, an array or an object is empty.
+    """
     match part:
         case JsonLiteral(text):
             return text
@@ -73,7 +76,7 @@ def _format_part(part: JsonPart, fact: FactReader) -> str:
 
 
 def _format_elements(part: JsonPart, fact: FactReader) -> list[str]:
-    """What it is in an array: an array of a list word is no array in it."""
+    """Return the array elements of a part. A list word gives several elements, not a nested array."""
     return _format_values(part, fact) if isinstance(part, Template) else list(filter(None, (_format_part(part, fact),)))
 
 
@@ -91,5 +94,5 @@ def _format_array(items: list[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """A JSON string of printable ASCII, whatever a device says of itself."""
+    """Return a JSON string of printable ASCII characters, whatever the hardware reports."""
     return json.dumps(text).replace("\x7f", "\\u007f")

@@ -1,8 +1,9 @@
-"""Patterns of messages: what a line of the kernel log begins with, matched in time text by pattern.
+"""Patterns of kernel log lines. Matching time is at most text length times pattern length.
 
-`{word}` is a word whose value has to stand there, `{word:type}` takes what stands there as a new word, `*` is
-anything, `{{` and `}}` are braces, the rest is literal. A number or an address is all of it that stands there; text and
-`*` are as little as fits, from left to right, at the end all that is left.
+`{word}` compares with the value of a word. `{word:type}` captures a new word. `*` matches any text.
+`{{` and `}}` are braces. All other text is literal.
+A number or an address takes as many characters as possible. Text and `*` take as few as possible, from left to right.
+At the end of the pattern they take the remaining text.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from agent.core.language.glob_parts import CapturedWords
 from agent.core.language.value import Absent, Scalar, ValueType, make_comparable, parse_kernel_text, parse_operand
 from agent.core.struct import Struct, not_compared
 
-LIMIT = 4096  # characters of a message that are looked at; the kernel cuts them far below
+LIMIT = 4096  # characters of a message to match; the kernel cuts messages much earlier
 
-KINDS = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # of what can be told to end in a message
+KINDS = (ValueType.TEXT, ValueType.INT, ValueType.HEX, ValueType.PCI)  # types whose end in a message is defined
 _VALUES = {
     ValueType.INT: re.compile(r"-?[0-9]{1,20}(?![0-9])"),
     ValueType.HEX: re.compile(r"(?:0[xX])?[0-9a-fA-F]{1,32}(?![0-9a-fA-F])"),
@@ -26,14 +27,12 @@ _VALUES = {
 }
 _BRACE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*)(?::([a-z]*))?")
 
-MessageKey: TypeAlias = tuple[
-    Scalar, ...
-]  # what stands for the words that are compared, in forms that are equal as they are
+MessageKey: TypeAlias = tuple[Scalar, ...]  # values of the compared words, in comparable form
 
 
 @not_compared("at")
 class Brace(Struct):
-    """A brace of a message: a word that is compared, or one that is taken. `at` is its offset as written."""
+    """A brace of a pattern: a word to compare, or a word to capture. `at` is its offset in the pattern."""
 
     word: str
     kind: ValueType
@@ -42,24 +41,24 @@ class Brace(Struct):
 
 
 LogPiece: TypeAlias = str | Brace | None  # None is a `*`
-_Part: TypeAlias = tuple[Brace | None, tuple[str | Brace, ...]]  # what has any length, and what follows it
+_Part: TypeAlias = tuple[Brace | None, tuple[str | Brace, ...]]  # a piece of any length, and the pieces after it
 
 
 class LogPattern(Struct, dict=True):
-    """A parsed pattern of a message."""
+    """A parsed pattern of a kernel log line."""
 
     text: str
     pieces: tuple[LogPiece, ...]
 
     @cached_property
     def _literal_prefix(self) -> str:
-        """The literal text before its first other piece."""
+        """The literal text before the first other piece."""
         first_piece = self.pieces[0] if self.pieces else None
         return first_piece if isinstance(first_piece, str) else ""
 
     @cached_property
     def _parts(self) -> tuple[_Part, ...]:
-        """The pieces as they are matched: split at each piece of any length."""
+        """The pieces in the form for matching, split at each piece of any length."""
         parts: list[tuple[Brace | None, list[str | Brace]]] = [(None, [])]
         for piece in self.pieces:
             if piece is None or (isinstance(piece, Brace) and piece.kind not in _VALUES):
@@ -70,16 +69,16 @@ class LogPattern(Struct, dict=True):
 
     @property
     def compared_words(self) -> tuple[Brace, ...]:
-        """The words whose values have to stand there, in order."""
+        """The words whose values must be in the message, in order."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and not piece.is_capture)
 
     @property
     def captured_words(self) -> tuple[Brace, ...]:
-        """The words that it takes, in order."""
+        """The words that the pattern captures, in order."""
         return tuple(piece for piece in self.pieces if isinstance(piece, Brace) and piece.is_capture)
 
     def match(self, message: str) -> tuple[MessageKey, CapturedWords] | None:
-        """What stands for the words that are compared, and what is taken; none if the message does not fit."""
+        """Return the values for the compared words, and the captured words. Return None if nothing matches."""
         if not message.startswith(self._literal_prefix):
             return None
         message = message[:LIMIT]
@@ -102,7 +101,11 @@ class LogPattern(Struct, dict=True):
 def _find_start(
     pieces: tuple[str | Brace, ...], message: str, least_at: int, *, is_anchored: bool, is_last: bool
 ) -> int | None:
-    """Where such pieces begin: at once, where they first fit from `first` on, or at the end if there are none."""
+    """Return where pieces of fixed length begin, or None.
+
+    Anchored pieces begin at `least_at`. Other pieces begin where they first match. Without pieces, the result is
+    the end of the message for the last part, else `least_at`.
+    """
     if is_anchored:
         return least_at
     if not pieces:
@@ -123,7 +126,7 @@ def _find_start(
 def _match_pieces(
     pieces: tuple[str | Brace, ...], message: str, at: int
 ) -> tuple[int, list[tuple[Brace, Scalar]]] | None:
-    """Where pieces of known length end that begin at `at`, and what their braces are; none if they do not fit."""
+    """Match pieces of fixed length at `at`. Return their end and the values of their braces, or None."""
     values: list[tuple[Brace, Scalar]] = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -141,7 +144,7 @@ def _match_pieces(
 
 
 def _parse_value(kind: ValueType, text: str) -> Scalar | None:
-    """What a piece of a message is as that kind. An address may be short there, and of a whole slot."""
+    """Return the value of a text, or None. A PCI address may lack domain and function."""
     if kind is ValueType.PCI:
         return parse_operand(kind, text)
     value = parse_kernel_text(kind, text)
@@ -149,7 +152,10 @@ def _parse_value(kind: ValueType, text: str) -> Scalar | None:
 
 
 def make_message_keys(kinds: tuple[ValueType, ...], values: tuple[Scalar, ...]) -> frozenset[MessageKey]:
-    """The keys by which messages speak of who has these values: an address, or without function its whole slot."""
+    """Return the keys with which messages can name a device with these values.
+
+    A PCI address has two forms: the full address, and its slot without function.
+    """
     keys: set[MessageKey] = {()}
     for kind, value in zip(kinds, values, strict=True):
         forms = {make_comparable(kind, value)}
@@ -160,10 +166,12 @@ def make_message_keys(kinds: tuple[ValueType, ...], values: tuple[Scalar, ...]) 
 
 
 def parse(text: str) -> tuple[str | tuple[str, str | None, int, int] | None, ...]:
-    """The pieces of a pattern as written: of a brace the word, the type (None if it says none), offset and length.
+    """Parse a pattern into literal texts, braces and stars (None).
+
+    A brace is its word, its type (None if missing), its offset and its length.
 
     Raises:
-        PatternError: a brace without its partner, or in it what is no word.
+        PatternError: a brace has no partner, or contains no word.
     """
     pieces: list[str | tuple[str, str | None, int, int] | None] = []
     at = 0

@@ -1,6 +1,6 @@
-"""What a condition can come to, and what an absent word means to it.
+"""Verdicts of tests, and the effect of absent words on them.
 
-One evaluation for every place that a clause stands in: only the `Logic` differs.
+Every clause uses the same evaluation. Only the `Logic` differs.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ Verdict: TypeAlias = bool | None  # None: undecided
 
 
 class Knowledge(Protocol):
-    """What is known of one thing."""
+    """The facts of one thing."""
 
     def __call__(self, word: str) -> Value | Absent:
-        """What a word says of it."""
+        """Return the value of a word."""
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        """What is known of each thing that a many leads to."""
+        """Return the facts of each item of a list relation."""
 
 
 class _NoFacts:
-    """Of a thing of which nothing is known."""
+    """A thing without any fact."""
 
     def __call__(self, word: str) -> Value | Absent:
         """See `Knowledge`."""
@@ -40,25 +40,26 @@ NO_FACTS = _NoFacts()
 
 
 class Logic(Struct):
-    """What an absent word means: whether a test of its value, or of whether it is there, stays undecided by it.
+    """The effect of an absent word: the test stays undecided, or not.
 
-    Where it does not, a test of the value fails, and the word counts as not being there.
+    is_value_undecided: whether a test of the value stays undecided. If not, the test fails.
+    is_presence_undecided: whether a test of existence stays undecided. If not, the word does not exist.
     """
 
     is_value_undecided: Callable[[Absent], bool]
     is_presence_undecided: Callable[[Absent], bool]
 
 
-# match, wait: an absent word meets only `not`, `none`, `count` and `exists = false`.
+# match, wait: for an absent word only `not`, `none`, `count` and `exists = false` pass.
 PLAIN = Logic(lambda absent: absent.pending, lambda absent: absent.pending)
-# exclude: what could not be read may be the very thing to be excluded.
+# exclude: an unreadable device may be the device to exclude.
 CAREFUL = Logic(lambda absent: absent.pending or absent.unreadable, lambda absent: absent.pending or absent.unreadable)
-# health: nothing is said of what a missing word would decide (Kleene).
+# health: a test of a missing word has no result (three-valued logic of Kleene).
 THREE_VALUED = Logic(lambda _: True, lambda absent: absent.pending)
 
 
 def combine_and(verdicts: Iterable[Verdict]) -> Verdict:
-    """Whether all hold: one that does not decides, whatever is undecided."""
+    """Return whether all verdicts are true. One false verdict decides, even if others are undecided."""
     undecided = False
     for verdict in verdicts:
         if verdict is False:
@@ -68,7 +69,7 @@ def combine_and(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def combine_or(verdicts: Iterable[Verdict]) -> Verdict:
-    """Whether one holds: one that does decides, whatever is undecided."""
+    """Return whether one verdict is true. One true verdict decides, even if others are undecided."""
     undecided = False
     for verdict in verdicts:
         if verdict:
@@ -78,5 +79,5 @@ def combine_or(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def negate(verdict: Verdict) -> Verdict:
-    """Whether it does not hold."""
+    """Return the opposite verdict. An undecided verdict stays undecided."""
     return None if verdict is None else not verdict

@@ -1,4 +1,4 @@
-"""Tests: what is asked of one fact. Each says whether it holds, does not, or cannot be decided."""
+"""Tests of one fact. A test passes, fails or stays undecided."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agent.core.struct import Struct, not_compared
 
 
 class WholeTest(Protocol):
-    """What is asked of a whole thing: a clause."""
+    """A test of a whole thing: a clause."""
 
     def evaluate(self, facts: Knowledge, logic: Logic) -> Verdict:
-        """Whether it holds of the thing."""
+        """Return the verdict for one thing."""
 
 
 class Test(Protocol):
-    """What is asked of one fact. Equal tests are equal values."""
+    """A test of one fact. Equal tests are equal values."""
 
     def evaluate(self, kind: ValueType, value: Value | Absent, facts: Knowledge, logic: Logic) -> Verdict:
-        """Whether it holds of a value of that kind, which is one of these facts."""
+        """Return the verdict for a value of this type. The value belongs to these facts."""
 
 
 def _evaluate_absent(value: Absent, logic: Logic) -> Verdict:
@@ -31,7 +31,7 @@ def _evaluate_absent(value: Absent, logic: Logic) -> Verdict:
 
 
 class Equals(Struct):
-    """`"x"`, `1`, `true`: equal by the word's kind. Of a list it never holds."""
+    """`"x"`, `1`, `true`: the value equals the operand by the rule of its type. A list never passes."""
 
     operand: Scalar
 
@@ -43,7 +43,7 @@ class Equals(Struct):
 
 
 class Like(Struct):
-    """`{ like = … }`: fits one of these globs, whole."""
+    """`{ like = … }`: the whole text matches one of these globs."""
 
     patterns: tuple[Glob, ...]
 
@@ -59,7 +59,7 @@ class Like(Struct):
 
 @not_compared("fits")
 class Matching(Struct):
-    """`{ matching = … }`: fits the whole regular expression, which `fits` asks in linear time."""
+    """`{ matching = … }`: the whole text matches a regular expression. `fits` needs linear time."""
 
     expression: str
     fits: Callable[[str], bool]
@@ -72,7 +72,7 @@ class Matching(Struct):
 
 
 class Contains(Struct):
-    """`{ contains = … }`: that piece is in it."""
+    """`{ contains = … }`: the text contains this piece."""
 
     piece: str
 
@@ -84,7 +84,10 @@ class Contains(Struct):
 
 
 class Within(Struct):
-    """`in`, `at_least`, `at_most`, `above`, `below`: in one of these ranges, ends included; None: open at that end."""
+    """`in`, `at_least`, `at_most`, `above`, `below`: the number is in one of these ranges.
+
+    Both ends belong to a range. None: the range is open at this end.
+    """
 
     ranges: tuple[tuple[int | None, int | None], ...]
 
@@ -101,7 +104,7 @@ class Within(Struct):
 
 
 class Exists(Struct):
-    """`{ exists = … }`: is there, or is not; an empty list is not."""
+    """`{ exists = … }`: the word has a value, or has none. An empty list counts as no value."""
 
     must_exist: bool
 
@@ -113,7 +116,7 @@ class Exists(Struct):
 
 
 class Not(Struct):
-    """`{ not = … }`: the test fails."""
+    """`{ not = … }`: the inner test fails."""
 
     test: Test
 
@@ -122,7 +125,7 @@ class Not(Struct):
 
 
 class AnyTest(Struct):
-    """A list: one of them."""
+    """A list of tests: at least one passes."""
 
     tests: tuple[Test, ...]
 
@@ -131,7 +134,7 @@ class AnyTest(Struct):
 
 
 class AllTests(Struct):
-    """Several operators in one table: all of them."""
+    """Several operators in one table: all pass."""
 
     tests: tuple[Test, ...]
 
@@ -140,7 +143,7 @@ class AllTests(Struct):
 
 
 class Has(Struct):
-    """`{ has = … }`: is in the list."""
+    """`{ has = … }`: the list contains the operand."""
 
     operand: Scalar
 
@@ -152,27 +155,27 @@ class Has(Struct):
 
 
 class Quantifier(Enum):
-    """Of how many of a list something is asked; the values are the operators."""
+    """The number of list items that must pass: any, every or none. The values are the operators."""
 
     ANY = "any"
     EVERY = "every"
     NONE = "none"
 
     def combine(self, verdicts: Sequence[Verdict]) -> Verdict:
-        """Whether it holds of so many, by what holds of each. Of an empty list only `none` does."""
+        """Return the verdict of a list from the verdicts of its items. For an empty list only `none` passes."""
         if self is Quantifier.NONE:
             return negate(combine_or(verdicts))
         return bool(verdicts) and (combine_and(verdicts) if self is Quantifier.EVERY else combine_or(verdicts))
 
     def evaluate_absent(self, value: Absent, logic: Logic) -> Verdict:
-        """The same of a list that is not there."""
+        """Return the verdict for a list that is absent."""
         if self is Quantifier.NONE:
             return None if logic.is_presence_undecided(value) else True
         return _evaluate_absent(value, logic)
 
 
 class Items(Struct):
-    """`any`, `every`, `none` of a list: the test holds of so many of its items."""
+    """`any`, `every`, `none` of a list: this many of its items pass the test."""
 
     quantifier: Quantifier
     test: Test
@@ -186,7 +189,7 @@ class Items(Struct):
 
 
 class RelationItems(Struct):
-    """`any`, `every`, `none` of a many: the clause holds of so many of the things that the word leads to."""
+    """`any`, `every`, `none` of a list relation: this many of its items match the clause."""
 
     quantifier: Quantifier
     word: str
@@ -200,8 +203,8 @@ class RelationItems(Struct):
         return self.quantifier.combine([self.clause.evaluate(thing, logic) for thing in things])
 
 
-class Count(Struct):
-    """`{ count = … }`: the test holds of the number of items; what is absent has none."""
+class ItemCount(Struct):
+    """`{ count = … }`: the number of items passes the test. An absent list has 0 items."""
 
     test: Test
 

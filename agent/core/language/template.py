@@ -1,4 +1,4 @@
-"""Texts with `{words}` in them: parsed at load, written when the facts are known, cleaned for their place."""
+"""Templates: texts with `{words}`. The load parses them. The agent fills them when the facts are known."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from agent.core.language.glob import escape_glob
 from agent.core.language.value import Absent, Value, format_scalar
 from agent.core.struct import Struct
 
-FactReader: TypeAlias = Callable[[str], Value | Absent]  # what a word says
+FactReader: TypeAlias = Callable[[str], Value | Absent]  # returns the value of a word
 
-ID_LIMIT = 63  # characters of a device id, as the device plugin API documents it
+ID_LIMIT = 63  # characters of a device ID, from the documentation of the device plugin API
 
 _FILTER = re.compile(r"lower|upper|env(?::-)?|(?:first|last|digest):[1-9][0-9]?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _NOT_ID = re.compile(r"[^A-Za-z0-9_.:@-]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half a character
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # or half of a surrogate pair
 
 
 class TemplateError(ValueError):
-    """A text that cannot be parsed. `at` and `length` mark the piece, `write` says what to write instead."""
+    """A text that is no template. `at` and `length` mark the faulty part. `write` says what to write instead."""
 
     def __init__(self, message: str, at: int, length: int, write: str = "") -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class TemplateError(ValueError):
 
 
 class Slot(Struct):
-    """The place of one `{word|filter|…}`; `at` is its offset in the text as written."""
+    """One `{word|filter|…}` of a template. `at` is its offset in the source."""
 
     word: str
     filters: tuple[str, ...]
@@ -41,7 +41,7 @@ class Slot(Struct):
 
 
 class Template(Struct):
-    """A parsed text: literal pieces and slots."""
+    """A parsed template: literal pieces and slots."""
 
     source: str
     pieces: tuple[str | Slot, ...]
@@ -52,9 +52,9 @@ class Template(Struct):
         return tuple(piece for piece in self.pieces if isinstance(piece, Slot))
 
     def write(self, fact: FactReader) -> str | Absent:
-        """The text with every slot filled; absent, with the reason, if one of its words is.
+        """Return the text with every slot filled, or Absent with the reason if a word is absent.
 
-        A list word here is a mistake that the load refuses; it is absent with that reason.
+        The load refuses a list word here. Such a word also gives Absent.
         """
         texts = self.write_all(fact)
         if isinstance(texts, Absent):
@@ -64,7 +64,10 @@ class Template(Struct):
         return texts[0]
 
     def write_all(self, fact: FactReader, form: Callable[[str], str] = str) -> tuple[str, ...] | Absent:
-        """As `write`, once for each element of the one list word that the text may have; `form` is given each word."""
+        """Return one text for each element of the only list word, or Absent if a word is absent.
+
+        `form` converts each value of a word.
+        """
         texts = [""]
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -81,12 +84,13 @@ class Template(Struct):
         return tuple(texts)
 
     def write_paths(self, fact: FactReader, *, glob: bool = False) -> tuple[str, ...] | Absent:
-        """As `write_all` for a text that is a path: a word is a piece of a name in it, and leads nowhere else.
+        """Fill a template for a path, as `write_all` does. Return Absent if a value is unsafe in a path.
 
-        Only a word at its beginning may be a path, of a node below /dev or one that was given. What hardware says
-        of itself can so choose a name within a directory, and no more. An option is what a person wrote;
-        what a resource is called has one slash, and of each side the kubelet's rules make a name.
-        `glob`: it is a pattern, in which a word fits only what it says.
+        A word is one part of a file name, so hardware can select a name inside a directory and nothing else.
+        Only the first word may be a whole path: a node below /dev, or a `given.` path.
+        `options.` words may contain slashes, because a user wrote them.
+        `resource` has one slash, and the kubelet checks both sides.
+        glob: the template is a glob. Values are escaped, so that they match only themselves.
         """
         leading = self.pieces[0].word if isinstance(self.pieces[0], Slot) else ""
 
@@ -108,10 +112,10 @@ class Template(Struct):
 
 
 def parse(source: str) -> Template:
-    """A text from what a person wrote; `{{` and `}}` are braces.
+    """Parse a template. `{{` and `}}` are braces.
 
     Raises:
-        TextError: a brace without its partner, nothing in it, a word or filter that cannot be one.
+        TemplateError: a brace without its partner, an empty brace, or a faulty word or filter.
     """
     pieces: list[str | Slot] = []
     literal = ""
@@ -140,9 +144,9 @@ def parse(source: str) -> Template:
 
 
 def clean_id(text: str, suffix_length: int = 0) -> str:
-    """Text made fit for a device id: other characters become `_`, too long a one ends in its digest.
+    """Return a text that is valid as a device ID. Other characters become `_`. A long text ends in its digest.
 
-    `::` belongs to shares, so device text cannot write it. `suffix_length` characters stay free.
+    `::` separates shares, so it becomes `:_`. `suffix_length` characters stay free for a suffix.
     """
     clean_text = _NOT_ID.sub("_", text).replace("::", ":_")
     limit = ID_LIMIT - suffix_length
@@ -152,22 +156,22 @@ def clean_id(text: str, suffix_length: int = 0) -> str:
 
 
 def make_env_name(text: str, keep: str = "") -> str:
-    """Text as a part of a variable's name: upper case, all but A-Z, 0-9 and `keep` become `_`."""
+    """Return the text as a part of a variable name: upper case, and `_` for all but A-Z, 0-9 and `keep`."""
     return "".join(c if c in keep or (c.isascii() and c.isalnum()) else "_" for c in text.upper())
 
 
 def compute_digest(text: str, length: int) -> str:
-    """The first `length` hexadecimal digits of the text's SHA-256."""
+    """Return the first `length` hexadecimal digits of the SHA-256 of the text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:length]
 
 
 def has_control(text: str) -> bool:
-    """Whether a character in it is a control character, or no valid Unicode."""
+    """Return whether the text has a control character or invalid Unicode."""
     return _CONTROL.search(text) is not None
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be a name in a path, or a part of one, and leads nowhere else."""
+    """Return whether the text can be a file name or a part of one. A slash or `..` is no such text."""
     return bool(text) and "/" not in text and ".." not in text and not has_control(text)
 
 
@@ -177,7 +181,7 @@ def _may_begin_path(word: str, text: str) -> bool:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a path is absolute and nothing in it is empty, `.` or `..`; a slash may end it."""
+    """Return whether a path is absolute, without an empty step, `.` or `..`. It may end with a slash."""
     root, *names = text.removesuffix("/").split("/")
     return not root and all(name not in {"", ".", ".."} for name in names)
 
@@ -203,7 +207,7 @@ def _parse_slot(inside: str, at: int) -> Slot:
 
 
 def apply_filters(text: str, filters: tuple[str, ...]) -> str:
-    """The text after these filters, in order."""
+    """Return the text after these filters, in order."""
     for name in filters:
         kind, _, argument = name.partition(":")
         match kind:

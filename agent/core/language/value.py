@@ -1,8 +1,8 @@
-"""The typed values that facts have: how the kernel's text becomes one, how a person's does, when two are equal.
+"""Typed values of facts: parsing of kernel text and of operands, and comparison.
 
-A value is plain: `str`, `int`, `bool` or a tuple of these; what it means is said by the *kind* of its word.
-Canonical forms: `hex` lower case without prefix, `class` six digits, `pci` `DDDD:BB:DD.F` (a domain above ffff has as
-many digits as it needs).
+A value is a `str`, `int`, `bool` or a tuple of these. The type of its word gives its meaning.
+Canonical forms: `hex` is lower case without prefix, `class` has six digits.
+`pci` is `DDDD:BB:DD.F`. A domain above ffff has more digits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
 class ValueType(Enum):
-    """What a word's value means; docs/words.md has the words of each."""
+    """The type of a word. docs/words.md lists the words of each type."""
 
     TEXT = "text"
     INT = "int"
@@ -31,19 +31,19 @@ class ValueType(Enum):
 
 
 class Absent(Struct):
-    """A fact that is not there. `unread`: it may be there, but could not be read. `pending`: it is still to come."""
+    """A missing value, with its reason. `unreadable`: the read failed. `pending`: the value is not known yet."""
 
     reason: str
     unreadable: bool = False
     pending: bool = False
 
     def prefix_reason(self, name: str) -> Absent:
-        """The same of what rests on this, which has that name there."""
+        """Return the same absence for a value that depends on this one. `name` is the name of this value there."""
         return replace(self, reason=f"{name}: {self.reason}")
 
 
 class OperandError(ValueError):
-    """What a person wrote cannot be a value of this kind. `write` says what to write instead, or is empty."""
+    """An operand that is no value of the word's type. `write` says what to write instead, or is empty."""
 
     def __init__(self, message: str, write: str = "") -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class OperandError(ValueError):
         self.write = write
 
 
-# Lengths are bounded: Python refuses to turn thousands of digits into a number, or back.
+# Lengths are limited, because Python does not convert thousands of digits to a number or back.
 _INT = re.compile(r"[+-]?[0-9]{1,20}|0[xX][0-9a-fA-F]{1,16}")
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,32})")
 _PCI = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])(?:\.([0-7]))?")
@@ -60,16 +60,19 @@ _BOOLS = dict.fromkeys(("1", "y", "yes", "on", "true"), True) | dict.fromkeys(("
 
 
 def parse_kernel_text(kind: ValueType, text: str) -> Scalar | Absent:
-    """The value that a file's trimmed text says, or `Absent` with the reason; no kind turns into another.
+    """Return the value of a file's trimmed text, or Absent with the reason. No type converts to another.
 
-    Hex and class accept the kernel's `0x` prefix, bools are case-blind, a PCI address must be full.
+    `hex` and `class` accept the `0x` prefix of the kernel. `bool` ignores case. A PCI address must be complete.
     """
     value = get_kernel_parser(kind)(text)
     return Absent(f"reads {text[:64]!r}, which is no {kind.value}") if value is None else value
 
 
 def get_kernel_parser(kind: ValueType) -> Callable[[str], Scalar | None]:
-    """What `from_kernel` does for one kind: the value, None for text that is none. Who reads many asks once."""
+    """Return the parser of `parse_kernel_text` for one type. The parser returns None for a faulty text.
+
+    A caller with many texts gets the parser once.
+    """
     return _KERNEL_PARSERS[kind]
 
 
@@ -108,10 +111,10 @@ _KERNEL_PARSERS: Mapping[ValueType, Callable[[str], Scalar | None]] = {
 
 
 def parse_operand(kind: ValueType, operand: object) -> Scalar:
-    """The value that a TOML operand says, for comparison with words of this kind.
+    """Return the value of a TOML operand, for comparison with words of this type.
 
     Raises:
-        OperandError: another TOML type, or text that is no value of this kind.
+        OperandError: the operand has another TOML type, or is no value of this type.
     """
     match kind:
         case ValueType.INT:
@@ -148,10 +151,10 @@ def _parse_text(kind: ValueType, text: str) -> Scalar:
 
 
 def is_equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
-    """Whether a fact equals an operand of the same kind, by the kind's rule."""
+    """Return whether a fact equals an operand of the same type, by the rule of the type."""
     match kind:
         case ValueType.HEX:
-            return str(value).lstrip("0") == str(operand).lstrip("0")  # both are lower case, without prefix
+            return str(value).lstrip("0") == str(operand).lstrip("0")  # both are in lower case without prefix
         case ValueType.CLASS:
             return str(value).startswith(str(operand))
         case ValueType.PCI:
@@ -161,12 +164,15 @@ def is_equal(kind: ValueType, value: Scalar, operand: Scalar) -> bool:
 
 
 def make_comparable(kind: ValueType, value: Scalar) -> Scalar:
-    """The form of a fact in which equal ones are equal, and a hexadecimal one is a number."""
+    """Return a form of a fact that is equal for equal facts. A hexadecimal fact becomes a number."""
     return int(value, 16) if kind is ValueType.HEX and isinstance(value, str) else value
 
 
 def merge_values(values: Sequence[Value | Absent]) -> Value | Absent:
-    """What several things say, lists opened; absent if that of one cannot be known, or is that of the only one."""
+    """Return the values of several things as one list, with lists opened.
+
+    Return Absent if one value is unreadable or pending, or if the only value is absent.
+    """
     scalars: list[Scalar] = []
     for value in values:
         if isinstance(value, tuple):
@@ -179,16 +185,16 @@ def merge_values(values: Sequence[Value | Absent]) -> Value | Absent:
 
 
 def format_scalar(value: Scalar) -> str:
-    """How a value is written into a text."""
+    """Return a value as text for a template."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
 def make_sort_key(text: str) -> str:
-    """A sort key in which `tty10` follows `tty9`, equal for equal texts only: no order depends on the input's."""
-    # A number goes by its length first, as one character that is lower than letters are. The text itself decides
-    # between `1` and `01`.
+    """Return a sort key that puts `tty9` before `tty10`. Only equal texts have equal keys."""
+    # The length of a number comes first, as one character below all letters. The text itself decides between `1`
+    # and `01`.
     return f"{_DIGITS.sub(_prefix_length, text)}\0{text}"
 
 
