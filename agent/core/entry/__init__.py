@@ -1,1 +1,1 @@
-"""What a configuration says, as frozen values: where to look, what to take, what to give."""
+"""Entries of a configuration as frozen values: the sources, the conditions, the checks and what a container gets."""

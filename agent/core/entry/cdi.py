@@ -1,6 +1,7 @@
-"""CDI, the Container Device Interface: names of devices, the specs that define them, how a runtime is told.
+"""CDI, the Container Device Interface: names of devices and the spec files that define them.
 
-As its library has it (tags.cncf.io/container-device-interface 1.1), which containerd and CRI-O share.
+The rules are those of the library tags.cncf.io/container-device-interface 1.1. Both containerd and CRI-O use this
+library.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from agent.core.language.template import compute_digest
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, field
 
-DIRECTORIES = ("/etc/cdi", "/var/run/cdi")  # where runtimes look unless told otherwise; the later one goes first
-SUFFIXES = (".json", ".yaml")  # of files that are specs; `.yml` is none
-ANNOTATION = "cdi.k8s.io/"  # what keys of annotations begin with that name CDI devices
-KEY_LIMIT = 63  # characters of such a key after that
+DIRECTORIES = ("/etc/cdi", "/var/run/cdi")  # default of runtimes; the later one has priority
+SUFFIXES = (".json", ".yaml")  # of spec files; runtimes ignore `.yml`
+ANNOTATION = "cdi.k8s.io/"  # prefix of annotation keys that name CDI devices
+KEY_LIMIT = 63  # characters of such a key after the prefix
 
 _KIND = r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _QUALIFIER = re.compile(rf"{_KIND}/{_KIND}")
@@ -23,11 +24,11 @@ _DEVICE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 class SpecError(ValueError):
-    """Why a file is no CDI spec."""
+    """The reason why a file is not a CDI spec."""
 
 
 class SpecFile(Struct):
-    """One file of a directory of specs: the full names of its devices, or why it defines none."""
+    """One file of a CDI directory: the qualified names of its devices, or the fault if the file is not a spec."""
 
     path: str
     names: tuple[str, ...] = ()
@@ -35,10 +36,12 @@ class SpecFile(Struct):
 
 
 class Specs(Struct):
-    """What all specs of a host define together.
+    """All CDI devices that the spec files of a host define.
 
-    directories: where they were looked for. paths: the file that has each device. conflicts: two files of one
-    directory that have the same one, so that runtimes give neither. faults: files that are no specs, and why.
+    directories: the directories that were read.
+    paths: the file that defines each device.
+    conflicts: devices that two files of one directory define. Runtimes give none of the two.
+    faults: the fault of each file that is not a spec.
     """
 
     directories: tuple[str, ...] = DIRECTORIES
@@ -47,7 +50,7 @@ class Specs(Struct):
     faults: Mapping[str, str] = field(default_factory=dict)
 
     def find_file(self, name: str) -> str | Absent:
-        """The file that defines a device, by its full name."""
+        """Return the file that defines a device with this qualified name, or the reason why no file does."""
         if not is_qualified_name(name):
             return Absent("is no full name of a CDI device")
         if name in self.conflicts:
@@ -63,16 +66,16 @@ class Specs(Struct):
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether that is the full name of a device: `vendor/class=device`."""
+    """Return whether a text is the qualified name of a device: `vendor/class=device`."""
     kind, _, device = text.partition("=")
     return _QUALIFIER.fullmatch(kind) is not None and _DEVICE.fullmatch(device) is not None
 
 
 def parse_device_names(document: object) -> tuple[str, ...]:
-    """The full names of the devices that a spec defines.
+    """Return the qualified names of the devices that a spec defines.
 
     Raises:
-        SpecError: runtimes would not take it for one. They look more closely than this does.
+        SpecError: runtimes reject the document. Runtimes check more than this function does.
     """
     if not isinstance(document, Mapping):
         raise SpecError("is no table of keys and values")
@@ -99,7 +102,7 @@ def parse_device_names(document: object) -> tuple[str, ...]:
 
 
 def merge_specs(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
-    """What these files define together; they come in the order of the directories."""
+    """Merge the files of all directories. The files come in the order of the directories."""
     paths: dict[str, str] = {}
     conflicts: dict[str, tuple[str, str]] = {}
     faults: dict[str, str] = {}
@@ -109,15 +112,17 @@ def merge_specs(directories: Sequence[str], files: Iterable[SpecFile]) -> Specs:
         for name in file.names:
             earlier = paths.get(name)
             if earlier is not None and _get_directory(earlier) == _get_directory(file.path):
-                conflicts[name] = (earlier, file.path)  # for good, even if a later directory has it too
+                conflicts[name] = (earlier, file.path)  # stays, even if a later directory also defines the device
             else:
                 paths[name] = file.path
     return Specs(tuple(directories), paths, conflicts, faults)
 
 
 def make_annotation_key(resource: str) -> str:
-    """The key of the annotation that names a resource's CDI devices. Two resources of one container must not share
-    one: kubelets keep the first of two.
+    """Return the key of the annotation that names the CDI devices of a resource.
+
+    Each resource needs its own key. If two resources of a container had the same key, the kubelet would keep only
+    the first.
     """
     name = f"device-agent_{resource.replace('/', '_')}"
     if len(name) > KEY_LIMIT:

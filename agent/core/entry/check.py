@@ -1,4 +1,4 @@
-"""Checks: "healthy while …", and what one says of a host device at one look."""
+"""Checks (`health.NAME`) and their result for one host device at one look."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from agent.core.language.value import Absent, Scalar, format_scalar
 from agent.core.struct import Struct, not_compared, replace
 
 REASON_LIMIT = 200  # characters of a reason
-_UNKNOWN = "?"  # stands for a word that says nothing
+_UNKNOWN = "?"  # replaces an absent value
 
 
 class LookCount(NamedTuple):
-    """So many looks in a row."""
+    """A number of consecutive looks."""
 
     number: int
 
 
 class LookDuration(NamedTuple):
-    """Every look for so many seconds."""
+    """A time in seconds. Every look in this time must agree."""
 
     seconds: float
 
@@ -40,7 +40,7 @@ ONE_LOOK = LookCount(1)
 
 
 class OnUnknown(Enum):
-    """What a look counts as that cannot tell, because a word is absent that would decide."""
+    """The effect of a look without a verdict: a word that decides the check is absent."""
 
     UNHEALTHY = "unhealthy"
     HEALTHY = "healthy"
@@ -48,9 +48,11 @@ class OnUnknown(Enum):
 
 
 class CheckVerdict(Enum):
-    """What one look says. NOTHING: it counts for no look at all. BESIDE: the check does not apply.
+    """The verdict of a check at one look.
 
-    AWAITED: that is to come, and until something is known the device is not Healthy.
+    IGNORED: the look does not count.
+    NOT_APPLICABLE: the check does not apply to the device.
+    PENDING: the verdict is not known yet. The device is Unhealthy until the verdict is known.
     """
 
     PASS = "good"  # noqa: S105  no password
@@ -61,14 +63,16 @@ class CheckVerdict(Enum):
 
 
 class LogSubscription(NamedTuple):
-    """Under which keys the kernel log speaks of a device; and what is then said, but for what the line says."""
+    """The keys of a device in the kernel log, and the parts of its reason. A part is a slot if only the log line has
+    its value.
+    """
 
     keys: frozenset[MessageKey]
     phrase: tuple[str | Slot, ...] = ()
 
 
 class UnknownCause(Enum):
-    """Why a look cannot tell: nobody knows, or nobody said so in time."""
+    """The cause of an unknown verdict: no value, or no answer before the timeout."""
 
     UNKNOWN = "unknown"
     TIMEOUT = "timeout"
@@ -76,11 +80,13 @@ class UnknownCause(Enum):
 
 @not_compared("unknown_cause")
 class CheckResult(Struct):
-    """What one look says, and why, if that is bad.
+    """The result of a check at one look.
 
-    answer: the number of the answer that it rests on; None if it rests on none.
-    count: what a counter says; whether it has grown is not seen at one look. ear: what to listen for.
-    doubt: why it cannot tell, whatever that counts as.
+    reason: why the check fails.
+    query_number: the number of the query result behind the verdict, or None.
+    count: the value of a counter. One look cannot show whether the counter grew.
+    subscription: the keys that a kernel log check watches.
+    unknown_cause: why the verdict is unknown, for every effect of `on_unknown`.
     """
 
     verdict: CheckVerdict
@@ -91,21 +97,22 @@ class CheckResult(Struct):
     unknown_cause: UnknownCause | None = None
 
     def replace_reason(self, reason: str) -> CheckResult:
-        """The same for another reason."""
+        """Return the result with another reason, cut to `REASON_LIMIT` characters."""
         return self if reason == self.reason else replace(self, reason=shorten(reason, REASON_LIMIT))
 
 
 class Check(Struct):
-    """`health.NAME`. Equal checks say the same, wherever they are written.
+    """One `health.NAME` rule. Equal checks have equal results, in every entry.
 
-    holds: what has to hold, whom to ask, the counter that must not grow, or what to listen for.
-    when: whether it applies; None if it always does.
-    every: seconds between looks besides those that events bring; without it only looks at some distance are counted
-        apart.
-    trip, recover: what it takes to fail, and to be healthy again; without `recover` only a person makes it healthy.
-    reason: what is said of it; None for the line that fails and what was read.
-    again: it is asked once more when a container gets the device.
-    leans: the joins of whose partners' health it speaks.
+    criterion: the clause that must match, the query, the counter that must not grow, or the kernel log pattern.
+    condition: the clause for devices to which the check applies. None: all devices.
+    interval: the seconds between two looks, besides looks after kernel events. None: only looks with some distance
+        count separately.
+    failure_threshold, recovery_threshold: the looks or seconds until the state changes. Without a recovery threshold
+        only an administrator clears the failure.
+    reason: the template of the reason. None: the failed clause line and its value.
+    recheck_on_allocate: the check runs again at each Allocate call.
+    partner_joins: the joins whose partner health the check uses.
     """
 
     name: str
@@ -120,7 +127,7 @@ class Check(Struct):
     partner_joins: tuple[str, ...] = ()
 
     def evaluate(self, facts: QueryFacts) -> CheckResult:
-        """What it says of a host device of which `facts` tell."""
+        """Return the result of the check for a host device with these facts."""
         if self.condition is not None and self.condition.evaluate(facts, THREE_VALUED) is not True:
             return CheckResult(CheckVerdict.NOT_APPLICABLE)
         match self.criterion:
@@ -134,7 +141,7 @@ class Check(Struct):
 
     @property
     def log(self) -> Log | None:
-        """What it listens for, if it does."""
+        """The kernel log pattern, or None if this is not a kernel log check."""
         return self.criterion if isinstance(self.criterion, Log) else None
 
     def _evaluate_clause(self, holds: Clause, facts: QueryFacts) -> CheckResult:
@@ -194,7 +201,10 @@ class Check(Struct):
         return CheckResult(CheckVerdict.FAIL, self._join_reasons(answer.reason, facts), answer.number)
 
     def make_unknown_result(self, reason: str, answer: int | None = None, *, late: bool = False) -> CheckResult:
-        """What a look counts as that cannot tell, for that reason. `late`: who was asked did not answer in time."""
+        """Return the result of a look without a verdict.
+
+        timed_out: the query had no answer before its timeout.
+        """
         doubt = UnknownCause.TIMEOUT if late else UnknownCause.UNKNOWN
         match self.on_unknown:
             case OnUnknown.HEALTHY:
@@ -204,7 +214,7 @@ class Check(Struct):
         return CheckResult(CheckVerdict.FAIL, reason, answer, unknown_cause=doubt)
 
     def _join_reasons(self, detail: str, facts: QueryFacts) -> str:
-        """The reason, if that is said, and what was heard."""
+        """Return the reason of the check with the detail in brackets. Return the detail if the check has no reason."""
         text = "" if self.reason is None else format_reason(self.reason, facts)
         return shorten(f"{text} ({detail})" if text and detail else text or detail, REASON_LIMIT)
 
@@ -218,17 +228,17 @@ class Check(Struct):
 
 
 def format_reason(text: Template, facts: FactReader) -> str:
-    """A text for people: lists with commas, and a question mark for a word that says nothing."""
+    """Return the text of a template. Lists have commas. A question mark stands for each absent value."""
     return format_parts(text.pieces, facts)
 
 
 def format_parts(pieces: Iterable[str | Slot], facts: FactReader) -> str:
-    """The same of the pieces of one."""
+    """Return the text of some parts of a template, like `format_reason`."""
     return "".join(piece if isinstance(piece, str) else ", ".join(_format_values(piece, facts)) for piece in pieces)
 
 
 def _format_known_words(text: Template, facts: FactReader, later: AbstractSet[str]) -> Iterator[str | Slot]:
-    """The pieces of a text, with all words told but those that are known later."""
+    """Yield the parts of a template with their values. Slots of words that are known later stay slots."""
     for piece in text.pieces:
         yield piece if isinstance(piece, str) or piece.word in later else format_parts((piece,), facts)
 

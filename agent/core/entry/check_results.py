@@ -1,7 +1,7 @@
-"""What an entry said of one host device at a look: by its checks, and by what else hangs on the health of partners.
+"""Results of the checks of one host device at one look, and everything else that depends on the health of partners.
 
-That is known when the checks of the partners are concluded, after the look. So what is read for it is recorded, and
-asked then.
+The health of a partner is known after the look, when the checks of the partner are evaluated. A look therefore
+copies the facts. The checks are evaluated with these copies.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from agent.core.struct import replace
 
 
 class DeviceCheckResult(NamedTuple):
-    """What a check of an entry said of one host device at a look.
+    """The result of a check of an entry for one host device at one look.
 
-    entry: the resource's name as the entry writes it. key, place: those of the host device. member: its name, where it
-    is one of several that are one device.
-    behind: the partners of whose health it speaks. read: what it is asked over when that is known.
+    entry: the name of the resource as written in the entry.
+    device_key, location: those of the host device.
+    member: the name of the host device, if the host device is a group member.
+    partners: the partners whose health the check uses.
+    inputs: the facts for the evaluation that follows when the health of the partners is known.
     """
 
     entry: str
@@ -41,15 +43,16 @@ class DeviceCheckResult(NamedTuple):
     inputs: PartnerInputs | None = None
 
     def make_failure_reason(self, text: str) -> Reason:
-        """Return the reason of a device of which this check fails, with the member that it is about."""
+        """Return the reason of a device that fails this check, with the name of the group member."""
         return Reason(ReasonCause.CHECK, f"{self.member}: {text}" if self.member else text, self.check.name)
 
 
 class PartnerDependent(NamedTuple):
-    """What else of an entry hangs on the health of partners, of the host device with that key.
+    """A not-ready condition, or something given, that depends on the health of partners.
 
-    behind: the partners. wait: the `wait` that speaks of it, and what that is asked over; None for what is given,
-    which a grant asks.
+    device_key: the key of the host device.
+    wait: the not-ready condition (`wait`) and its facts. None for something given, because each grant evaluates its
+        condition.
     """
 
     device_key: str
@@ -58,8 +61,12 @@ class PartnerDependent(NamedTuple):
 
 
 class PartnerResults(NamedTuple):
-    """A partner as others speak of it: the join's name, why it waits, what its own checks say, and what hangs on its
-    own partners.
+    """A partner at one look.
+
+    name: the name of the join.
+    not_ready_reason: the reason why the partner is not ready, or an empty string.
+    check_results: the results of its checks.
+    dependents: what depends on the health of its own partners.
     """
 
     name: str
@@ -69,7 +76,7 @@ class PartnerResults(NamedTuple):
 
 
 class PartnerInputs(NamedTuple):
-    """What a check was to be told of a device at a look, but for the health of its partners."""
+    """The inputs of a check at one look, without the health of partners."""
 
     facts: FactCopy
     query: Query | Absent | None = None
@@ -77,7 +84,7 @@ class PartnerInputs(NamedTuple):
 
 
 class FactsWithPartnerHealth:
-    """What was read of a device, and which of its partners of these names are ill, and why."""
+    """The facts of a device, extended with the health of its partners."""
 
     def __init__(
         self,
@@ -96,32 +103,32 @@ class FactsWithPartnerHealth:
             )
 
     def __call__(self, word: str) -> Value | Absent:
-        """See `Knowledge`."""
+        """Return the value of a word."""
         return self._health_values[word] if word in self._health_values else self._facts(word)
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        """See `Knowledge`."""
+        """Return the devices of a relation."""
         return self._facts.follow_relation(word)
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
-        """See `Heard`."""
+        """Return the query result of the look. A check has one query."""
         del inquiry
         return self._query_result
 
 
 class _KnownQuery(NamedTuple):
-    """What was asked at the look."""
+    """The query of the look."""
 
     query: Query | Absent
 
     def build_query(self, facts: FactReader) -> Query | Absent:
-        """See `Asks`."""
+        """Return the query of the look."""
         del facts
         return self.query
 
 
 def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
-    """All that a check is to be told of a device, but for the health of its partners."""
+    """Return all inputs of a check for a device, without the health of partners."""
     words = [slot.word for slot in check.reason.slots] if check.reason else []
     clauses = [] if check.condition is None else [check.condition]
     match check.criterion:
@@ -131,7 +138,9 @@ def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
             words.append(word)
         case Log():
             pattern = check.criterion.pattern
-            captured_words = {brace.word for brace in pattern.captured_words}  # which a line says, and no look
+            captured_words = {
+                brace.word for brace in pattern.captured_words
+            }  # their values come from a log line, not from a look
             words = [word for word in words if word not in captured_words] + [
                 brace.word for brace in pattern.compared_words
             ]
@@ -145,7 +154,10 @@ def read_inputs(check: Check, facts: QueryFacts) -> PartnerInputs:
 
 
 def _may_apply(check: Check, facts: QueryFacts) -> bool:
-    """Whether it may apply, by what is known of it before its partners are: else nobody is asked."""
+    """Return whether the check can apply to the device while the health of partners is unknown.
+
+    If not, no query is sent.
+    """
     if check.condition is None:
         return True
     health_words = {f"{name}.{word}" for name in check.partner_joins for word in (HEALTHY, REASON)}
@@ -158,7 +170,10 @@ def _may_apply(check: Check, facts: QueryFacts) -> bool:
 
 
 def resolve_partners(check_result: DeviceCheckResult, unhealthy_reasons: Mapping[str, str]) -> DeviceCheckResult:
-    """What it says when it is known which of its partners are ill, and why."""
+    """Return the result of a check with the health of its partners.
+
+    unhealthy_reasons: the reason of each unhealthy partner, by join name.
+    """
     inputs, check = check_result.inputs, check_result.check
     if inputs is None:
         return check_result

@@ -1,4 +1,4 @@
-"""A counter that must not grow."""
+"""Counter checks: the counter must not grow."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from agent.core.struct import Struct
 
 
 class CounterCheck(Struct):
-    """`rises`: the word that counts."""
+    """A counter check (`rises`). word: the word whose value is the counter."""
 
     word: str

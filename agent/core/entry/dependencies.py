@@ -1,4 +1,4 @@
-"""What an own word rests on: the other words that its definition mentions."""
+"""Dependencies of derived words: the words that their definitions use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from agent.core.struct import Struct
 
 
 def list_dependencies(thing: object) -> Iterator[str]:
-    """The words that an own word, a clause or a text mentions. Of a join those of the device that asks."""
+    """Yield the words that a derived word, a clause or a template uses. A join yields the words of the device, not
+    of the partner.
+    """
     match thing:
         case Join():
             yield from thing.key_words
             return
         case CapturedWord():
-            return  # its word is itself
+            return  # its word is its own name
         case CopiedWord() | Slot() | ClauseLine():
             yield thing.word
     if isinstance(thing, Mapping):
@@ -34,7 +36,7 @@ def list_dependencies(thing: object) -> Iterator[str]:
 
 
 def add_dependencies(words: Iterable[str], derived_words: Mapping[str, DerivedWord]) -> dict[str, DerivedWord]:
-    """The own words among these and among all that they rest on, in the order in which they are come across."""
+    """Return the derived words among these words and among all their dependencies, in the order of the search."""
     result: dict[str, DerivedWord] = {}
     pending_words = list(words)
     while pending_words:

@@ -1,4 +1,6 @@
-"""Own words: what `options`, a source's pattern and `let` define, each a value that says what it is of a device."""
+"""Derived words: the words that `options`, the pattern of a source and `let` define. Each computes its value for a
+device.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +19,36 @@ from agent.core.struct import Struct
 
 
 class Constant(Struct):
-    """`options.NAME`: what the entry chose."""
+    """An option (`options.NAME`) with the value of the entry."""
 
     value: Value
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the value of the option."""
         del facts
         return self.value
 
 
 class CapturedWord(Struct):
-    """A `{word:type}` of the source's pattern."""
+    """A `{word:type}` of the pattern of the source."""
 
     word: str
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the captured value."""
         return facts.get_captured(self.word)
 
 
 class CopiedWord(Struct):
-    """`read = "word"`: what another word says. `kind`: what its text is to be parsed as, if not simply taken over."""
+    """The value of another word (`read = "word"`). kind: the type that its text is parsed as. None: the value stays
+    as it is.
+    """
 
     word: str
     kind: ValueType | None = None
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the value of the other word, parsed as the type."""
         value = facts(self.word)
         if self.kind is None or isinstance(value, Absent):
             return value
@@ -54,12 +58,12 @@ class CopiedWord(Struct):
 
 
 class FirstPresent(Struct):
-    """`first_of = [..]`: the first that is there. What is there and cannot be read, or is still to come, ends it."""
+    """The first present value of several words (`first_of = [..]`). An unreadable or pending value ends the search."""
 
     alternatives: tuple[DerivedWord, ...]
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the first value that is present, unreadable or pending, or the reasons of all words."""
         reasons: list[str] = []
         for alternative in self.alternatives:
             value = alternative.compute_value(facts)
@@ -70,25 +74,25 @@ class FirstPresent(Struct):
 
 
 class DefaultedWord(Struct):
-    """`else`: what stands where there is nothing; not where something is that could not be read."""
+    """A word with a default (`else`). The default replaces a nonexistent value, not an unreadable one."""
 
     word: DerivedWord
     default: Value
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the value of the word, or the default."""
         value = self.word.compute_value(facts)
         return self.default if is_nonexistent(value) else value
 
 
 class ExtractedText(Struct):
-    """`take = "PATTERN", of = …`: what stands at the brace of the pattern."""
+    """A part of a text (`take = "PATTERN", of = …`): the part at the brace of the pattern."""
 
     pattern: Glob
     source: DerivedWord
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the extracted value, or absent if the text does not match the pattern."""
         value = self.source.compute_value(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
@@ -98,10 +102,13 @@ class ExtractedText(Struct):
 
 
 class MappedWord(Struct):
-    """`by = "word", map = { … }`: what the map says of the word: the exact key first, else the longest that fits.
+    """A value from a map (`by = "word", map = { … }`). The exact key has priority, then the longest pattern that
+    matches.
 
-    exact: by the key in its canonical form (`canonical`). fitting: patterns, longest first. other: `else`, what the map
-    says of all the rest. absent: `if_absent`, what stands where the word is not there.
+    exact: values by key in canonical form (`canonicalize`).
+    patterns: glob keys, longest first.
+    default: the value for all other keys (`else`).
+    absent_value: the value if the word does not exist (`if_absent`).
     """
 
     source: DerivedWord
@@ -112,7 +119,7 @@ class MappedWord(Struct):
     absent_value: Scalar | None = None
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the value in the map, or absent if the map has no such key."""
         value = self.source.compute_value(facts)
         if is_nonexistent(value) and self.absent_value is not None:
             return self.absent_value
@@ -126,14 +133,14 @@ class MappedWord(Struct):
 
 
 class TemplateWord(Struct):
-    """`text = "{a}-{b}"`: that text; of one with a list word, one for each of its elements."""
+    """A template (`text = "{a}-{b}"`). With a list word, the value is a list with one text per element."""
 
     text: Template
     kind: ValueType
     is_list: bool = False
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the text of the template, parsed as the type."""
         written = self.text.write_all(facts)
         if isinstance(written, Absent):
             return written
@@ -142,12 +149,12 @@ class TemplateWord(Struct):
 
 
 class ClauseWord(Struct):
-    """`holds = { … }`: whether the clause holds; unknown while a word that decides it could not be read."""
+    """A clause as a boolean (`holds = { … }`)."""
 
     clause: Clause
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return whether the clause matches. The value is absent while a deciding word is unreadable or pending."""
         failing = self.clause.find_failed_line(facts, CAREFUL)
         if failing is None or failing.undecided_fact is None:
             return failing is None
@@ -159,35 +166,37 @@ class ClauseWord(Struct):
 
 
 class KfdAddress(Struct):
-    """`kfd_address = ["domain", "location_id"]`: the PCI address of a node of KFD's topology.
+    """The PCI address of a node of the KFD topology (`kfd_address = ["domain", "location_id"]`).
 
-    Bus, device and function are the lower 16 bits of the location; above them newer kernels number the partitions.
+    Bus, device and function are the lower 16 bits of the location. Newer kernels number the partitions in the bits
+    above.
     """
 
     domain: DerivedWord
     location: DerivedWord
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the PCI address, or absent if the node is not a PCI function."""
         domain, location = self.domain.compute_value(facts), self.location.compute_value(facts)
         if not isinstance(domain, int) or not isinstance(location, int):
             return next((value for value in (domain, location) if isinstance(value, Absent)), Absent("is no number"))
         if domain < 0 or location <= 0:
-            return Absent("says that it is no PCI function")  # CPUs have nodes too, at location 0
+            return Absent("says that it is no PCI function")  # CPUs also have nodes, at location 0
         return f"{domain:04x}:{location >> 8 & 0xFF:02x}:{location >> 3 & 0x1F:02x}.{location & 7}"
 
 
 class Bits(Struct):
-    """`bits = ["28-31", "0-2"], of = …`: those bits of a number side by side, the first range in front.
+    """Some bits of a number (`bits = ["28-31", "0-2"], of = …`), concatenated. The first range is the most
+    significant.
 
-    ranges: lowest and highest bit of each.
+    ranges: the lowest and highest bit of each range.
     """
 
     ranges: tuple[tuple[int, int], ...]
     source: DerivedWord
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the number that consists of the bits."""
         value = self.source.compute_value(facts)
         if not isinstance(value, int) or value < 0:
             return value if isinstance(value, Absent) else Absent("is a negative number", unreadable=True)
@@ -199,12 +208,12 @@ class Bits(Struct):
 
 
 class Base64Url(Struct):
-    """`base64url = ["a", "b"]`: the bytes of these hexadecimal texts, one after the other, without padding."""
+    """Hexadecimal texts as base64url (`base64url = ["a", "b"]`): their bytes, concatenated, without padding."""
 
     parts: tuple[DerivedWord, ...]
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the base64url text, or absent if a text is not a sequence of bytes."""
         data = b""
         for part in self.parts:
             value = part.compute_value(facts)
@@ -222,9 +231,10 @@ class Base64Url(Struct):
 
 
 class RankWord(Struct):
-    """`place_in = "list", of = …`: how many of the list come before that, in the order of their type, `kind`.
+    """The position of a value in a list (`place_in = "list", of = …`): the number of smaller elements.
 
-    What is in it several times counts once. Numbers go by their size, PCI addresses by domain, bus, device, function.
+    Equal elements count once. Numbers are sorted by size. PCI addresses are sorted by domain, bus, device and
+    function.
     """
 
     list_word: DerivedWord
@@ -232,7 +242,7 @@ class RankWord(Struct):
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the rank from 0, or absent if the list does not contain the value."""
         value, elements = self.source.compute_value(facts), self.list_word.compute_value(facts)
         if isinstance(value, (Absent, tuple)):
             return value if isinstance(value, Absent) else Absent("is a list")
@@ -252,23 +262,23 @@ class RankWord(Struct):
 
 
 class ProbeWord(Struct):
-    """`probe = "NAME", field = "FIELD"`: what that probe reports of the place where the device is."""
+    """A field of a probe (`probe = "NAME", field = "FIELD"`), reported for the location of the device."""
 
     probe: ProbeSpec
     field: str
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the reported value, parsed as the type."""
         value = facts.get_probe_field(self.probe, self.field)
         return value if isinstance(value, Absent) else parse_value(self.kind, format_scalar(value))
 
 
 def is_nonexistent(value: Value | Absent) -> bool:
-    """Whether something is simply not there: neither unreadable nor still to come."""
+    """Return whether a value does not exist. An unreadable or pending value may exist."""
     return isinstance(value, Absent) and not value.unreadable and not value.pending
 
 
 def canonicalize(kind: ValueType, value: Scalar) -> str:
-    """A value as a key: equal for values of the kind that are equal."""
+    """Return a value as a key. Equal values of the type have equal keys."""
     return f"{int(str(value), 16):x}" if kind is ValueType.HEX else format_scalar(value)

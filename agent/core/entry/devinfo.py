@@ -1,24 +1,24 @@
-"""Device-information files: what CNI plugins (Multus and those behind it) are told of a device that a pod has.
+"""Device-information files: the data of an allocated device for CNI plugins, for example Multus.
 
-As the device-info-spec has it (k8snetworkplumbingwg, 1.1.0): one JSON file for each id of the kubelet's, there before
-the pod's network is made.
+The format is the device-info-spec of k8snetworkplumbingwg, 1.1.0. Each device ID has one JSON file. The file must
+exist before the network of the pod is set up.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-DIRECTORY = "/var/run/k8s.cni.cncf.io/devinfo/dp"  # where Multus looks; it cannot be told otherwise
+DIRECTORY = "/var/run/k8s.cni.cncf.io/devinfo/dp"  # fixed in Multus
 
 
 class DevInfo(NamedTuple):
-    """What is written of one id of the kubelet's: the name of its file, and the JSON in it."""
+    """The device-information file of one device ID. name: the name of the file. text: its JSON."""
 
     id: str
     name: str
     text: str
 
 
-def make_file_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
-    """The file of an id (`getDPDeviceInfoPath` of network-attachment-definition-client)."""
+def make_file_name(resource: str, id: str) -> str:  # noqa: A002  name in the API
+    """Return the file name of a device ID, as `getDPDeviceInfoPath` of network-attachment-definition-client does."""
     return f"{resource.replace('/', '-')}-{id.replace('/', '-')}-device.json"

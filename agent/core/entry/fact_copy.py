@@ -1,4 +1,4 @@
-"""What was read of a thing, so that clauses can be asked about it again when it cannot be read any more."""
+"""Copies of facts, so that clauses can be evaluated when the device is no longer readable."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from agent.core.struct import Struct
 
 
 class FactCopy(Struct):
-    """What clauses read of one thing, so that they can be asked again when it cannot be read any more."""
+    """A copy of the facts that some clauses use for one device.
+
+    related_devices: copies of the facts of related devices, by relation.
+    """
 
     words: Mapping[str, Value | Absent]
     related_devices: Mapping[str, tuple[FactCopy, ...] | Absent]
 
     def __call__(self, word: str) -> Value | Absent:
-        """See `Knowledge`."""
+        """Return the value of a word."""
         return self.words.get(word, Absent("was not read"))
 
     def follow_relation(self, word: str) -> tuple[FactCopy, ...] | Absent:
-        """See `Knowledge`."""
+        """Return the devices of a relation."""
         return self.related_devices.get(word, Absent("was not read"))
 
 
 def copy_facts(clauses: Iterable[Clause], facts: Knowledge, extra_words: Iterable[str] = ()) -> FactCopy:
-    """What these clauses read of a thing, and what more words say of it."""
+    """Return a copy of the facts that these clauses and extra words use."""
     clause_tuple = tuple(clauses)
     words = dict.fromkeys((*(line.word for clause in clause_tuple for line in clause.walk_lines()), *extra_words))
     return FactCopy({word: facts(word) for word in words}, copy_related_facts(clause_tuple, facts))
 
 
 def copy_related_facts(clauses: Iterable[Clause], facts: Knowledge) -> dict[str, tuple[FactCopy, ...] | Absent]:
-    """What these clauses read of the things that words lead to, by word."""
+    """Return copies of the facts that these clauses use of related devices, by relation."""
     inner_clauses: dict[str, list[Clause]] = {}
     for clause in clauses:
         for line in clause.walk_lines():

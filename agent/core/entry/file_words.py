@@ -1,4 +1,4 @@
-"""Own words that read: what files below a path say, and what fits it is called."""
+"""Derived words that read files: the content of the files that match a path, or their names."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from agent.core.struct import Struct, replace
 
 
 class FilePath(Struct):
-    """A path in its shortest form. `whole`: all of it, if it has no word in it. `join`: whose partner's path it is.
+    """A path in its shortest form.
 
-    A word is one name or a part of one, never a pattern and never a way elsewhere.
+    constant: the whole path, if the path has no word in it. Otherwise its beginning.
+    pieces: the texts and slots of the path, if the path has words in it.
+    join: the join whose partner the path belongs to. None: the device itself.
+
+    The value of a word is a file name or a part of one. The value cannot be a glob or lead to another directory.
     """
 
     constant: str
@@ -22,7 +26,7 @@ class FilePath(Struct):
     join: Join | None = None
 
     def write(self, facts: WordReader) -> str | Absent:
-        """The path with its words filled in."""
+        """Return the path with the values of its words, or absent if a word has no usable value."""
         if not self.pieces:
             return self.constant
         path = ""
@@ -37,24 +41,24 @@ class FilePath(Struct):
         return path
 
     def read_texts(self, facts: WordReader) -> Sequence[str | Absent] | Absent:
-        """What each file says that fits."""
+        """Return the content of each file that matches."""
         resolved = self._resolve(facts)
         return resolved if isinstance(resolved, Absent) else resolved[0].read_texts(resolved[1])
 
     def list_names(self, facts: WordReader) -> Sequence[str] | Absent:
-        """The names of what fits."""
+        """Return the names of all files that match."""
         resolved = self._resolve(facts)
         return resolved if isinstance(resolved, Absent) else resolved[0].list_names(resolved[1])
 
     def list_directories(self, facts: WordReader) -> Sequence[WordReader]:
-        """The directories that fit, each a thing of its own; none where that cannot be told."""
+        """Return the directories that match, each as a device of its own. Return nothing if the path has no value."""
         resolved = self._resolve(facts)
         return () if isinstance(resolved, Absent) else resolved[0].list_directories(resolved[1])
 
     def pick_single(self, texts: Sequence[str | Absent] | Absent, facts: WordReader) -> str | Absent:
-        """The one of what fits; what is there several times is there, and yet cannot be read.
+        """Return the only text. If several texts match, the result is unreadable, not nonexistent.
 
-        Where several directories fit on the way to a file, those without it do not count.
+        If several directories match on the way to a file, directories without the file do not count.
         """
         if isinstance(texts, Absent):
             return texts
@@ -68,7 +72,7 @@ class FilePath(Struct):
         return Absent(f"ambiguous: {len(present_texts)} fit {self.write(facts)}", unreadable=True)
 
     def _resolve(self, facts: WordReader) -> tuple[WordReader, str] | Absent:
-        """Whose path it is, and the path."""
+        """Return the reader that the path belongs to, and the path."""
         path, reader = self.write(facts), facts if self.join is None else facts.find_partner(self.join)
         if isinstance(path, Absent):
             return path
@@ -76,58 +80,58 @@ class FilePath(Struct):
 
 
 class FileText(Struct):
-    """`read = "PATH"`."""
+    """The content of one file (`read = "PATH"`)."""
 
     path: FilePath
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the content of the file, parsed as the type."""
         return parse_value(self.kind, self.path.pick_single(self.path.read_texts(facts), facts))
 
 
 class FileTexts(Struct):
-    """`read_all = "PATH"`: what all that fit say; what is not there and what is empty is left out."""
+    """The content of all files that match (`read_all = "PATH"`). Nonexistent and empty files are left out."""
 
     path: FilePath
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the content of all present files. The value is absent if one file is unreadable."""
         return _parse_present(self.kind, self.path.read_texts(facts))
 
 
 class FileNames(Struct):
-    """`names_of = "PATH"`: what all that fits is called."""
+    """The names of all files that match (`names_of = "PATH"`)."""
 
     path: FilePath
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the names, parsed as the type."""
         return _parse_present(self.kind, self.path.list_names(facts))
 
 
 class FileName(Struct):
-    """`name_of = "PATH"`: what the one that fits is called."""
+    """The name of the only file that matches (`name_of = "PATH"`)."""
 
     path: FilePath
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the name, parsed as the type."""
         return parse_value(self.kind, self.path.pick_single(self.path.list_names(facts), facts))
 
 
 class FileField(Struct):
-    """`field = "NAME", of = "PATH"`: that field of the one file that fits, from its first line that has it."""
+    """A field of a file (`field = "NAME", of = "PATH"`), from the first line that has the field."""
 
     name: str
     path: FilePath
     kind: ValueType
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """See `Own`."""
+        """Return the value of the field, or absent if no line has the field."""
         text = self.path.pick_single(self.path.read_texts(facts), facts)
         if isinstance(text, Absent):
             return text
@@ -139,7 +143,7 @@ class FileField(Struct):
 
 
 def parse_value(kind: ValueType, text: str | Absent) -> Scalar | Absent:
-    """What a text says as that kind; what is there and says nothing of the kind is not simply missing."""
+    """Return the value of a text. A text of another type is unreadable. An empty text is nonexistent."""
     if isinstance(text, Absent):
         return text
     if not text:
@@ -149,7 +153,7 @@ def parse_value(kind: ValueType, text: str | Absent) -> Scalar | Absent:
 
 
 def parse_values(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | Absent:
-    """What each of these texts says; absent if one of them says nothing of the kind."""
+    """Return the values of all texts, or absent if one text is not of the type."""
     values: list[Scalar] = []
     for text in texts:
         value = parse_value(kind, text)
@@ -160,7 +164,7 @@ def parse_values(kind: ValueType, texts: Iterable[str]) -> tuple[Scalar, ...] | 
 
 
 def _parse_present(kind: ValueType, texts: Sequence[str | Absent] | Absent) -> Value | Absent:
-    """What those say that are there; absent if one of them could not be read."""
+    """Return the values of all present texts, or absent if one of the texts is unreadable or pending."""
     if isinstance(texts, Absent):
         return texts
     values: list[Scalar] = []
@@ -174,7 +178,10 @@ def _parse_present(kind: ValueType, texts: Sequence[str | Absent] | Absent) -> V
 
 
 def _find_field(name: str, line: str) -> str | None:
-    """What a line says of a field: after `:` or `=`, or after blanks if the field's name is one word."""
+    """Return the value of a field in a line, or None.
+
+    The value follows `:` or `=`. Blanks are enough if the name of the field is one word.
+    """
     if not line.startswith(name):
         return None
     remainder = line[len(name) :]
@@ -185,7 +192,10 @@ def _find_field(name: str, line: str) -> str | None:
 
 
 def _format_slot(slot: Slot, facts: WordReader, *, at_name_start: bool) -> str | Absent:
-    """What a word puts into a path; `begins`: a name begins with it."""
+    """Return the value of a slot as a part of a path, or absent if the value cannot be in a path.
+
+    at_name_start: a file name begins with the value.
+    """
     value = facts(slot.word)
     if isinstance(value, Absent):
         return value.prefix_reason(slot.word)

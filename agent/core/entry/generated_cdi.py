@@ -1,7 +1,8 @@
-"""CDI specs of our own: how their devices are called, what they say, and how they are known as ours.
+"""Generated CDI specs: their file names, their device names, their content, and the header that marks their files.
 
-As the library has it that runtimes share (tags.cncf.io/container-device-interface, SPEC.md and specs-go/version.go).
-A spec declares the lowest version that has what it uses: an older runtime knows no later one.
+The rules are those of the library that runtimes share (tags.cncf.io/container-device-interface, SPEC.md and
+specs-go/version.go). A spec declares the lowest version that has all features in use, because an older runtime
+rejects a later version.
 """
 
 from __future__ import annotations
@@ -14,32 +15,34 @@ from typing import Any, TypeAlias
 from agent.core.entry.cdi import is_qualified_name
 from agent.core.language.template import compute_digest
 
-Edits: TypeAlias = Mapping[str, Sequence[Any]]  # `containerEdits`, what is empty left out
+Edits: TypeAlias = Mapping[str, Sequence[Any]]  # `containerEdits` without empty lists
 
-PREFIX = "device-agent_"  # what the names of our files begin with
+PREFIX = "device-agent_"  # prefix of generated file names
 MARK = b"# Written by device-agent"
-SUFFIX = ".yaml"  # JSON is YAML, and YAML may begin with a line for people
+SUFFIX = ".yaml"  # JSON is valid YAML, and YAML can begin with a comment
 _SECTIONS = ("env", "deviceNodes", "mounts")
 _VENDOR = "device-agent."
 _VENDOR_LIMIT, _CLASS_LIMIT, _FILE_LIMIT = 253, 63, 200  # characters
 _CLASS = re.compile(r"[A-Za-z](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.:-]")
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # in JSON, not in YAML
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # allowed in JSON, not in YAML
 
 
 def make_kind(resource: str) -> str:
-    """`vendor/class` of a resource: below its own domain, where no vendor's spec can be, and no other resource's."""
+    """Return `vendor/class` of a resource. The vendor is a domain of this agent, so no vendor and no other resource
+    has the same kind.
+    """
     domain, _, name = resource.partition("/")
     vendor = f"{_VENDOR}{domain}"
     if len(vendor) > _VENDOR_LIMIT:
         vendor = f"{_VENDOR}{compute_digest(domain, 32)}"
     if len(name) > _CLASS_LIMIT or not _CLASS.fullmatch(name):
-        name = f"r-{compute_digest(name, 32)}"  # it begins with a digit
+        name = f"r-{compute_digest(name, 32)}"  # a digest can begin with a digit
     return f"{vendor}/{name}"
 
 
-def make_device_name(resource: str, id: str) -> str:  # noqa: A002  the API's own word
-    """The full name of the CDI device that stands for a device of ours."""
+def make_device_name(resource: str, id: str) -> str:  # noqa: A002  name in the API
+    """Return the qualified name of the CDI device for a device ID."""
     name = f"{make_kind(resource)}={id}"
     if is_qualified_name(name):
         return name
@@ -47,20 +50,24 @@ def make_device_name(resource: str, id: str) -> str:  # noqa: A002  the API's ow
 
 
 def make_file_name(resource: str) -> str:
-    """The name of the file with the spec of a resource."""
+    """Return the name of the spec file of a resource."""
     name = resource.replace("/", "_")
     return f"{PREFIX}{name if len(name) <= _FILE_LIMIT else compute_digest(resource, 32)}{SUFFIX}"
 
 
 def make_header(owner: str) -> bytes:
-    """What our files begin with; owner: who of several agents on one machine."""
+    """Return the first line of a generated file. owner: the agent that wrote the file, if a machine has several
+    agents.
+    """
     return MARK + f" ({json.dumps(owner)}), which overwrites and removes it.\n".encode()
 
 
 def build_spec(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]:
-    """The spec of a resource: what all its devices have alike stands in it once, for a runtime applies that once.
+    """Return the spec of a resource. Edits that all devices share are written once, because a runtime applies them
+    once.
 
-    devices: by full name; none of them without any edit, as that would be no device.
+    devices: the edits of each device, by qualified name. Each device has at least one edit, because the CDI rules
+        require one.
     """
     shared = _find_shared(list(devices.values()))
     listed = [
@@ -73,8 +80,9 @@ def build_spec(resource: str, devices: Mapping[str, Edits]) -> Mapping[str, Any]
 
 
 def add_version(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A spec with the lowest version that has what is used: names that begin with a digit and `hostPath` are of 0.5.0,
-    dots in a class and annotations of 0.6.0.
+    """Return a spec with the lowest version that has all features in use.
+
+    Names that begin with a digit and `hostPath` need 0.5.0. Dots in a class and annotations need 0.6.0.
     """
     devices = spec["devices"]
     all_edits = [spec.get("containerEdits", {}), *(device["containerEdits"] for device in devices)]
@@ -89,13 +97,15 @@ def add_version(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def render_spec(document: Mapping[str, Any], owner: str) -> bytes:
-    """A spec as its file has it."""
+    """Return the content of the spec file."""
     text = json.dumps(document, indent=1, ensure_ascii=False)
     return make_header(owner) + _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode() + b"\n"
 
 
 def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
-    """The devices of a spec of ours with all that they have, by full name; None if it is not ours."""
+    """Return the edits of each device of a generated spec, by qualified name. Return None if another program wrote
+    the file.
+    """
     begin = make_header(owner)
     if not data.startswith(begin):
         return None
@@ -106,11 +116,11 @@ def parse_spec(data: bytes, owner: str) -> dict[str, Edits] | None:
             f"{spec['kind']}={device['name']}": _add(device["containerEdits"], shared) for device in spec["devices"]
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}  # ours by its mark, and spoilt: nothing of it is kept
+        return {}  # the header is ours and the content is damaged: nothing is reused
 
 
 def _find_shared(edits: Sequence[Edits]) -> dict[str, list[Any]]:
-    """What all have alike; nothing if one of them would be left without any."""
+    """Return the edits that all devices share. Return nothing if a device would have no other edit."""
     if len(edits) < 2:
         return {}
     first_edits, *other_edits = edits

@@ -1,4 +1,4 @@
-"""`when`: what is given only where a clause holds. It is asked for the device's list, and again for each grant."""
+"""Conditions (`when`) of what an entry gives. They are evaluated for the device list, and again for each grant."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from agent.core.language.clause import Clause, format_fact
 from agent.core.language.logic import CAREFUL, Knowledge
 from agent.core.language.value import Absent, Value
 
-# Of the giving itself, and of the health of partners, which is known after a look.
+# For words of a grant, and for the health of partners, which is known only after a look.
 KNOWN_LATER = Absent("is known when a container gets it", pending=True)
 
 
 class ConditionalGive(Protocol):
-    """One of the things that an entry gives."""
+    """One thing that an entry gives, with its condition."""
 
     @property
     def condition(self) -> Clause | None:
-        """Where it is given; None if always."""
+        """The clause that must match. None: always given."""
 
 
 _C = TypeVar("_C", bound=ConditionalGive)
 
 
 class _FactsBeforeGrant:
-    """What is known of a device before a container gets it."""
+    """The facts of a device before a container gets the device."""
 
     def __init__(self, facts: Knowledge) -> None:
         self._facts = facts
 
     def __call__(self, word: str) -> Value | Absent:
+        """Return the value of a word. Words of a grant are pending."""
         return KNOWN_LATER if is_grant_word(word) else self._facts(word)
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
+        """Return the devices of a relation."""
         return self._facts.follow_relation(word)
 
 
 def find_possible_gives(gives: Iterable[_C], facts: Knowledge) -> Iterator[tuple[_C, str]]:
-    """What of these a device may have to give, each with the reason why that cannot be said; empty if it can."""
+    """Yield what a device can give, each with the reason why its condition is undecided, or an empty string."""
     for give in gives:
         doubt = "" if give.condition is None else _find_doubt(give.condition, _FactsBeforeGrant(facts))
         if doubt is not None:
@@ -47,7 +49,7 @@ def find_possible_gives(gives: Iterable[_C], facts: Knowledge) -> Iterator[tuple
 
 
 def decide_condition(condition: Clause | None, facts: Knowledge) -> bool | str:
-    """Whether something is given; the reason if that cannot be said: what it rests on could not be read."""
+    """Return whether the condition matches, or a reason if a word that decides the condition is unreadable."""
     if condition is None:
         return True
     doubt = _find_doubt(condition, facts)
@@ -55,9 +57,11 @@ def decide_condition(condition: Clause | None, facts: Knowledge) -> bool | str:
 
 
 def _find_doubt(condition: Clause, facts: Knowledge) -> str | None:
-    """Why it cannot be said whether a clause holds; empty if it does, or if only a grant can say; None if it does not.
+    """Return why a condition is undecided. Return an empty string if the condition matches, or if only a grant can
+    decide. Return None if it does not match.
 
-    What could not be read decides nothing: a container would silently get less than it was promised, or more.
+    An unreadable value decides nothing. Otherwise a container could silently get less than the entry promises, or
+    more.
     """
     failed = condition.find_failed_line(facts, CAREFUL)
     if failed is None or failed.undecided_fact is KNOWN_LATER:

@@ -1,7 +1,7 @@
-"""Groups: how an entry says that host devices go together, and what each of them says to that.
+"""Groups: the host devices that an entry combines to one device, and their group keys.
 
-Two are in one group if they are equal in one of the words, or are both so with a third, however far that goes on. A
-device that has none of the words is alone.
+Two host devices are in one group if they have an equal value of a group word. A chain of equal values also connects
+two devices. A device without values is a group of its own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from agent.core.language.clause import Clause
 from agent.core.language.value import Absent, Scalar, Value, ValueType, make_comparable
 from agent.core.struct import Struct, field, not_compared
 
-GroupKey: TypeAlias = tuple[int, Scalar]  # which of the words, and what it says, `comparable`
+GroupKey: TypeAlias = tuple[int, Scalar]  # index of the group word, and its value in comparable form
 
-_SINGLE_GROUP: GroupKey = (-1, "")  # of parts that nothing keeps apart
+_SINGLE_GROUP: GroupKey = (-1, "")  # key of all devices if the group has members and no word
 
 
 class GroupWord(Struct):
-    """A word by which devices are together."""
+    """A word whose equal values put host devices into one group."""
 
     word: str
     kind: ValueType
@@ -27,11 +27,11 @@ class GroupWord(Struct):
 
 @not_compared("digest")
 class Grouping(Struct):
-    """`group` of an entry.
+    """The `group` of an entry.
 
-    claims: whatever is in the group comes along, matched or not.
-    parts: by name; together they make one device, each once.
-    digest: of all that says which host devices are put together, `match` and the source too.
+    includes_unmatched: the group contains all its host devices, also those that do not match (`claims = "all"`).
+    member_clauses: the clause of each named member (`group.parts`). One host device for each name makes one device.
+    digest: the digest of all settings that decide the groups, `match` and the source too.
     """
 
     words: tuple[GroupWord, ...] = ()
@@ -41,7 +41,7 @@ class Grouping(Struct):
 
 
 def compute_group_keys(grouping: Grouping, fact: Callable[[str], Value | Absent]) -> tuple[GroupKey, ...]:
-    """What the words say of a device; those that are absent tie it to nobody."""
+    """Return the group keys of a device. An absent value makes no key."""
     if not grouping.words:
         return (_SINGLE_GROUP,)
     keys: list[GroupKey] = []

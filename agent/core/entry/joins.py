@@ -1,4 +1,4 @@
-"""Own words and joins: what an entry brings with it to say of a device, and what it may ask for that."""
+"""Derived words and joins of an entry, and the interface that reads their facts."""
 
 from __future__ import annotations
 
@@ -19,68 +19,76 @@ class WordReader(Knowledge, Protocol):
     """The facts of one host device within one entry."""
 
     def get_captured(self, word: str) -> Value | Absent:
-        """What the source's pattern took for a word."""
+        """Return the value that the pattern of the source captured for a word."""
 
     def find_partner(self, join: Join) -> WordReader | Absent:
-        """The device that a join means."""
+        """Return the partner of a join."""
 
     def get_unhealthy_reason(self, join: Join) -> str | Absent:
-        """Why the device is ill that a join means, empty if it is well; absent while that is not known."""
+        """Return the unhealthy reason of a partner, or an empty string if the partner is healthy. Absent while
+        unknown.
+        """
 
     def read_texts(self, path: str) -> Sequence[str | Absent] | Absent:
-        """What each file says that fits a path, in natural order; of a path without a glob always one."""
+        """Return the content of each file that matches a path, in natural order. A path without a glob has exactly
+        one result.
+        """
 
     def list_names(self, path: str) -> Sequence[str] | Absent:
-        """The names of what fits a path, in natural order; absent if that could not be told."""
+        """Return the names of the files that match a path, in natural order. Absent if the directory is unreadable."""
 
     def list_directories(self, path: str) -> Sequence[WordReader]:
-        """The directories that fit a path, each a thing of its own, in natural order."""
+        """Return the directories that match a path, each as a device of its own, in natural order."""
 
     def add_derived_words(self, derived_words: Mapping[str, DerivedWord]) -> WordReader:
-        """The same thing, with words of its own."""
+        """Return the facts of the same device with other derived words."""
 
     def get_probe_field(self, probe: ProbeSpec, field: str) -> Scalar | Absent:
-        """What a probe reports as a field."""
+        """Return the value of a field that a probe reports."""
 
 
 class DerivedWord(Protocol):
-    """A word of an entry's own."""
+    """A word that an entry defines."""
 
     def compute_value(self, facts: WordReader) -> Value | Absent:
-        """What it says of a host device of which `facts` tells."""
+        """Return the value of the word for a host device with these facts."""
 
 
 class PartnerKey(NamedTuple):
-    """A word by which a partner is known."""
+    """A word of the partner by which the join finds it."""
 
     word: str
     kind: ValueType
 
 
 class PathTemplate(Protocol):
-    """A path that is another for each device that asks."""
+    """A path with words of the device in it."""
 
     @property
     def join(self) -> Join | None:
-        """Whose partner's path it is; None for that of the device itself."""
+        """The join whose partner the path belongs to. None: the device itself."""
 
     def write(self, facts: WordReader) -> str | Absent:
-        """The path."""
+        """Return the path, or absent if a word has no usable value."""
 
 
 class RelativeDirectory(NamedTuple):
-    """Directories below something that belongs to the device that asks. pattern: of their last names, what it takes."""
+    """Directories below a path of the device. pattern: the glob of their last names, with captures."""
 
     path: PathTemplate
     pattern: Glob
 
 
 class PartnerPool(Struct):
-    """The devices among which a partner is looked for: equal pools share one index.
+    """The devices among which a join finds its partner. Equal pools share one index.
 
-    match: what is asked of a partner. own: its own words, joins of its own among them. joins: these.
-    below: where each device that asks has partners of its own; then there is no index, and `source` is only a name.
-    cared: what keeps one well, if anybody speaks of that.
+    keys: the words by which a partner is found.
+    match: the clause that a partner must match.
+    derived_words: the derived words of a partner, including those of its own joins.
+    joins: the joins of a partner.
+    directory: the directory of the partners, if each device has its own. Such a pool has no index, and `source` is
+        only a name.
+    partner_checks: the checks of a partner, if a condition or check uses its health.
     """
 
     source: Source
@@ -92,11 +100,11 @@ class PartnerPool(Struct):
     partner_checks: PartnerChecks | None = None
 
     def __hash__(self) -> int:
-        """Of what nearly always differs: the rest is long."""
+        """Return a hash of the fields that nearly always differ. The other fields are long."""
         return hash((self.source, self.keys))
 
     def list_sources(self) -> Iterator[Source]:
-        """Where to look for all of that."""
+        """Yield the sources of the pool and of the joins of its partners."""
         if self.directory is None:
             yield self.source
         for join in self.joins:
@@ -104,10 +112,11 @@ class PartnerPool(Struct):
 
 
 class Join(Struct):
-    """`join.NAME`. `ours`: the words of the device that are equal to `theirs` of the pool, in that order.
+    """One `join.NAME`.
 
-    optional: a device may be without; else it waits for its partner. every: seconds between looks at the partners'
-    source besides its events.
+    key_words: the words of the device. Their values equal those of the `keys` of the pool, in the same order.
+    optional: the device may have no partner. Otherwise the device is not ready until its partner exists.
+    interval: the seconds between two reads of the source of the partners, besides kernel events.
     """
 
     name: str
@@ -117,19 +126,19 @@ class Join(Struct):
     interval: float | None = None
 
     def list_key_words(self) -> Iterator[tuple[str, ValueType]]:
-        """The words of `ours`, each of the kind of what it is to be equal to."""
+        """Yield the words of the device, each with the type of the equal word of the partner."""
         for word, key in zip(self.key_words, self.pool.keys, strict=True):
             yield word, key.kind
 
     def list_partner_checks(self) -> Iterator[PartnerChecks]:
-        """Of whose health anybody speaks."""
+        """Yield the checks of all partners whose health is used."""
         if self.pool.partner_checks is not None:
             yield self.pool.partner_checks
         for join in self.pool.joins:
             yield from join.list_partner_checks()
 
     def list_source_intervals(self) -> Iterator[tuple[Source, float]]:
-        """How often to look where, besides events."""
+        """Yield the sources with a read interval in seconds."""
         if self.interval is not None:
             yield self.pool.source, self.interval
         for join in self.pool.joins:

@@ -1,4 +1,4 @@
-"""What a check hears in the kernel log: which lines are faults, and how many of them it takes."""
+"""Kernel log checks: the lines that are faults, and the number of lines that make a device Unhealthy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.core.struct import Struct
 
 
 class EventRate(NamedTuple):
-    """So many events within so many seconds."""
+    """A number of events within a time in seconds."""
 
     number: int
     seconds: float
@@ -23,9 +23,11 @@ ONE_EVENT = EventRate(1, 0.0)
 
 
 class LogRecord(NamedTuple):
-    """A line of the kernel log: its number since boot, when it was heard in monotonic seconds, and what it says.
+    """One line of the kernel log.
 
-    continues: the line before goes on in it, and is the beginning of its text.
+    number: its number since boot.
+    at: the monotonic time in seconds when the agent read the line.
+    is_continuation: the line continues the previous line. `text` contains both.
     """
 
     number: int
@@ -35,7 +37,7 @@ class LogRecord(NamedTuple):
 
 
 class LogMatch(NamedTuple):
-    """What a line that counts says: of whom, what was taken of it, and whether that holds until a person clears it."""
+    """A line that counts. is_latching: the failure stays until an administrator clears it."""
 
     key: MessageKey
     captured_values: CapturedWords
@@ -43,11 +45,14 @@ class LogMatch(NamedTuple):
 
 
 class Log(Struct):
-    """`log` with what belongs to it. Equal ones hear the same.
+    """One `log` criterion. Equal criteria match equal lines.
 
-    only, ignore: clauses over what the pattern takes: only these lines count, these do not.
-    latch: whether a line holds until a person clears it; a clause over what is taken, or always or never.
-    trip: how many it takes. recover: seconds after the last that counts; None if only a person makes it healthy.
+    include_clause, ignore_clause: clauses about the captured values. Only the included lines count, and ignored
+        lines do not.
+    latch: whether a line makes a latching failure: always, never, or if a clause about the captured values matches.
+    event_rate: the number of lines that make the device Unhealthy.
+    recovery_s: the seconds after the last counted line until recovery. None: only an administrator clears the
+        failure.
     """
 
     pattern: LogPattern
@@ -58,11 +63,11 @@ class Log(Struct):
     recovery_s: float | None = None
 
     def __hash__(self) -> int:
-        """Of what nearly always differs: the rest is long."""
+        """Return a hash of the pattern. The other fields are long."""
         return hash(self.pattern.text)
 
     def match_line(self, text: str) -> LogMatch | None:
-        """What a line of the kernel's says of somebody; none if it does not fit, or does not count."""
+        """Return the match of a kernel log line, or None if the line does not match or does not count."""
         match = self.pattern.match(text)
         if match is None:
             return None
@@ -77,15 +82,15 @@ class Log(Struct):
 
 
 class CapturedFacts:
-    """What is known of a line: the words that were taken of it."""
+    """The values that were captured from a line, as facts."""
 
     def __init__(self, values: CapturedWords) -> None:
         self._values = dict(values)
 
     def __call__(self, word: str) -> Value | Absent:
-        """See `Knowledge`."""
+        """Return the value of a word."""
         return self._values.get(word, Absent(f"the line has no {word}"))
 
     def follow_relation(self, word: str) -> tuple[Knowledge, ...] | Absent:
-        """See `Knowledge`."""
+        """Return no devices, because a line has no relations."""
         return NO_FACTS.follow_relation(word)

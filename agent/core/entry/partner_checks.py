@@ -1,4 +1,4 @@
-"""What keeps the devices of a class or an entry well, as others speak of it that join them: `NAME.healthy`."""
+"""The checks and conditions that decide the health of a partner: `NAME.healthy`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ HEALTHY, REASON = "healthy", "reason"
 
 
 class PartnerCondition(Struct):
-    """A `wait` that speaks of the health of partners. leans: the names of the joins that lead to these."""
+    """A not-ready condition (`wait`) about the health of partners. partner_joins: the names of their joins."""
 
     clause: Clause
     partner_joins: tuple[str, ...]
 
 
 class PartnerChecks(Struct):
-    """The checks, `wait` and `gate` of a class or an entry, by its name: what they find is so for all who join it.
+    """The checks, not-ready conditions and preconditions of a class or an entry. All joins to the same name share
+    them.
 
-    hinges: those `wait` that rest on partners of its own.
+    partner_conditions: the not-ready conditions about its own partners.
     """
 
     name: str

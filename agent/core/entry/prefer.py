@@ -1,4 +1,6 @@
-"""`prefer`: the rules by which devices are chosen among free ones, and `links`, by which they know who is near."""
+"""Preferences: the rules that choose among free devices (`prefer`), and the links that define the distance of
+devices.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,11 @@ PCIE = "pcie"
 
 
 class Cost(Struct):
-    """`cost`: how far the other end of a link is; less is nearer.
+    """The cost of a link. A smaller cost is a shorter distance.
 
-    by: the word of the link that says; None where it is always `otherwise`. exact: by its canonical text, of `kind`.
-    otherwise: for all other values, and where the word is not there; None if nothing is said of these.
+    word: the word of the link that decides the cost. None: always `default`.
+    exact: costs by value in canonical form, of type `kind`.
+    default: the cost for all other values and for an absent word. None: other links have no cost.
     """
 
     word: str | None = None
@@ -27,9 +30,11 @@ class Cost(Struct):
 
 
 class Links(Struct):
-    """`[links.NAME]` whose links are directories: `theirs` of a link is `ours` of the device at its other end.
+    """A `[links.NAME]` table whose links are directories. `link_word` of a link equals `device_word` of the device
+    at its other end.
 
-    own: words of a link. kind: of both words.
+    derived_words: the words of a link.
+    kind: the type of both words.
     """
 
     name: str
@@ -42,9 +47,9 @@ class Links(Struct):
 
 
 class Scores(Struct):
-    """`[links.NAME]` whose links are lines of a file, "one other score": `ours` is the word that names the ends.
+    """A `[links.NAME]` table whose links are lines of a file, "one other score". `device_word` names both ends.
 
-    cost: by the score; None where the score is a number, and the cost itself.
+    cost: the cost by score. None: the score is a number and is the cost.
     """
 
     name: str
@@ -55,14 +60,14 @@ class Scores(Struct):
 
 
 class WordRule(Struct):
-    """`{ VERB = "word" }`: "same", "packed", "balanced" or "order" by what a word says."""
+    """One rule `{ VERB = "word" }`. verb: "same", "packed", "balanced" or "order"."""
 
     verb: str
     word: str
 
 
 class DistanceRule(Struct):
-    """`{ near = "pcie" }`, or by links."""
+    """One rule `{ near = "pcie" }` or `{ near = "LINKS" }`. links: None for PCI Express."""
 
     links: Links | Scores | None = None
 

@@ -1,4 +1,4 @@
-"""Programs of an entry: `prepare.NAME`, which is of the machine, and `prestart.NAME`, which is of a device."""
+"""Programs of an entry: `prepare.NAME` for the machine, and `prestart.NAME` for a device."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from agent.core.language.template import FactReader, Slot, Template, has_control
 from agent.core.language.value import Absent
 from agent.core.struct import Struct, not_compared
 
-START_SECONDS = 25.0  # all programs before a container starts together: the kubelet gives up after 30 (contract #74)
+START_SECONDS = 25.0  # limit of all `prestart` programs together: the kubelet waits 30 s (contract #74)
 
 
 class Command(NamedTuple):
-    """What is run: the program and its arguments, how long it may take, and whether it need not be there."""
+    """A program with its arguments. timeout: in seconds. optional: the program need not exist."""
 
     argv: tuple[str, ...]
     timeout: float
@@ -23,9 +23,9 @@ class Command(NamedTuple):
 
 @not_compared("origin")
 class Program(Struct):
-    """`prepare.NAME`, `prestart.NAME`. The first of `run` is an absolute path without words.
+    """One `prepare.NAME` or `prestart.NAME`. The first item of `run` is an absolute path without words.
 
-    when: where it is run; None if always.
+    condition: the clause that must match. None: always run.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Program(Struct):
     condition: Clause | None = None
 
     def build_command(self, fact: FactReader) -> Command | Absent:
-        """What is run by these words; see `arguments`."""
+        """Return the command with the values of its words, or absent; see `build_argv`."""
         argv = build_argv(self.run, fact)
         return argv if isinstance(argv, Absent) else Command(argv, self.timeout, self.optional)
 
     def list_words(self) -> Iterator[str]:
-        """The words that its arguments and its clause mention."""
+        """Yield the words of the arguments and of the condition."""
         for text in self.run:
             yield from (slot.word for slot in text.slots)
         if self.condition is not None:
@@ -49,9 +49,9 @@ class Program(Struct):
 
 
 def build_argv(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] | Absent:
-    """A program and its arguments; a list word is so many of them.
+    """Return a program and its arguments. A list word gives one argument per element.
 
-    No word of a device can be taken for a switch of the program, or end an argument early.
+    The value of a device word cannot become an option of the program, and cannot end an argument early.
     """
     argv: list[str] = []
     for text in texts:
@@ -68,6 +68,6 @@ def build_argv(texts: Sequence[Template], fact: FactReader) -> tuple[str, ...] |
 
 
 def _has_word_first(text: Template) -> bool:
-    """Whether what a device says comes first; an option is what a person wrote."""
+    """Return whether an argument begins with a word of the device. An option of the entry is text of the user."""
     first_piece = text.pieces[0]
     return isinstance(first_piece, Slot) and not first_piece.word.startswith("options.")

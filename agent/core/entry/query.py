@@ -1,6 +1,7 @@
-"""Inquiries: what a check asks of a program, a service or a probe, and what it is told. Who asks is the edge.
+"""Queries of a check to a program, a service or a probe, and their results. The shell around the core sends the
+queries.
 
-An answer is a fact like any other: a look takes the one that is known, and waits for none.
+A query result is a fact. A look uses the known result and never waits.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from agent.core.struct import Struct
 
 
 class QueryStatus(Enum):
-    """What is known. UNKNOWN: it was asked and could not be told. OFF: who would know is not on this host.
+    """The status of a query.
 
-    AWAITED: it was not asked yet.
+    UNKNOWN: the query has no result.
+    NOT_APPLICABLE: the program or service is not on this host.
+    PENDING: no result yet.
     """
 
     HEALTHY = "well"
@@ -29,9 +32,10 @@ class QueryStatus(Enum):
 
 
 class QueryResult(Struct):
-    """What was told, and why. `number`: another for each answer, so that looks at one answer count once.
+    """The result of a query.
 
-    late: nothing is known because there was no answer in time.
+    number: different for each result, so that two looks count one result once.
+    timed_out: no result, because no answer came before the timeout.
     """
 
     status: QueryStatus
@@ -41,7 +45,10 @@ class QueryResult(Struct):
 
 
 class ProgramQuery(Struct):
-    """Whether a program ends with 0 within so many seconds; asked again after `every`."""
+    """A query that runs a program. Exit status 0 means healthy.
+
+    timeout, interval: seconds.
+    """
 
     argv: tuple[str, ...]
     timeout: float
@@ -49,12 +56,14 @@ class ProgramQuery(Struct):
 
     @property
     def dirty_key(self) -> str:
-        """As what the places of a look name it."""
+        """The key of the query in the dirty set."""
         return f"run:{hash(self):x}"
 
 
 class ProbeSpec(Struct):
-    """`[probe.NAME]`: a program that runs on and reports of places. It may be silent for so many seconds."""
+    """One `[probe.NAME]` table: a long-running program that reports about locations. timeout: its longest silence in
+    seconds.
+    """
 
     name: str
     argv: tuple[str, ...]
@@ -62,25 +71,26 @@ class ProbeSpec(Struct):
 
     @property
     def dirty_key(self) -> str:
-        """As what the places of a look name it, with a slash and the place of a report behind it."""
+        """The key of the probe in the dirty set. The key of a report has a slash and the location behind it."""
         return f"probe:{hash(self):x}"
 
     def make_dirty_key(self, place: str) -> str:
-        """As what the places of a look name a report."""
+        """Return the key of the report about a location in the dirty set."""
         return f"{self.dirty_key}/{place.lstrip('/')}"
 
 
 class ServiceProtocol(Enum):
-    """What a service speaks: gRPC's health protocol, or what AMD's metrics exporter does."""
+    """The protocol of a service: gRPC health checking, or the service of AMD's metrics exporter."""
 
     GRPC_HEALTH = "grpc-health"
     AMD_METRICS = "amd-metrics"
 
 
 class SocketQuery(Struct):
-    """Whether a service at a Unix socket says that a device is well; asked again after `every`.
+    """A query to a service at a Unix socket.
 
-    of: what the service calls it; empty for the service as a whole.
+    timeout, interval: seconds.
+    device_name: the name of the device in the service. Empty: the service as a whole.
     """
 
     path: str
@@ -91,43 +101,43 @@ class SocketQuery(Struct):
 
     @property
     def dirty_key(self) -> str:
-        """As what the places of a look name it."""
+        """The key of the query in the dirty set."""
         return f"socket:{hash(self):x}"
 
 
-PolledQuery: TypeAlias = ProgramQuery | SocketQuery  # what is asked over and over
+PolledQuery: TypeAlias = ProgramQuery | SocketQuery  # queries that are repeated
 Query: TypeAlias = PolledQuery | ProbeSpec
 
 
 class QueryFacts(Knowledge, Protocol):
-    """What is known of one thing, answers to inquiries about it among that."""
+    """The facts of one device, including query results."""
 
     def get_query_result(self, inquiry: Query) -> QueryResult:
-        """What is known of an inquiry."""
+        """Return the known result of a query."""
 
 
 class QueryTemplate(Protocol):
-    """What a check asks that no clause says."""
+    """A criterion of a check that sends a query."""
 
     def build_query(self, facts: FactReader) -> Query | Absent:
-        """The inquiry about a thing; absent if a word of it is."""
+        """Return the query about a device, or absent if one of its words is absent."""
 
 
 class RunTemplate(Struct):
-    """`run = ["PROGRAM", "ARGUMENT", …]`. An argument with a list word is one for each of its elements."""
+    """A `run = ["PROGRAM", "ARGUMENT", …]` criterion. A list word gives one argument per element."""
 
     argv: tuple[Template, ...]
     timeout: float
     interval: float
 
     def build_query(self, facts: FactReader) -> Query | Absent:
-        """See `Asks`."""
+        """Return the program query, or absent if one of its words is absent."""
         argv = build_argv(self.argv, facts)
         return argv if isinstance(argv, Absent) else ProgramQuery(argv, self.timeout, self.interval)
 
 
 class SocketTemplate(Struct):
-    """`socket = "PATH"`."""
+    """A `socket = "PATH"` criterion."""
 
     path: Template
     timeout: float
@@ -136,7 +146,7 @@ class SocketTemplate(Struct):
     protocol: ServiceProtocol = ServiceProtocol.GRPC_HEALTH
 
     def build_query(self, facts: FactReader) -> Query | Absent:
-        """See `Asks`."""
+        """Return the service query, or absent if one of its words is absent."""
         paths = self.path.write_paths(facts)
         device_name = None if self.device_name is None else self.device_name.write(facts)
         if isinstance(paths, Absent):
@@ -147,11 +157,11 @@ class SocketTemplate(Struct):
 
 
 class ProbeTemplate(Struct):
-    """`probe = "NAME"`: what that says of the place where the device is."""
+    """A `probe = "NAME"` criterion: the probe reports about the location of the device."""
 
     probe: ProbeSpec
 
     def build_query(self, facts: FactReader) -> Query | Absent:
-        """See `Asks`."""
+        """Return the probe. Its query has no words."""
         del facts
         return self.probe

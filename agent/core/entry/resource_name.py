@@ -1,4 +1,4 @@
-"""Names of resources that are written from words of a device."""
+"""Names of resources that contain words of a device."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import re
 from agent.core.language.template import FactReader, Template
 from agent.core.language.value import Absent
 
-NAME_LIMIT = 63  # characters behind the "/"
+NAME_LIMIT = 63  # characters after the "/"
 _NOT_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _ENDS = "-_."
 
 
 def format_resource_name(text: Template, fact: FactReader) -> str | Absent:
-    """The name that a text says of a device: `+` becomes `.`, what else no name can have `-`.
+    """Return the resource name of a device. In values, `+` becomes `.`, and other invalid characters become `-`.
 
-    Absent if a word of it is, or leaves nothing, or if the name is longer than the kubelet takes: it is never cut.
+    The name is absent if a word is absent or has no valid character, or if the name is too long for the kubelet. A
+    name is never cut.
     """
     name = ""
     for piece in text.pieces:

@@ -1,4 +1,4 @@
-"""A resource as configured: a frozen sentence about host devices, compiled from an entry and its classes."""
+"""Resource specs: one entry with its classes, checked and compiled to frozen values."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from agent.core.entry.joins import DerivedWord, Join
 from agent.core.entry.partner_checks import PartnerCondition
 from agent.core.entry.prefer import PreferRule
 from agent.core.entry.program import Program
-from agent.core.entry.source import Source as Source  # noqa: PLC0414  whoever speaks of entries finds it here
+from agent.core.entry.source import Source as Source  # noqa: PLC0414  re-export for users of entries
 from agent.core.language.clause import Clause, Origin
 from agent.core.language.glob import Glob
 from agent.core.language.json_template import JsonTable
 from agent.core.language.template import Template
 from agent.core.struct import Struct, field, not_compared, replace
 
-SHARE_MARK = "::"  # between a device's id and the number of its share; no text of a device can hold it
-NODE_NUMBER = "major_minor"  # of the node that a `to` is said of: 511:3
+SHARE_MARK = "::"  # between device ID and share number; a cleaned device ID cannot contain it
+NODE_NUMBER = "major_minor"  # of the node that a `to` belongs to, for example 511:3
 GRANT_WORDS = frozenset(
     ("resource", "id", "n", "asked", "offered", "all_given", "share", "shares", "share_percent")
-)  # words of the giving itself, beside given.NAME; no source has them
-SHARE_DIGITS = 6  # of the largest number of a share
+)  # words of a grant, besides given.NAME; no source has them
+SHARE_DIGITS = 6  # digits of the largest share number
 _ANYWHERE = Origin("", 0)
 
 
 @not_compared("origin")
 class NodeGive(Struct):
-    """`give.nodes.NAME`: device nodes to hand out. `permissions` is one of r, w, m in that order, never empty.
+    """One `give.nodes.NAME`: device nodes for the container. `permissions` has one or more of r, w, m, in this
+    order.
 
-    each: where several host devices are one device, each gives its own.
-    when: where it is given, here and in what follows; None if always.
-    tells: words `given.NAME` that are known where it is given, with what they say.
-    in_spec: a CDI spec of our own says it, as it is the same for every container, here and in what follows.
+    container_paths: the paths of the node in the container (`to`).
+    per_member: each member of a group gives its own node.
+    condition: the clause that must match. None: always given. The other gives have this field too.
+    in_spec: the generated CDI spec contains this, because all containers get the same. The other gives have this
+        field too.
+    given_words: words `given.NAME` that have a value if this is given.
     """
 
     name: str
@@ -50,8 +53,10 @@ class NodeGive(Struct):
 
 @not_compared("origin")
 class MountGive(Struct):
-    """`give.mounts.NAME`: files and directories of the host. `path` may be a glob; a `to` that ends in `/` keeps names,
-    and without any each comes out where it is on the host. each: as of `NodeGive`.
+    """One `give.mounts.NAME`: files and directories of the host. `path` can be a glob.
+
+    container_paths: a path that ends in `/` keeps the file names. Without a path, the container path equals the host
+        path.
     """
 
     name: str
@@ -67,9 +72,10 @@ class MountGive(Struct):
 
 @not_compared("origin")
 class CdiGive(Struct):
-    """`give.cdi.NAME`: a CDI device by its full name. `via` is "field" or "annotation": how the runtime is told.
+    """One `give.cdi.NAME`: a CDI device by its qualified name.
 
-    unchecked: it is given whether or not a spec on the host has it.
+    via: "field" or "annotation" of the Allocate response.
+    unchecked: the device is given without a search for its spec.
     """
 
     key: str
@@ -82,10 +88,11 @@ class CdiGive(Struct):
 
 @not_compared("origin")
 class EnvGive(Struct):
-    """`give.env.KEY`, `give.annotations.KEY`: a variable, or an annotation of the container.
+    """One `give.env.KEY` or `give.annotations.KEY`: a variable or an annotation of the container.
 
-    value: a text, or what becomes JSON. join: what glues the values of several devices. member: with JSON, the name
-    under which each device's is a member of one object.
+    value: a template, or a table that becomes JSON.
+    separator: the text between the values of several devices.
+    member_key: with JSON, the key of each device in the one object.
     """
 
     key: str
@@ -99,22 +106,27 @@ class EnvGive(Struct):
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """All texts in it."""
+        """Templates of the name, the value and the member key."""
         value = (self.value,) if isinstance(self.value, Template) else tuple(self.value.find_templates())
         return (self.name, *value, *([] if self.member_key is None else [self.member_key]))
 
 
 @not_compared("origin")
 class VfioGive(Struct):
-    """That an entry gives by VFIO, whose nodes are among its others: who has one function of an IOMMU group has all."""
+    """A use of VFIO by an entry. Its nodes are among `nodes`. The container that has one function of an IOMMU group
+    has the whole group.
+    """
 
     origin: Origin
     condition: Clause | None = None
 
 
 class ShareMap(Struct):
-    """`replicas.by`: how many shares, by what a word says: the count of its text, else of the longest pattern that
-    fits, else `otherwise`. `map` is what was written, in canonical texts.
+    """The number of shares by the value of a word (`replicas.by`).
+
+    counts: the numbers by value, in canonical form.
+    patterns: the numbers by glob, longest first. They follow the exact values.
+    default: the number for all other values.
     """
 
     word: str
@@ -123,7 +135,7 @@ class ShareMap(Struct):
     default: int | None = None
 
     def find_count(self, text: str) -> int | None:
-        """How many shares that is; none if nothing says."""
+        """Return the number of shares for a value, or None."""
         for key, count in self.counts:
             if key == text:
                 return count
@@ -131,14 +143,20 @@ class ShareMap(Struct):
 
 
 class Limit(Struct):
-    """`limit`: how many ids one container may have, and whether two shares of one device may be among them."""
+    """The limits of one container (`limit`).
+
+    per_container: the largest number of device IDs.
+    distinct: no two shares of one device.
+    """
 
     per_container: int | None = None
     distinct: bool = False
 
 
 class Slots(Struct):
-    """`slots`: so many shares of all devices together, named by a text with `{n}` and perhaps `{resource}`."""
+    """The slots of a resource (`slots`): each ID gives all devices. The template of the ID has `{n}` and can have
+    `{resource}`.
+    """
 
     count: int
     id: Template
@@ -147,29 +165,31 @@ class Slots(Struct):
 class ResourceSpec(Struct):
     """One `[[resource]]` entry with its classes merged in, checked and compiled.
 
-    name: the resource's name as written; of an entry that adds to another's resource (`adds`), that other's.
-    name_text: the same where it has words: the entry is of all resources that come out of it.
-    id: the alternatives, best first.
-    shares, shares_by: into how many a device is divided, always or by a word; None both where it is whole. `suffix`
-        stands between id and number.
-    slots: its devices are given all together; it takes none of them away from other entries.
-    wait, gate: clauses while one of which holds, and until all of which hold, its devices are not offered.
-    hinges: the `wait` that speak of the health of partners. leans: the joins of whose partners' health clauses speak by
-        which something is given.
-    topology: the word that says the NUMA node, or the nodes themselves.
-    expect: so many devices should be there.
+    name: the resource name as written. For an entry with `adds_to`, the name of the other entry.
+    name_template: the name, if it has words. The entry then makes a resource for each generated name.
+    id: the templates of the device ID, best first.
+    shares, share_map: the number of shares of a device, constant or by a word. Both are None if a device has no
+        shares.
+    share_suffix: the text between the device ID and the share number.
+    slots: each ID gives all devices. Such an entry takes no device away from other entries.
+    wait, gate: not-ready conditions and preconditions. A device is not ready while one of the first matches, or one
+        of the second does not.
+    partner_conditions: the not-ready conditions about the health of partners.
+    partner_joins: the joins whose partner health a condition of `give` uses.
+    topology: the word of the NUMA node, or the nodes.
+    expect: the expected number of devices.
     registration: "socket" or "watcher".
-    vfio: where it gives by VFIO; empty if it never does.
-    own: the words that it brings with it (`options.NAME`, those of `let`), and its paths that have words in them, all
-        as they are written in clauses and texts.
-    group: None where each host device is a device.
-    every: seconds after which its source is looked at again; None where the sweep is enough.
-    devinfo: what becomes the device-information file of each device; None where there is none.
-    prefer: the rules by which its devices are chosen, the first first.
-    via: how a CDI spec of our own is named, "cdi" or "cdi-annotation"; empty without one.
-    prepare, prestart: programs that are run for the machine, before gates are asked, and before a container starts.
-    moves: None if its devices stay on the host; else the words that tell of what leaves it with a pod, none if that is
-        the device itself.
+    vfio: the uses of VFIO, empty for none.
+    derived_words: the words that the entry defines (`options.NAME`, `let`) and its paths with words, as written in
+        clauses and templates.
+    group: None if each host device is one device.
+    interval: the seconds between two reads of its source. None: the full rescan is enough.
+    devinfo: the template of the device-information file, or None.
+    prefer: the rules that choose devices. The first has priority.
+    via: how the generated CDI spec is named, "cdi" or "cdi-annotation". Empty without a spec.
+    prepare, prestart: programs that run for the machine before its preconditions are evaluated, and before a
+        container starts.
+    moved_words: the words about what moves into a pod. Empty: the device itself moves. None: nothing moves.
     """
 
     name: str
@@ -212,44 +232,46 @@ class ResourceSpec(Struct):
     via: str = ""
 
     def drop_origin(self) -> object:
-        """What two equal entries share wherever they are written."""
+        """Return the entry without its origin. Two entries with equal meaning give equal results."""
         return replace(self, origin=_ANYWHERE, class_name=None)
 
     @property
     def source_intervals(self) -> tuple[tuple[Source, float], ...]:
-        """How often to look where, besides events."""
+        """The sources with a read interval in seconds, besides kernel events."""
         source_pairs = () if self.interval is None else ((self.source, self.interval),)
         return (*source_pairs, *(pair for join in self.joins for pair in join.list_source_intervals()))
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Where to look for its devices and their partners, its own first."""
+        """The sources of its devices and of their partners. The source of the entry is first."""
         return (self.source, *(source for join in self.joins for source in join.pool.list_sources()))
 
     @property
     def written_name(self) -> str:
-        """Its name as written if that has words; nothing if it is simply the name."""
+        """The name as written if the name has words, else an empty string."""
         return "" if self.name_template is None else self.name
 
     @property
     def is_unshared(self) -> bool:
-        """Whether ids have no suffix, for each device is one."""
+        """True if device IDs have no suffix, because each device has one ID."""
         return self.shares is None and self.share_map is None
 
     @property
     def suffix_length(self) -> int:
-        """Characters that a share's suffix may take of an id; room for any number, so that more shares rename none."""
+        """The characters of an ID for the share suffix. The length suits any number, so that more shares change no
+        ID.
+        """
         return 0 if self.is_unshared else len(self.share_suffix) + SHARE_DIGITS
 
     def list_checks(self) -> Iterator[Check]:
-        """Its checks, and those of partners of whose health they speak."""
+        """Yield its checks, and the checks of partners whose health is used."""
         yield from self.checks
         for join in self.joins:
             for cared in join.list_partner_checks():
                 yield from cared.checks
 
     def find_give_words(self) -> frozenset[str]:
-        """The words of the host that what it gives mentions: what is read anew for each grant."""
+        """Return the host words in all that the entry gives. Each grant reads them again."""
         texts = [
             text
             for node in self.nodes
@@ -264,22 +286,22 @@ class ResourceSpec(Struct):
         return frozenset(word for word in words if word != NODE_NUMBER and not is_grant_word(word))
 
     def find_prestart_words(self) -> frozenset[str]:
-        """The words of the host that its `prestart` mentions."""
+        """Return the host words in `prestart`."""
         return frozenset(word for program in self.prestart for word in program.list_words() if not is_grant_word(word))
 
     @property
     def prestart_conditions(self) -> tuple[Clause, ...]:
-        """The clauses that its `prestart` is run by."""
+        """The conditions of the `prestart` programs."""
         return tuple(program.condition for program in self.prestart if program.condition is not None)
 
     @property
     def give_conditions(self) -> tuple[Clause, ...]:
-        """The clauses that what it gives is given by."""
+        """The conditions of all that the entry gives."""
         gives: tuple[NodeGive | MountGive | EnvGive | CdiGive, ...]
         gives = (*self.nodes, *self.mounts, *self.env, *self.annotations, *self.cdi)
         return tuple(give.condition for give in gives if give.condition is not None)
 
 
 def is_grant_word(word: str) -> bool:
-    """Whether only a grant knows a word."""
+    """Return whether a word has a value only during a grant."""
     return word in GRANT_WORDS or word.startswith("given.")

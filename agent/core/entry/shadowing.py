@@ -1,4 +1,4 @@
-"""Shadows: entries that take all that a later one could take."""
+"""Shadowing: an earlier entry that takes all devices of a later entry."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from agent.core.language.implies import clause_implies
 
 
 def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
-    """Whether whatever the later one would take, the earlier one takes: nothing that is said of it but its clauses
-    counts, for what an entry takes it keeps.
+    """Return whether the earlier entry takes every device that the later entry could take. Only the selectors
+    decide, because an entry keeps what it takes.
 
-    Entries with `slots` take nothing from others, and those that put parts together leave what is no part.
+    Entries with `slots` take nothing from others. Entries with `group.parts` leave host devices that are not
+    members.
     """
     if earlier.source != later.source or earlier.slots is not None or later.slots is not None:
         return False
@@ -19,12 +20,12 @@ def shadows(earlier: ResourceSpec, later: ResourceSpec) -> bool:
         return False
     if not clause_implies(later.match, earlier.match):
         return False
-    # What the earlier one excludes it leaves, unless the later one excludes it, too.
+    # The later entry can take what the earlier one excludes, unless the later one also excludes it.
     excluded = all(any(clause_implies(clause, other) for other in later.exclude) for clause in earlier.exclude)
     return excluded and _has_same_words(earlier, later)
 
 
 def _has_same_words(earlier: ResourceSpec, later: ResourceSpec) -> bool:
-    """Whether the words that the earlier one asks mean the same in the later one."""
+    """Return whether the words in the selectors of the earlier entry mean the same in the later entry."""
     clause_words = {line.word for clause in (earlier.match, *earlier.exclude) for line in clause.walk_lines()}
     return add_dependencies(clause_words, earlier.derived_words) == add_dependencies(clause_words, later.derived_words)

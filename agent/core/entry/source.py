@@ -1,4 +1,4 @@
-"""Sources: where an entry, or a join, looks for devices."""
+"""Sources: where an entry or a join finds host devices."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 
 class Source(NamedTuple):
-    """A place to look: its kind and what the kind needs (node, dir: patterns; subsystem: one name; fixed: names).
+    """One source: its kind and its arguments. node and dir have patterns, subsystem has one name, fixed has names.
 
-    A tuple, for it is the key of all that is listed.
+    A source is a tuple, because it is a dictionary key of the listing.
     """
 
     kind: str
     arguments: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As people say it."""
+        """Return the source as text: the kind and its arguments."""
         return " ".join((self.kind, *self.arguments))
